@@ -1,0 +1,57 @@
+# `make` lists the targets. Each sets up what it needs: the first one run makes the environment.
+
+PYTHON_IN_ENV := .venv/bin/python
+ENV := .venv/.stamp
+DOCS_ENV := .venv/.stamp-docs
+PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(or $(JOBS),auto) --maxprocesses 8 --dist worksteal
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long check bench docs format clean moved
+.DELETE_ON_ERROR:
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(ENV) ## Show what Stayer does, on this machine
+	@$(PYTHON_IN_ENV) demo/demo.py $(ARGS)
+
+test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
+	@$(PYTEST) $(ARGS)
+
+test-long: $(ENV) ## Run the whole test suite, the long tests too
+	@$(PYTEST) -m "long or not long" $(ARGS)
+
+check: $(ENV) ## Check format, lint, types and import layers, and run the quick tests
+	$(PYTHON_IN_ENV) -m ruff format --check --quiet --diff .
+	$(PYTHON_IN_ENV) -m ruff check .
+	$(PYTHON_IN_ENV) -m mypy
+	.venv/bin/lint-imports --no-logo
+	$(PYTEST) --quiet tests/unit
+
+bench: $(ENV) ## Run the benchmarks
+	@$(PYTHON_IN_ENV) -m bench $(ARGS)
+
+docs: $(DOCS_ENV) ## Build the documentation into site/
+	@$(PYTHON_IN_ENV) -m mkdocs build --strict
+	@echo "Open site/index.html"
+
+format: $(ENV) ## Format the code and mend what the linter can mend
+	$(PYTHON_IN_ENV) -m ruff check --fix-only .
+	$(PYTHON_IN_ENV) -m ruff format .
+
+clean: ## Remove all that the other targets made, the environment too
+	rm -rf .venv .tools site dist build htmlcov .coverage .coverage.*
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests bench demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp holds the folder that the environment was made in, because it doesn't survive a move.
+$(ENV): pyproject.toml .ci/environment $(if $(filter-out $(CURDIR),$(shell cat $(ENV) 2>/dev/null)),moved)
+	@.ci/environment dev
+	@echo "$(CURDIR)" > $@
+
+moved:
+	@rm -rf .venv
+
+$(DOCS_ENV): $(ENV)
+	@.ci/environment docs
+	@touch $@
