@@ -1,0 +1,272 @@
+"""Settings: defaults, then `stayer.toml`, then the environment, then flags; the last word counts.
+
+Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
+a new one needs. The file is the one named by the flag `config` or by `STAYER_CONFIG`, else
+`./stayer.toml`, else `$XDG_CONFIG_HOME/stayer/stayer.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.core import units
+from stayer.core.errors import BadConfig, BadInput, Refused
+
+FILE = "stayer.toml"
+DEFAULT = "default"
+SMALLEST_LEASE = 2.0
+
+Environment: TypeAlias = Mapping[str, str]
+
+
+class Setting(Struct, frozen=True):
+    """How one setting is read; `default` is a value, or a function of the environment."""
+
+    help: str
+    parse: Callable[[object], object]
+    default: str | float | Callable[[Environment], object]
+    name: str = ""
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return f"STAYER_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """Its option on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def parse_text(value: object) -> str:
+    """Any text but none."""
+    if not isinstance(value, str) or not value.strip():
+        raise BadInput(f'{value!r} is not text: write for example "name"')
+    return value
+
+
+def parse_whole_number(value: object) -> int:
+    """0, 1, 2 …"""
+    written = value if isinstance(value, str) else repr(value)
+    if isinstance(value, bool) or not (written.isdecimal() and len(written) < 10):
+        raise BadInput(f"{written!r} is not a whole number: write for example 0 or 3")
+    return int(written)
+
+
+def parse_duration(value: object) -> float:
+    """A duration."""
+    return units.duration(value if isinstance(value, str | int | float) else str(value))
+
+
+def parse_lease(value: object) -> float:
+    """A duration that leaves the time to freeze what runs."""
+    found = parse_duration(value)
+    if found < SMALLEST_LEASE:
+        raise BadInput(f"{value!r} is too short: the smallest lease is {SMALLEST_LEASE:.0f}s")
+    return found
+
+
+def parse_store(value: object) -> str:
+    """The URL of a store; `sqlite:///name` is relative to the working directory, wherever it is
+    written.
+    """
+    url = parse_text(value)
+    scheme, separator, _ = url.partition("://")
+    if not separator or not scheme.replace("+", "").isalnum():
+        raise BadInput(
+            f"{url!r} is not the URL of a store: write for example sqlite:///tasks.db (in the "
+            "working directory) or sqlite:////data/tasks.db"
+        )
+    return url
+
+
+def default_store(environ: Environment) -> str:
+    """A database in the user's data directory."""
+    folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
+    if folder is None:
+        raise BadInput("there is no home directory to keep it in: set STAYER_STORE")
+    path = (folder / "stayer" / "stayer.db").as_posix()
+    for character, code in (("%", "%25"), ("?", "%3F"), ("#", "%23")):
+        path = path.replace(character, code)
+    return f"sqlite:///{path}"
+
+
+def default_owner(environ: Environment) -> str:
+    """The user's name; in a container nobody may have one."""
+    for variable in ("USER", "LOGNAME", "USERNAME"):
+        if name := environ.get(variable, "").strip():
+            return name
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "unknown"
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """The settings in force, and in `sources` where each one comes from."""
+
+    store: Annotated[str, Setting("The URL of the store.", parse_store, default_store)]
+    queue: Annotated[str, Setting("The queue of tasks that name none.", parse_text, "default")]
+    owner: Annotated[str, Setting("Whose tasks these are.", parse_text, default_owner)]
+    lease: Annotated[
+        float,
+        Setting("How long a silent worker keeps its tasks (at least 2s).", parse_lease, 120.0),
+    ]
+    retries: Annotated[
+        int, Setting("How often a task that failed is run again by itself.", parse_whole_number, 0)
+    ]
+    sources: dict[str, str]
+    """`default`, the path of a file, the name of a variable, or a flag."""
+
+
+def _settings() -> dict[str, Setting]:
+    hints = get_type_hints(Config, include_extras=True)
+    declared = {
+        name: entry
+        for name, hint in hints.items()
+        for entry in getattr(hint, "__metadata__", ())
+        if isinstance(entry, Setting)
+    }
+    return {name: replace(entry, name=name) for name, entry in declared.items()}
+
+
+SETTINGS = _settings()
+"""Every setting by name, in order."""
+
+
+def load(
+    flags: Mapping[str, str | None] | None = None,
+    environ: Environment | None = None,
+    cwd: Path | None = None,
+) -> Config:
+    """The settings in force. A flag that is None, and a variable that is empty, say nothing."""
+    environ = os.environ if environ is None else environ
+    said = {name: value for name, value in (flags or {}).items() if value is not None}
+    _refuse_unknown("flags", said, (*SETTINGS, "config"))
+    path = _find_file(said.get("config"), environ, Path() if cwd is None else cwd)
+    in_file = {} if path is None else _read(path)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    written: object
+    for name, setting in SETTINGS.items():
+        if name in said:
+            sources[name], written = setting.flag, said[name]
+        elif environ.get(setting.variable):
+            sources[name], written = setting.variable, environ[setting.variable]
+        elif name in in_file:
+            sources[name], written = str(path), in_file[name]
+        else:
+            sources[name], written = DEFAULT, None
+        values[name] = _value(setting, sources[name], written, environ)
+    return Config(**values, sources=sources)
+
+
+def _value(setting: Setting, source: str, written: object, environ: Environment) -> object:
+    try:
+        if source != DEFAULT:
+            return setting.parse(written)
+        return setting.default(environ) if callable(setting.default) else setting.default
+    except BadInput as error:
+        known = source in (setting.flag, setting.variable)
+        place = source if known else f"{source}: {setting.name}"
+        raise BadConfig(f"{place}: {error}") from None
+
+
+def _find_file(flag: str | None, environ: Environment, cwd: Path) -> Path | None:
+    named = flag or environ.get("STAYER_CONFIG")
+    if named:
+        path = (cwd / os.path.expanduser(named)).absolute()
+        if not os.path.isfile(path):
+            source = "--config" if flag else "STAYER_CONFIG"
+            raise BadConfig(f"{source}: there is no file {path}: make it, or name another")
+        return path
+    folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    candidates = [cwd / FILE] if folder is None else [cwd / FILE, folder / "stayer" / FILE]
+    return next((path.absolute() for path in candidates if os.path.isfile(path)), None)
+
+
+def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | None:
+    """A folder by the XDG rules, where a relative path counts as none; None without a home."""
+    named = Path(environ.get(variable, ""))
+    if named.is_absolute():
+        return named
+    home = Path(environ.get("HOME") or os.path.expanduser("~"))
+    return home / otherwise if home.is_absolute() else None
+
+
+def _read(path: Path) -> dict[str, object]:
+    import tomllib
+
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadConfig(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise BadConfig(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f'{path} is not TOML: {error}. Write for example: queue = "b"') from None
+    _refuse_unknown(str(path), found, tuple(SETTINGS))
+    return found
+
+
+def _refuse_unknown(place: str, found: Mapping[str, object], allowed: tuple[str, ...]) -> None:
+    for name in found:
+        if name not in allowed:
+            import difflib
+
+            near = difflib.get_close_matches(name, allowed, 1)
+            instead = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(allowed)}"
+            raise BadConfig(f"{place}: no setting is called {name!r}: {instead}")
+
+
+def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
+    """Write what is not default as a configuration file that says what each line is for."""
+    lines = ["# Settings of Stayer. The environment (STAYER_…) and flags go before them."]
+    for name, setting in SETTINGS.items():
+        if config.sources.get(name, DEFAULT) != DEFAULT:
+            lines += ["", f"# {setting.help}", f"{name} = {_toml(getattr(config, name))}"]
+    content = "\n".join(lines) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if overwrite:
+            _replace(path, content)
+        else:
+            _create(path, content)
+    except OSError as error:
+        if isinstance(error, FileExistsError) and path.exists():
+            raise Refused(f"{path} is there already: name another file, or force it") from None
+        raise BadConfig(f"{path} can't be written: {error.strerror}") from None
+
+
+def _replace(path: Path, content: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        _create(temporary, content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _create(path: Path, content: str) -> None:
+    # The URL of a store may hold a password.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+
+
+def _toml(value: str | float) -> str:
+    if isinstance(value, str):
+        from stayer.core import codec
+
+        # A JSON string is a TOML string, but for DEL.
+        return codec.encode(value).replace("\x7f", "\\u007f")
+    return str(int(value)) if value == int(value) else str(value)

@@ -1,0 +1,1 @@
+"""The pure heart of Stayer: no I/O, no clock, no threads."""

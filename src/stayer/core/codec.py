@@ -1,0 +1,399 @@
+"""Values as they are stored, records as they are shown, JSON as people write it.
+
+`pack` and `unpack` are for the stores, the records for every door that speaks JSON, the parsers for
+what comes in through those doors.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Annotated, Any, NoReturn
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.model import (
+    JSON,
+    STATES,
+    Attempt,
+    Event,
+    Fault,
+    Progress,
+    QueueInfo,
+    Task,
+    Value,
+    Worker,
+)
+from stayer.core.units import duration, format_size, instant, rfc3339
+
+PARAMETERS_LIMIT = RESULT_LIMIT = 1_000_000
+CHECKPOINT_LIMIT = 16_000_000
+COMPRESS_OVER = 4096
+NESTING_LIMIT = 100
+"""Deeper values could be written but not be read everywhere: other parsers stop at about here."""
+
+# No UTF-8 text begins so; bytes of a user's that do are wrapped.
+_MAGIC = b"\xfe\xd7St"
+_JSON, _BYTES, _RAW = b"j", b"b", b"r"
+_BYTES_LIKE = (bytes, bytearray, memoryview)
+_INFLATED_LIMIT = 64_000_000
+"""A blob that claims to be larger is no work of `pack`, but a trap for the memory."""
+
+_RECORD = Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1]
+_TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
+_LISTS = frozenset(("command", "tags", "queues"))
+
+
+def _plain(value: object) -> object:
+    """Subclasses of the plain types (numpy.float64 is one) are as good as these."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise TypeError(f"JSON can't say what is of class {type(value).__qualname__}")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_decode = msgspec.json.Decoder().decode
+_BITS_LIMIT = 14_280
+"""About 4,300 decimal digits: more, Python itself refuses to read or write."""
+_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def pack(value: Value, what: str, limit: int) -> str | bytes | None:
+    """The stored form: JSON text, or bytes; large ones compressed. Raises BadInput, TooLarge."""
+    if value is None:
+        return None
+    if isinstance(value, _BYTES_LIKE):
+        return _pack_bytes(bytes(value), what, limit)
+    try:
+        form = _encode(value)
+        if len(form) > limit:
+            raise _too_large(what, len(form), limit)
+        # Much that JSON can't say msgspec turns into something else; then it does not come back.
+        back = _decode(form)
+        faithful = back == value
+    except (TypeError, ValueError, RecursionError) as error:
+        _complain(value, what)
+        raise BadInput(f"{what} can't be written as JSON: {error}") from None
+    if not faithful:
+        _complain(value, what)
+    if len(form) > 2 * NESTING_LIMIT and _is_deep(form, back):
+        raise _too_deep(what)
+    if len(form) > COMPRESS_OVER and (squeezed := _squeeze(form, _JSON)):
+        return squeezed
+    return form.decode()
+
+
+def _pack_bytes(value: bytes, what: str, limit: int) -> bytes:
+    if len(value) > limit:
+        raise _too_large(what, len(value), limit)
+    if len(value) > COMPRESS_OVER and (squeezed := _squeeze(value, _BYTES)):
+        return squeezed
+    return _MAGIC + _RAW + value if value.startswith(_MAGIC) else value
+
+
+def _squeeze(form: bytes, kind: bytes) -> bytes | None:
+    if len(form) > _INFLATED_LIMIT:
+        return None
+    squeezed = _MAGIC + kind + zlib.compress(form, 1)
+    return squeezed if len(squeezed) < len(form) else None
+
+
+def _too_large(what: str, size: int, limit: int) -> TooLarge:
+    shown, allowed = format_size(size), format_size(limit)
+    if shown == allowed:
+        shown, allowed = f"{size:,} bytes", f"{limit:,}"
+    are = "are" if what.endswith("s") else "is"
+    return TooLarge(
+        f"{what} {are} {shown}, the limit is {allowed}: "
+        "store the data elsewhere and pass where it is"
+    )
+
+
+def unpack(stored: str | bytes | None) -> Value:
+    """The value of a stored form. Never fails: text that is no JSON is itself, and so are bytes."""
+    if isinstance(stored, str):
+        return _decoded(stored, stored)
+    if isinstance(stored, bytes) and stored.startswith(_MAGIC):
+        return _unwrap(stored)
+    return stored
+
+
+def _decoded(form: str | bytes, otherwise: str | bytes) -> Value:
+    try:
+        value: JSON = _decode(form)
+    except _UNREADABLE:
+        return otherwise
+    return value
+
+
+def _unwrap(stored: bytes) -> Value:
+    kind, body = stored[len(_MAGIC) : len(_MAGIC) + 1], stored[len(_MAGIC) + 1 :]
+    if kind == _RAW:
+        return body
+    form = _inflate(body) if kind in (_JSON, _BYTES) else None
+    if form is None:
+        return stored
+    return form if kind == _BYTES else _decoded(form, stored)
+
+
+def _inflate(body: bytes) -> bytes | None:
+    """What was compressed, or None where it is damaged."""
+    inflater = zlib.decompressobj()
+    try:
+        form = inflater.decompress(body, _INFLATED_LIMIT)
+    except zlib.error:
+        return None
+    return form if inflater.eof and not inflater.unused_data else None
+
+
+def _is_deep(form: bytes, value: JSON) -> bool:
+    if form.count(b"[") + form.count(b"{") <= NESTING_LIMIT:
+        return False
+    level: list[JSON] = [value]
+    for _ in range(NESTING_LIMIT + 1):
+        containers = [inner for inner in level if isinstance(inner, dict | list)]
+        if not containers:
+            return False
+        level = [
+            inner
+            for outer in containers
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return True
+
+
+def _too_deep(what: str) -> BadInput:
+    return BadInput(f"{what}: nested over {NESTING_LIMIT} levels deep, or in itself: flatten it")
+
+
+def _complain(value: object, what: str, where: str = "", depth: int = 0) -> None:
+    """Say which part of the value JSON can't hold; returns if all of it is fine."""
+    if depth > NESTING_LIMIT:
+        raise _too_deep(what)
+    if isinstance(value, enum.Enum):
+        value = value.value
+    for place, inner in _parts(value):
+        _complain(inner, what, where + place, depth + 1)
+    if problem := _problem(value):
+        raise BadInput(f"{what}{where} {problem}")
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """What is in the value, with the way to it."""
+    if isinstance(value, list | tuple):
+        yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+    elif isinstance(value, Struct):
+        named = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        yield from ((f".{name}", inner) for name, inner in named if inner is not msgspec.UNSET)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (field.name for field in dataclasses.fields(value))
+        yield from ((f".{name}", getattr(value, name, None)) for name in names)
+
+
+def _problem(value: object) -> str | None:
+    match value:
+        case str() if (at := _surrogate(value)) is not None:
+            return f"has a lone surrogate at character {at}, which is no text: pass bytes"
+        case float() if not math.isfinite(value):
+            return f"is {value}, which JSON can't say: pass None or a string"
+        case int() if value.bit_length() > _BITS_LIMIT:
+            return "is a number of over 4,000 digits: pass it as a string"
+        case bytes() | bytearray() | memoryview():
+            return "is bytes within a JSON value: pass bytes alone, or as text (base64)"
+        case set() | frozenset():
+            return "is a set, which JSON does not have: pass a list"
+        case dict():
+            return next(filter(None, map(_key_problem, value)), None)
+        case str() | float() | int() | list() | tuple() | None:
+            return None
+        case _:
+            return _kind_problem(value)
+
+
+def _kind_problem(value: object) -> str | None:
+    try:
+        _encode(value)
+    except TypeError:
+        kind = type(value).__qualname__
+        return f"is of class {kind}: pass numbers, strings, lists and dicts made of it"
+    return None
+
+
+def _key_problem(key: object) -> str | None:
+    if not isinstance(key, str):
+        return f"has the key {key!r}: the keys of a JSON object are strings, pass {str(key)!r}"
+    return None if _surrogate(key) is None else "has a key with a lone surrogate, which is no text"
+
+
+def _surrogate(text: str) -> int | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
+def record(task: Task) -> dict[str, JSON]:
+    """The public record, the same names everywhere, and the policy's retries."""
+    return {**_shown(task, _RECORD), "retries": task.policy.retries}
+
+
+def attempt_record(attempt: Attempt) -> dict[str, JSON]:
+    """One try at a task."""
+    return _shown(attempt)
+
+
+def event_record(event: Event) -> dict[str, JSON]:
+    """Something that happened to a task."""
+    return _shown(event)
+
+
+def queue_record(queue: QueueInfo) -> dict[str, JSON]:
+    """A queue, with a count for every state."""
+    return {**_shown(queue), "counts": {state: queue.counts.get(state, 0) for state in STATES}}
+
+
+def worker_record(worker: Worker) -> dict[str, JSON]:
+    """A worker, as the store knows it."""
+    return _shown(worker)
+
+
+def _shown(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:
+    names = names or record.__struct_fields__
+    return {name: _shown_field(name, getattr(record, name)) for name in names}
+
+
+def _shown_field(name: str, value: Any) -> JSON:
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if value is not None and (name in _TIMES or name.endswith("_at")):
+        return rfc3339(value)
+    if value is not None and name in _LISTS:
+        return list(value)
+    return _shown(value) if isinstance(value, Fault | Progress) else value
+
+
+def encode(value: JSON) -> str:
+    """JSON on one line."""
+    return _encode(value).decode()
+
+
+def encode_pretty(value: JSON) -> str:
+    """JSON for people."""
+    return msgspec.json.format(_encode(value), indent=2).decode()
+
+
+def parse(text: str | bytes, what: str) -> Value:
+    """A value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
+    try:
+        value: JSON = _decode(text)
+    except _UNREADABLE as error:
+        _refuse(text, what, error)
+    return _value(value, what)
+
+
+def _value(value: Value, what: str) -> Value:
+    if not isinstance(value, dict) or value.keys() != {"base64"}:
+        return value
+    text = value["base64"]
+    if not isinstance(text, str):
+        return value
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as error:
+        raise BadInput(f"{what}: not base64: {error}") from None
+
+
+def _refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
+    """Say what is wrong with the JSON, and where; the standard library says it best."""
+    import json
+
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        _complain(json.loads(text), what)
+    except json.JSONDecodeError as found:
+        if not text.strip():
+            raise BadInput(f'{what}: empty, where JSON should be, for example {{"n": 1}}') from None
+        near = found.doc[found.pos : found.pos + 20]
+        raise BadInput(
+            f"{what}: not JSON at line {found.lineno}, column {found.colno}, "
+            f"{f'near {near!r}' if near else 'at its end'}: {found.msg[0].lower()}{found.msg[1:]}. "
+            'Strings and names need double quotes, for example {"name": "text"}'
+        ) from None
+    except UnicodeDecodeError as found:
+        raise BadInput(f"{what}: not UTF-8 at byte {found.start}: JSON is UTF-8 text") from None
+    except (ValueError, RecursionError):
+        pass
+    raise BadInput(f"{what}: not usable as JSON: {error}") from None
+
+
+class _Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A submission as it is written: times may be text."""
+
+    id: str | None = None
+    queue: str | None = None
+    name: str | None = None
+    command: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    parameters: Value = None
+    priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    eta: float | str | None = None
+    delay: float | str | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] | None = None
+    held: bool | None = None
+    retries: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+
+
+class Submission(_Submission, frozen=True, kw_only=True):
+    """One task that somebody wrote as a JSON object; None where nothing was said."""
+
+    eta: float | None = None
+    delay: float | None = None
+
+
+_decode_submission = msgspec.json.Decoder(_Submission).decode
+
+
+def parse_submission(line: str | bytes, what: str) -> Submission:
+    """A task from a JSON object. `eta` and `delay` may be text; `what` names the line in errors."""
+    try:
+        written = _decode_submission(line)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{what}: {_field_error(str(error))}") from None
+    except _UNREADABLE as error:
+        _refuse(line, what, error)
+    fields = msgspec.structs.asdict(written)
+    fields["parameters"] = _value(written.parameters, f"{what}: parameters")
+    for name, read in (("eta", instant), ("delay", duration)):
+        try:
+            fields[name] = None if fields[name] is None else read(fields[name])
+        except BadInput as error:
+            raise BadInput(f"{what}: {name}: {error}") from None
+    return Submission(**fields)
+
+
+def _field_error(message: str) -> str:
+    """msgspec's message, with the field in front and the allowed ones where it is unknown."""
+    message = message.replace("`", "")
+    if unknown := re.fullmatch("Object contains unknown field (.*)", message):
+        allowed = ", ".join(_Submission.__struct_fields__)
+        return f"no field is called {unknown[1]!r}: allowed are {allowed}"
+    problem, _, where = message.partition(" - at ")
+    problem = problem[0].lower() + problem[1:]
+    field = where.removeprefix("$.")
+    return f"{field}: {problem}" if field else f"{problem}: a task is an object of named fields"

@@ -1,0 +1,112 @@
+"""Everything that Stayer raises.
+
+StayerError
+├── BadInput                what was asked makes no sense: says what to do        (exit code 2)
+│   ├── TooLarge            parameters, result, checkpoint over their limit
+│   ├── UnknownTask         no task has this id (or prefix)
+│   ├── UnknownQueue        no queue has this name
+│   ├── UnknownWorker       no worker has this id
+│   └── BadConfig           a setting, URL or configuration file that can't be used
+├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
+│   └── NotHeld             the task is no longer held by this worker and attempt
+├── LeaseLost               this worker was buried, or another has its identity
+├── StoreError              the database
+│   ├── StoreUnreachable    can't be reached, or does not answer                   (exit code 4)
+│   └── StoreUnusable       not a database, read-only, newer version, disk full   (exit code 2)
+├── TaskFailed              waiting for a result that will not come: it failed     (exit code 1)
+├── TaskCancelled           … it was cancelled                                     (exit code 3)
+└── WaitTimeout             … not in that time                                     (exit code 124)
+
+A message says what happened, to what, and what to do. How a task ended is a value, not an
+exception; the three at the end exist for callers who asked for a result.
+"""
+
+from __future__ import annotations
+
+from stayer.core.model import Fault
+
+
+class StayerError(Exception):
+    """The root of all that Stayer raises."""
+
+    exit_code = 1
+
+
+class BadInput(StayerError):
+    """What was asked makes no sense."""
+
+    exit_code = 2
+
+
+class TooLarge(BadInput):
+    """A value is over its size limit."""
+
+
+class UnknownTask(BadInput):
+    """No task has this id or prefix."""
+
+
+class UnknownQueue(BadInput):
+    """No queue has this name."""
+
+
+class UnknownWorker(BadInput):
+    """No worker has this id."""
+
+
+class BadConfig(BadInput):
+    """A setting, URL or configuration file can't be used."""
+
+
+class Refused(StayerError):
+    """The state of things does not allow it."""
+
+    exit_code = 2
+
+
+class NotHeld(Refused):
+    """The task is no longer held by this worker and attempt."""
+
+
+class LeaseLost(StayerError):
+    """This worker was buried, or another one has its identity: it must give up its tasks."""
+
+
+class StoreError(StayerError):
+    """The database could not do what it was asked."""
+
+
+class StoreUnreachable(StoreError):
+    """The database can't be reached, or does not answer in time."""
+
+    exit_code = 4
+
+
+class StoreUnusable(StoreError):
+    """The database is there but can't be used as it is."""
+
+    exit_code = 2
+
+
+class TaskFailed(StayerError):
+    """The task whose result was asked for has failed."""
+
+    exit_code = 1
+
+    def __init__(self, task_id: str, error: Fault | None) -> None:
+        self.task_id = task_id
+        self.error = error
+        detail = f": {error.type}: {error.message}".rstrip(": ") if error else ""
+        super().__init__(f"task {task_id} failed{detail}")
+
+
+class TaskCancelled(StayerError):
+    """The task whose result was asked for was cancelled."""
+
+    exit_code = 3
+
+
+class WaitTimeout(StayerError):
+    """The task did not finish in the time given."""
+
+    exit_code = 124

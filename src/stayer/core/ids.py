@@ -1,0 +1,32 @@
+"""Ids: 16 random characters for tasks, `host.pid.seconds.millis` for workers."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+
+LENGTH = 16
+SHARED = 4
+"""How many characters the ids of one batch share: neighbours in the index, so that adding many
+tasks touches few of its pages however large it has become. Alone, an id is all random and a
+short prefix names it."""
+
+
+def generate() -> str:
+    """A new task id."""
+    return base64.b32encode(secrets.token_bytes(10)).decode("ascii").lower()
+
+
+def generate_many(count: int) -> list[str]:
+    """New task ids for one batch."""
+    if count <= 1:
+        return [generate() for _ in range(count)]
+    characters = base64.b32encode(secrets.token_bytes(10 * count)).decode("ascii").lower()
+    shared, size = generate()[:SHARED], LENGTH - SHARED
+    return [shared + characters[i : i + size] for i in range(0, size * count, size)]
+
+
+def worker_id(host: str, pid: int, moment: float) -> str:
+    """Who, where, since when; the name says it to whoever reads a log."""
+    seconds, millis = divmod(int(moment * 1000), 1000)
+    return f"{host}.{pid}.{seconds}.{millis:03d}"

@@ -1,0 +1,42 @@
+"""Who is dead? Decided without comparing clocks, so that nobody is buried by mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stayer.core.model import Suspect
+
+BEATS_IN_A_LEASE = 8
+_GAP = 2.5
+"""Missing more than two of its own beats, a judge has seen too little to go on."""
+
+
+class Judge:
+    """Watches suspects at its own beats, by its own clock.
+
+    A worker is dead when its number has stood still, at every beat of an unbroken row of the
+    judge's own, for that worker's whole lease and a margin. A judge that slept, or lost the store
+    for a while, begins anew: an outage that hits everybody buries nobody.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._last: float | None = None
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def observe(self, moment: float, suspects: Iterable[Suspect]) -> dict[str, int]:
+        """What a beat at this moment told; the answer is whom to bury, with the number seen."""
+        if self._last is not None and moment - self._last > _GAP * self._interval:
+            self._seen = {}
+        self._last = moment
+        seen: dict[str, tuple[int, float]] = {}
+        dead: dict[str, int] = {}
+        for suspect in suspects:
+            number, since = self._seen.get(suspect.worker, (suspect.number, moment))
+            if number != suspect.number:
+                since = moment
+            seen[suspect.worker] = suspect.number, since
+            if moment - since > suspect.lease * (1 + 1 / BEATS_IN_A_LEASE):
+                dead[suspect.worker] = suspect.number
+        self._seen = seen
+        return dead

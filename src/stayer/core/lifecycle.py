@@ -1,0 +1,314 @@
+"""The state machine: everything that may become of a task, and nothing else knows it.
+
+`TABLE` says which states an event may lead to; `decide` says which one, and what changes with it.
+Pure: the same task and event always give the same change. The diagram in the docs is drawn from
+`TABLE`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, assert_never
+
+from msgspec import Struct
+
+from stayer.core.errors import Refused
+from stayer.core.model import (
+    FINISHED,
+    JSON,
+    QUEUED,
+    RUNNING,
+    Change,
+    Ending,
+    Fault,
+    Order,
+    State,
+    Task,
+    Value,
+    Verb,
+)
+
+FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
+
+
+class Ready(Struct, frozen=True):
+    """All that it waited for is there."""
+
+
+class Due(Struct, frozen=True):
+    """Its eta has come."""
+
+
+class Reserve(Struct, frozen=True):
+    """A worker takes it."""
+
+
+class Start(Struct, frozen=True):
+    """Its process runs."""
+
+    pid: int | None = None
+
+
+class Done(Struct, frozen=True):
+    """It ran to its end."""
+
+    result: Value = None
+
+
+class Fail(Struct, frozen=True):
+    """It ended badly, by its own doing: charged as a failure."""
+
+    error: Fault
+    ending: FaultyEnding = "error"
+
+
+class Interrupt(Struct, frozen=True):
+    """Its worker stopped it, or hands it back: not its fault."""
+
+    note: str | None = None
+
+
+class Lose(Struct, frozen=True):
+    """Its worker is dead: not its fault, unless it happens again and again."""
+
+    note: str | None = None
+
+
+class Snooze(Struct, frozen=True):
+    """It asked to be run again later."""
+
+    delay: float
+
+
+class Stop(Struct, frozen=True):
+    """It was stopped on demand, and nothing of it is left."""
+
+
+class Expire(Struct, frozen=True):
+    """It became too old to be started."""
+
+
+class Cancel(Struct, frozen=True):
+    """Somebody wants it gone. A running task is asked; the others are gone at once."""
+
+    grace: float | None = None
+
+
+class Ask(Struct, frozen=True):
+    """Somebody asks something of the running task."""
+
+    verb: Verb
+    arguments: dict[str, JSON] = {}
+
+
+class Retry(Struct, frozen=True):
+    """Somebody wants a finished task run again."""
+
+
+class Hold(Struct, frozen=True):
+    """It is not to be taken until released."""
+
+
+class Release(Struct, frozen=True):
+    """It may be taken again."""
+
+
+Happening: TypeAlias = (
+    Ready
+    | Due
+    | Reserve
+    | Start
+    | Done
+    | Fail
+    | Interrupt
+    | Lose
+    | Snooze
+    | Stop
+    | Expire
+    | Cancel
+    | Ask
+    | Retry
+    | Hold
+    | Release
+)
+
+TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
+    ("waiting", Ready): ("pending", "scheduled"),
+    ("scheduled", Due): ("pending",),
+    ("pending", Reserve): ("reserved",),
+    ("reserved", Start): ("started",),
+    # A worker that was buried too early may still bring the result that nobody else has begun.
+    ("pending", Done): ("complete",),
+    **{(state, Done): ("complete",) for state in RUNNING},
+    **{(state, Fail): ("failed", "pending", "cancelled") for state in RUNNING},
+    **{(state, Interrupt): ("pending", "cancelled") for state in RUNNING},
+    **{(state, Lose): ("pending", "failed", "cancelled") for state in RUNNING},
+    **{(state, Snooze): ("scheduled", "cancelled") for state in RUNNING},
+    **{(state, Stop): ("cancelled",) for state in RUNNING},
+    **{(state, Expire): ("failed",) for state in QUEUED},
+    **{(state, Cancel): ("cancelled",) for state in QUEUED},
+    **{(state, Cancel): (state,) for state in RUNNING},
+    **{(state, Ask): (state,) for state in RUNNING},
+    **{(state, Retry): ("pending",) for state in FINISHED},
+    **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
+    **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
+}
+
+
+def decide(task: Task, happening: Happening) -> Change:
+    """What becomes of the task; raises Refused where the table has no entry."""
+    allowed = TABLE.get((task.state, type(happening)))
+    if allowed is None:
+        raise Refused(_refusal(task, happening))
+    change = _decide(task, happening)
+    assert change.to in allowed, (task.state, happening, change.to)
+    return change
+
+
+def _decide(task: Task, happening: Happening) -> Change:
+    match happening:
+        case Ready() | Due():
+            return _change(task, "pending")
+        case Reserve():
+            raise Refused("a task is reserved by Store.reserve alone")
+        case Start(pid=pid):
+            return _change(task, "started", pid=pid)
+        case Done(result=result):
+            return _finish(task, "complete", "done", result=result, error=None, late=True)
+        case Fail():
+            return _fail(task, happening)
+        case Interrupt(note=note):
+            return _hand_back(task, "interrupted", note)
+        case Lose(note=note):
+            return _lose(task, note)
+        case Snooze(delay=delay):
+            if task.cancel_wanted:
+                return _cancelled(task)
+            return _change(task, "scheduled", ending="snoozed", delay=delay)
+        case Stop():
+            return _cancelled(task)
+        case Expire():
+            fault = Fault("Expired", "too old to be started")
+            return _finish(task, "failed", "expired", error=fault)
+        case Cancel(grace=grace):
+            if task.state in QUEUED:
+                return _cancelled(task)
+            return _ask(task, "cancel", {} if grace is None else {"grace": grace})
+        case Ask(verb=verb, arguments=arguments):
+            return _ask(task, verb, arguments)
+        case Retry():
+            return _retry(task)
+        case Hold():
+            return _change(task, task.state, held=True, order=True, note="held")
+        case Release():
+            return _change(task, task.state, held=False, order=True, note="released")
+        case _:
+            assert_never(happening)
+
+
+def _change(task: Task, to: State, **becomes: object) -> Change:
+    return Change(
+        id=task.id,
+        state=task.state,
+        worker=task.worker,
+        attempt=task.attempt,
+        last_order=task.last_order,
+        to=to,
+        **becomes,  # type: ignore[arg-type]
+    )
+
+
+def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
+    return _change(task, to, ending=ending, orders=(), **becomes)
+
+
+def _cancelled(task: Task, **becomes: object) -> Change:
+    return _finish(task, "cancelled", "cancelled", **becomes)
+
+
+def _fail(task: Task, fail: Fail) -> Change:
+    if task.cancel_wanted:
+        return _cancelled(task, error=fail.error)
+    failures = task.failures + 1
+    if failures <= task.policy.retries:
+        return _change(
+            task, "pending", ending=fail.ending, error=fail.error, failures=failures, orders=()
+        )
+    return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
+
+
+def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) -> Change:
+    """Back to its old place in the queue, free of charge."""
+    if task.cancel_wanted:
+        return _cancelled(task)
+    return _change(
+        task,
+        "pending",
+        ending=ending,
+        interruptions=task.interruptions + 1,
+        orders=(),
+        note=note,
+        **becomes,
+    )
+
+
+def _lose(task: Task, note: str | None) -> Change:
+    if task.cancel_wanted:
+        unproven = Fault("Unproven", "unproven: node lost, its process may have run on for a while")
+        return _cancelled(task, error=unproven)
+    # Only an attempt that had started can be what kills its workers; news of progress or a
+    # checkpoint sets the count back to 0 (Store.beat).
+    losses = task.losses + (task.state == "started")
+    if losses >= task.policy.losses:
+        fault = Fault(
+            "Lost",
+            f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
+            "in between: set aside. Look into what it does to its node, then retry it.",
+        )
+        return _finish(task, "failed", "lost", error=fault, losses=losses)
+    return _hand_back(task, "lost", note, losses=losses, returned=True)
+
+
+def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
+    order = Order(task.last_order + 1, verb, arguments)
+    return _change(task, task.state, orders=(*task.orders, order), order=True, note=verb)
+
+
+def _retry(task: Task) -> Change:
+    """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
+    return _change(
+        task,
+        "pending",
+        result=None,
+        error=None,
+        failures=0,
+        interruptions=0,
+        losses=0,
+        delay=None,
+        order=True,
+        note="retried",
+    )
+
+
+def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:
+    """The orders still open once those up to `number` are carried out; a cancel stays wanted."""
+    return tuple(
+        Order(order.number, order.verb, order.arguments, acknowledged=True)
+        if order.number <= number
+        else order
+        for order in orders
+        if order.number > number or order.verb == "cancel"
+    )
+
+
+def _refusal(task: Task, happening: Happening) -> str:
+    what = type(happening).__name__.lower()
+    said = f"task {task.id} is {task.state}"
+    match happening:
+        case Retry():
+            return f"{said}: only a finished task can be retried"
+        case Cancel() | Hold() | Release() if task.state in FINISHED:
+            return f"{said}: it has ended, there is nothing to {what}"
+        case Ask(verb=verb):
+            return f"{said}: only a running task can be asked to {verb}"
+        case _:
+            return f"{said}: {what} is not possible now"

@@ -1,0 +1,344 @@
+"""The records that everything else passes around: frozen, typed, free of behaviour.
+
+Times are epoch seconds by the store's clock, durations are seconds, ids are strings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+if TYPE_CHECKING:
+    JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+    """What JSON can say."""
+    Value: TypeAlias = JSON | bytes
+    """Parameters and results: a JSON value, or raw bytes."""
+else:  # msgspec can't resolve a recursive alias
+    JSON = Value = Any
+
+State = Literal[
+    "waiting", "scheduled", "pending", "reserved", "started", "complete", "failed", "cancelled"
+]
+Ending = Literal[
+    "done",
+    "error",
+    "killed",
+    "oom",
+    "timeout",
+    "silent",
+    "interrupted",
+    "lost",
+    "expired",
+    "cancelled",
+    "snoozed",
+]
+WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
+Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
+
+STATES: tuple[State, ...] = (
+    "waiting",
+    "scheduled",
+    "pending",
+    "reserved",
+    "started",
+    "complete",
+    "failed",
+    "cancelled",
+)
+QUEUED: tuple[State, ...] = ("waiting", "scheduled", "pending")
+RUNNING: tuple[State, ...] = ("reserved", "started")
+FINISHED: tuple[State, ...] = ("complete", "failed", "cancelled")
+
+
+class Fault(Struct, frozen=True, omit_defaults=True):
+    """What went wrong: the `error` of a task or of an attempt."""
+
+    type: str
+    message: str = ""
+    traceback: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class Progress(Struct, frozen=True):
+    """How far a task has come; `remaining` is the estimate to its end in seconds."""
+
+    done: float | None = None
+    total: float | None = None
+    message: str | None = None
+    at: float | None = None
+    remaining: float | None = None
+
+
+class Order(Struct, frozen=True, omit_defaults=True):
+    """Something asked of a running task, delivered with the beat until it is acknowledged."""
+
+    number: int
+    verb: Verb
+    arguments: dict[str, JSON] = {}
+    acknowledged: bool = False
+
+
+class Policy(Struct, frozen=True, omit_defaults=True):
+    """What the submitter decided about the task's life; defaults are not stored."""
+
+    retries: int = 0
+    losses: int = 3
+
+
+class NewTask(Struct, frozen=True, kw_only=True):
+    """What a submitter asks for. `delay` counts from the store's now, `eta` is a moment."""
+
+    id: str
+    queue: str
+    name: str | None = None
+    command: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    parameters: Value = None
+    priority: int = 0
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    eta: float | None = None
+    delay: float | None = None
+    held: bool = False
+    policy: Policy = Policy()
+    generated: bool = False
+    """The id was drawn at random, so it need not be looked up first."""
+
+
+class Task(Struct, frozen=True):
+    """A task as the store has it. The fields down to `finished_at` are the public record."""
+
+    id: str
+    queue: str
+    name: str | None = None
+    command: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    parameters: Value = None
+    state: State = "pending"
+    held: bool = False
+    attempt: int = 0
+    failures: int = 0
+    interruptions: int = 0
+    ending: Ending | None = None
+    priority: int = 0
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    result: Value = None
+    error: Fault | None = None
+    progress: Progress | None = None
+    node: str | None = None
+    worker: str | None = None
+    pid: int | None = None
+    created: float = 0.0
+    updated: float = 0.0
+    eta: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    policy: Policy = Policy()
+    losses: int = 0
+    orders: tuple[Order, ...] = ()
+    last_order: int = 0
+    returned_from: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What the task runs: its name, else its program, else nothing."""
+        return self.name or (self.command[0] if self.command else "")
+
+    @property
+    def cancel_wanted(self) -> bool:
+        return any(order.verb == "cancel" for order in self.orders)
+
+
+class Submitted(Struct, frozen=True):
+    """The task that is there now, and whether this submit made it."""
+
+    task: Task
+    fresh: bool
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One step of one task: what must still hold, and what becomes of it.
+
+    Made by `lifecycle.decide`, applied by `Store.commit`. A field left UNSET keeps its value.
+    What follows from `to` alone (times, holder, counters) is the store's to set: see
+    `Store.commit`.
+    """
+
+    id: str
+    state: State
+    worker: str | None
+    attempt: int
+    last_order: int
+
+    to: State
+    ending: Ending | None = None
+    """How the attempt ended; None if this change ends none."""
+    held: bool | UnsetType = UNSET
+    pid: int | UnsetType | None = UNSET
+    result: Value | UnsetType = UNSET
+    error: Fault | UnsetType | None = UNSET
+    failures: int | UnsetType = UNSET
+    interruptions: int | UnsetType = UNSET
+    losses: int | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    orders: tuple[Order, ...] | UnsetType = UNSET
+    delay: float | UnsetType | None = UNSET
+    """Seconds until due, from the store's now; None: no eta any more."""
+    order: bool = False
+    """Takes the next order number: whoever read the task before must read it again."""
+    returned: bool = False
+    """Burial gave the task back: a late `done` of this very attempt is still welcome."""
+    late: bool = False
+    """Applies also if the task was `returned` from this very attempt and not touched since."""
+    note: str | None = None
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One try at a task; `ending` is None while it goes on."""
+
+    attempt: int
+    worker: str | None = None
+    node: str | None = None
+    pid: int | None = None
+    reserved_at: float | None = None
+    started_at: float | None = None
+    finished_at: float | None = None
+    ending: Ending | None = None
+    error: Fault | None = None
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that happened to a task: a state it came into, or what was done to it."""
+
+    number: int
+    at: float
+    id: str
+    queue: str
+    event: str
+    attempt: int = 0
+    worker: str | None = None
+    note: str | None = None
+
+
+class LogPiece(Struct, frozen=True):
+    """Bytes of an attempt's output from the offset `start` on."""
+
+    start: int
+    data: bytes
+
+
+class Checkpoint(Struct, frozen=True):
+    """The newest state that a task saved, for its next attempt."""
+
+    attempt: int
+    at: float
+    data: bytes
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """News of a running attempt, carried by a beat."""
+
+    id: str
+    attempt: int
+    progress: Progress | None = None
+    checkpoint: bytes | None = None
+    log: tuple[LogPiece, ...] = ()
+    acknowledged: int = 0
+    """Orders up to this number have been carried out."""
+
+
+class Worker(Struct, frozen=True, kw_only=True):
+    """Who takes tasks; the last four fields are the store's."""
+
+    id: str
+    node: str
+    pid: int
+    queues: tuple[str, ...] = ()
+    slots: int = 1
+    version: str = ""
+    draining: bool = False
+    lease: float = 120.0
+    number: int = 0
+    started_at: float = 0.0
+    beat_at: float = 0.0
+    running: int = 0
+    state: WorkerState = "IDLE"
+
+
+class Suspect(Struct, frozen=True):
+    """A worker that has been silent for over two of its intervals: a hint, not a verdict."""
+
+    worker: str
+    number: int
+    lease: float
+
+
+class Orders(Struct, frozen=True):
+    """The open orders of one running attempt."""
+
+    id: str
+    attempt: int
+    orders: tuple[Order, ...]
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """The store's answer to a beat."""
+
+    now: float
+    orders: tuple[Orders, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+
+
+class Handles(Struct, frozen=True, kw_only=True):
+    """What a worker can run. Patterns are shell-style (`*`, `?`, `[abc]`)."""
+
+    plain: bool = False
+    """Tasks with neither name nor command."""
+    names: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    """Commands, by their first word."""
+
+
+EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which tasks: all conditions hold at once, an empty tuple or None asks nothing."""
+
+    ids: tuple[str, ...] = ()
+    prefix: str | None = None
+    queues: tuple[str, ...] = ()
+    states: tuple[State, ...] = ()
+    name: str | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+    worker: str | None = None
+    held: bool | None = None
+    since: float | None = None
+    until: float | None = None
+
+
+class Page(Struct, frozen=True):
+    """Some tasks, newest first, and where to go on (None: that was all)."""
+
+    tasks: tuple[Task, ...]
+    next: str | None = None
+
+
+class QueueInfo(Struct, frozen=True, kw_only=True):
+    """A queue, its settings, and how many of its tasks are in each state."""
+
+    name: str
+    paused: bool = False
+    limit: int | None = None
+    """How many of its tasks may run at once; None: any number."""
+    counts: dict[State, int] = msgspec.field(default_factory=dict)
+    workers: int = 0
+    oldest: float | None = None
+    """When the oldest task that could be taken was created."""

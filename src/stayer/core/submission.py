@@ -1,0 +1,107 @@
+"""From what a user asks for to a NewTask: the checks that every door shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from stayer.core import ids
+from stayer.core.errors import BadInput
+from stayer.core.model import NewTask, Policy, Value
+
+NAME_LIMIT = 200
+FAR = 100 * 366 * 86400.0
+"""A delay or eta further away than this is a slip of the pen."""
+_PRIORITY = 2**31
+
+
+def new_task(
+    *,
+    queue: str,
+    parameters: Value = None,
+    id: str | None = None,
+    name: str | None = None,
+    command: Sequence[str] | None = None,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    priority: int = 0,
+    owner: str | None = None,
+    tags: Sequence[str] = (),
+    eta: float | None = None,
+    delay: float | None = None,
+    held: bool = False,
+    retries: int = 0,
+) -> NewTask:
+    """A task that is fit to be submitted, or BadInput that says what to mend."""
+    _check_word("queue", queue)
+    if id is not None:
+        _check_word("id", id)
+    if name is not None:
+        _check_word("name", name)
+    if command is not None:
+        command = _checked_command(command)
+        if name is not None:
+            raise BadInput("a task has either a name or a command, not both: leave one out")
+    elif cwd is not None:
+        raise BadInput("cwd goes with a command: add the command, or leave cwd out")
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
+        raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
+    if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
+        raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
+    if isinstance(tags, str):
+        raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
+    for tag in tags:
+        _check_word("tag", tag)
+    _check_time(eta, delay)
+    return NewTask(
+        id=ids.generate() if id is None else id,
+        generated=id is None,
+        queue=queue,
+        name=name,
+        command=tuple(command) if command is not None else None,
+        cwd=cwd,
+        env=dict(env) if env is not None else None,
+        parameters=parameters,
+        priority=priority,
+        owner=owner,
+        tags=tuple(tags),
+        eta=eta,
+        delay=delay,
+        held=held,
+        policy=Policy(retries=retries) if retries else _DEFAULT_POLICY,
+    )
+
+
+_DEFAULT_POLICY = Policy()
+
+
+def _check_word(what: str, word: str) -> None:
+    if not isinstance(word, str) or not word:
+        raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
+    if len(word) > NAME_LIMIT:
+        raise BadInput(f"{what} {word[:20]}… has {len(word)} characters, at most {NAME_LIMIT} fit")
+    if not word.isprintable() or word != word.strip():
+        raise BadInput(
+            f"{what} {word!r}: control characters and spaces at its ends are not allowed"
+        )
+
+
+def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(command, str):
+        raise BadInput(f"command {command!r}: give its words as a list, the program first")
+    words = tuple(command)
+    if not words or not words[0]:
+        raise BadInput("the command is empty: give at least a program")
+    for word in words:
+        if not isinstance(word, str) or "\0" in word:
+            raise BadInput(f"command word {word!r}: give strings without NUL characters")
+    return words
+
+
+def _check_time(eta: float | None, delay: float | None) -> None:
+    if eta is not None and delay is not None:
+        raise BadInput("give either an eta or a delay, not both")
+    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= FAR):
+        raise BadInput(f"delay {delay!r}: give seconds from 0 to {FAR:.0f} (about 100 years)")
+    if eta is not None and not (math.isfinite(eta) and 0 <= eta <= 253402300799):
+        raise BadInput(f"eta {eta!r}: give epoch seconds before the year 10000")

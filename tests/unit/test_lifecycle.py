@@ -1,0 +1,417 @@
+"""Every state with every event: what becomes of a task, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from msgspec import UNSET
+from msgspec.structs import asdict, replace
+
+from stayer.core.errors import Refused
+from stayer.core.lifecycle import (
+    TABLE,
+    Ask,
+    Cancel,
+    Done,
+    Due,
+    Expire,
+    Fail,
+    FaultyEnding,
+    Happening,
+    Hold,
+    Interrupt,
+    Lose,
+    Ready,
+    Release,
+    Reserve,
+    Retry,
+    Snooze,
+    Start,
+    Stop,
+    acknowledge,
+    decide,
+)
+from stayer.core.model import FINISHED, QUEUED, RUNNING, STATES, Change, Fault, Order, Policy, Task
+
+BOOM = Fault("Boom", "it broke", exit_code=1)
+HAPPENINGS: tuple[Happening, ...] = (
+    Ready(),
+    Due(),
+    Reserve(),
+    Start(pid=7),
+    Done({"n": 1}),
+    Fail(BOOM),
+    Interrupt("drained"),
+    Lose("worker w lost"),
+    Snooze(60.0),
+    Stop(),
+    Expire(),
+    Cancel(),
+    Ask("pause"),
+    Retry(),
+    Hold(),
+    Release(),
+)
+OUTCOMES = (Fail(BOOM), Interrupt(), Lose(), Snooze(1.0), Stop())
+CANCEL = Order(3, "cancel")
+
+
+def a_task(state: Any, **fields: Any) -> Task:
+    """A task that was tried before; held by a worker if the state says so."""
+    holder = {"worker": "w", "node": "n"} if state in RUNNING else {}
+    known = {"attempt": 2, "last_order": 3, "failures": 1, "interruptions": 4, "losses": 1}
+    return Task(**{"id": "a", "queue": "q", "state": state, **known, **holder, **fields})
+
+
+def what_changes(change: Change) -> dict[str, Any]:
+    """The fields that the change sets, without those that name the task as it was."""
+    names = ("id", "state", "worker", "attempt", "last_order")
+    default = Change(id="", state="pending", worker=None, attempt=0, last_order=0, to="pending")
+    return {
+        name: value
+        for name, value in asdict(change).items()
+        if name not in names and (name == "to" or value != getattr(default, name))
+    }
+
+
+def named(value: Any) -> str | None:
+    return None if isinstance(value, str) else type(value).__name__
+
+
+everything = pytest.mark.parametrize("happening", HAPPENINGS, ids=named)
+in_every_state = pytest.mark.parametrize("state", STATES)
+while_running = pytest.mark.parametrize("state", RUNNING)
+
+
+def test_the_table_mentions_every_event():
+    kinds = set(get_args(Happening))
+    assert {kind for _, kind in TABLE} == kinds
+    assert {type(happening) for happening in HAPPENINGS} == kinds
+
+
+def test_the_table_speaks_of_known_states_only():
+    assert {state for state, _ in TABLE} == set(STATES)
+    assert all(targets and set(targets) <= set(STATES) for targets in TABLE.values())
+    assert all(len(set(targets)) == len(targets) for targets in TABLE.values())
+
+
+def test_every_state_but_waiting_is_reached_by_some_event():
+    reached = {
+        target for (state, _), targets in TABLE.items() for target in targets if target != state
+    }
+    assert set(STATES) - reached == {"waiting"}
+
+
+def test_every_task_can_still_finish():
+    leads_to = {state: {state} for state in STATES}
+    for _ in STATES:
+        for (state, _kind), targets in TABLE.items():
+            for target in targets:
+                leads_to[state] |= leads_to[target]
+    assert all(set(FINISHED) <= reachable for reachable in leads_to.values())
+
+
+def test_nothing_but_a_retry_leaves_an_end():
+    leaving = {kind for (state, kind) in TABLE if state in FINISHED}
+    assert leaving == {Retry}
+
+
+@in_every_state
+@everything
+def test_what_the_table_allows_is_decided_and_the_rest_refused(state, happening):
+    task = a_task(state)
+    allowed = TABLE.get((state, type(happening)))
+    if allowed is None or isinstance(happening, Reserve):
+        with pytest.raises(Refused) as refusal:
+            decide(task, happening)
+        if allowed is None:
+            assert f"task a is {state}" in str(refusal.value)
+    else:
+        change = decide(task, happening)
+        assert change.to in allowed
+        assert (change.id, change.state, change.worker) == ("a", state, task.worker)
+        assert (change.attempt, change.last_order) == (2, 3)
+
+
+@in_every_state
+@everything
+def test_the_same_task_and_event_give_the_same_change(state, happening):
+    if (state, type(happening)) in TABLE and not isinstance(happening, Reserve):
+        assert decide(a_task(state), happening) == decide(a_task(state), happening)
+
+
+def test_only_the_store_reserves():
+    with pytest.raises(Refused, match=r"Store\.reserve alone"):
+        decide(a_task("pending"), Reserve())
+
+
+@pytest.mark.parametrize(
+    ("state", "happening", "said"),
+    [
+        ("started", Retry(), "only a finished task can be retried"),
+        ("complete", Cancel(), "it has ended, there is nothing to cancel"),
+        ("failed", Hold(), "it has ended, there is nothing to hold"),
+        ("cancelled", Release(), "it has ended, there is nothing to release"),
+        ("pending", Ask("signal"), "only a running task can be asked to signal"),
+        ("complete", Done(), "done is not possible now"),
+        ("cancelled", Start(), "start is not possible now"),
+    ],
+)
+def test_a_refusal_says_why(state, happening, said):
+    with pytest.raises(Refused) as refusal:
+        decide(a_task(state), happening)
+    assert str(refusal.value) == f"task a is {state}: {said}"
+
+
+def test_a_task_whose_time_has_come_is_pending():
+    assert what_changes(decide(a_task("scheduled"), Due())) == {"to": "pending"}
+
+
+def test_a_task_that_waits_for_nothing_more_is_pending():
+    assert what_changes(decide(a_task("waiting"), Ready())) == {"to": "pending"}
+
+
+def test_a_started_task_has_a_process():
+    change = decide(a_task("reserved"), Start(pid=7))
+    assert what_changes(change) == {"to": "started", "pid": 7}
+
+
+@while_running
+def test_done_is_complete_and_welcome_late(state):
+    task = a_task(state, error=BOOM, orders=(Order(3, "pause"),))
+    assert what_changes(decide(task, Done({"n": 1}))) == {
+        "to": "complete",
+        "ending": "done",
+        "result": {"n": 1},
+        "error": None,
+        "orders": (),
+        "late": True,
+    }
+
+
+@while_running
+def test_done_beats_a_wanted_cancel(state):
+    change = decide(a_task(state, orders=(CANCEL,)), Done(b"bytes"))
+    assert (change.to, change.ending, change.result) == ("complete", "done", b"bytes")
+
+
+@pytest.mark.parametrize("happening", [h for h in HAPPENINGS if type(h) not in (Done, Reserve)])
+def test_nothing_but_done_is_welcome_late(happening):
+    for state in STATES:
+        if (state, type(happening)) in TABLE:
+            assert not decide(a_task(state), happening).late
+
+
+@while_running
+@pytest.mark.parametrize("outcome", OUTCOMES, ids=named)
+def test_with_a_cancel_wanted_every_outcome_but_done_is_cancelled(state, outcome):
+    for order in (CANCEL, replace(CANCEL, acknowledged=True)):
+        task = a_task(state, orders=(order,), policy=Policy(retries=9))
+        change = decide(task, outcome)
+        assert (change.to, change.ending) == ("cancelled", "cancelled")
+        assert change.orders == ()
+        assert change.failures is UNSET
+        assert change.interruptions is UNSET
+
+
+def test_a_cancelled_task_that_broke_keeps_its_error():
+    assert decide(a_task("started", orders=(CANCEL,)), Fail(BOOM)).error == BOOM
+
+
+def test_a_cancelled_task_on_a_lost_node_is_marked_unproven():
+    error = decide(a_task("started", orders=(CANCEL,)), Lose()).error
+    assert isinstance(error, Fault)
+    assert error.message.startswith("unproven: node lost")
+
+
+@while_running
+@pytest.mark.parametrize("ending", get_args(FaultyEnding))
+def test_a_failure_without_retries_is_the_end(state, ending):
+    task = a_task(state, failures=0, orders=(Order(3, "pause"),))
+    assert what_changes(decide(task, Fail(BOOM, ending))) == {
+        "to": "failed",
+        "ending": ending,
+        "error": BOOM,
+        "failures": 1,
+        "orders": (),
+    }
+
+
+def test_a_failure_with_retries_left_goes_back_to_the_queue():
+    task = a_task("started", failures=1, policy=Policy(retries=2))
+    assert what_changes(decide(task, Fail(BOOM, "oom"))) == {
+        "to": "pending",
+        "ending": "oom",
+        "error": BOOM,
+        "failures": 2,
+        "orders": (),
+    }
+
+
+def test_a_task_runs_once_and_then_as_often_as_its_retries():
+    task = a_task("started", failures=0, policy=Policy(retries=2))
+    ends = []
+    for _ in range(3):
+        change = decide(task, Fail(BOOM))
+        ends.append(change.to)
+        task = replace(task, failures=change.failures)
+    assert ends == ["pending", "pending", "failed"]
+
+
+@while_running
+def test_an_interruption_is_free_of_charge(state):
+    task = a_task(state, orders=(Order(3, "pause"),))
+    assert what_changes(decide(task, Interrupt("drained"))) == {
+        "to": "pending",
+        "ending": "interrupted",
+        "interruptions": 5,
+        "orders": (),
+        "note": "drained",
+    }
+
+
+def test_interruptions_are_unbounded():
+    assert decide(a_task("started", interruptions=10**6), Interrupt()).to == "pending"
+
+
+def test_a_lost_task_is_returned_and_its_late_result_still_welcome():
+    assert what_changes(decide(a_task("started", losses=1), Lose("worker w lost"))) == {
+        "to": "pending",
+        "ending": "lost",
+        "interruptions": 5,
+        "losses": 2,
+        "orders": (),
+        "returned": True,
+        "note": "worker w lost",
+    }
+
+
+def test_nothing_but_a_loss_marks_a_task_as_returned():
+    for happening in HAPPENINGS:
+        for state in STATES:
+            allowed = (state, type(happening)) in TABLE and not isinstance(happening, Reserve)
+            if allowed and not isinstance(happening, Lose):
+                assert not decide(a_task(state), happening).returned
+
+
+def test_a_loss_before_the_start_is_not_counted():
+    change = decide(a_task("reserved", losses=2), Lose())
+    assert (change.to, change.losses, change.returned) == ("pending", 2, True)
+
+
+def test_a_task_lost_too_often_is_set_aside():
+    change = decide(a_task("started", losses=2), Lose("worker w lost"))
+    assert (change.to, change.ending, change.losses) == ("failed", "lost", 3)
+    assert not change.returned
+    assert isinstance(change.error, Fault)
+    assert change.error.type == "Lost"
+    assert "3 times in a row" in change.error.message
+
+
+def test_the_budget_of_losses_is_the_policy_s():
+    assert decide(a_task("started", losses=5, policy=Policy(losses=7)), Lose()).to == "pending"
+    assert decide(a_task("started", losses=6, policy=Policy(losses=7)), Lose()).to == "failed"
+
+
+@while_running
+def test_a_snoozed_task_is_scheduled(state):
+    found = what_changes(decide(a_task(state), Snooze(60.0)))
+    assert found.items() >= {"to": "scheduled", "ending": "snoozed", "delay": 60.0}.items()
+
+
+@while_running
+def test_a_stopped_task_is_cancelled(state):
+    assert what_changes(decide(a_task(state, orders=(CANCEL,)), Stop())) == {
+        "to": "cancelled",
+        "ending": "cancelled",
+        "orders": (),
+    }
+
+
+@pytest.mark.parametrize("state", QUEUED)
+def test_a_queued_task_is_cancelled_at_once(state):
+    assert what_changes(decide(a_task(state), Cancel(grace=5.0))) == {
+        "to": "cancelled",
+        "ending": "cancelled",
+        "orders": (),
+    }
+
+
+@while_running
+@pytest.mark.parametrize(("grace", "arguments"), [(None, {}), (0.0, {"grace": 0.0})])
+def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments):
+    assert what_changes(decide(a_task(state), Cancel(grace))) == {
+        "to": state,
+        "orders": (Order(4, "cancel", arguments),),
+        "order": True,
+        "note": "cancel",
+    }
+
+
+@while_running
+def test_an_order_joins_those_that_are_open(state):
+    first = Order(3, "pause")
+    change = decide(a_task(state, orders=(first,)), Ask("signal", {"signal": 10}))
+    assert what_changes(change) == {
+        "to": state,
+        "orders": (first, Order(4, "signal", {"signal": 10})),
+        "order": True,
+        "note": "signal",
+    }
+
+
+@pytest.mark.parametrize("state", QUEUED)
+def test_an_expired_task_has_failed(state):
+    change = decide(a_task(state), Expire())
+    assert (change.to, change.ending) == ("failed", "expired")
+    assert change.failures is UNSET
+    assert isinstance(change.error, Fault)
+    assert change.error.type == "Expired"
+
+
+@pytest.mark.parametrize("state", FINISHED)
+def test_a_retried_task_starts_afresh(state):
+    task = a_task(state, result={"n": 1}, error=BOOM, eta=5.0)
+    assert what_changes(decide(task, Retry())) == {
+        "to": "pending",
+        "result": None,
+        "error": None,
+        "failures": 0,
+        "interruptions": 0,
+        "losses": 0,
+        "delay": None,
+        "order": True,
+        "note": "retried",
+    }
+
+
+@pytest.mark.parametrize("state", [*QUEUED, *RUNNING])
+@pytest.mark.parametrize(
+    ("happening", "held", "note"), [(Hold(), True, "held"), (Release(), False, "released")]
+)
+def test_holding_and_releasing_leave_the_state(state, happening, held, note):
+    change = decide(a_task(state), happening)
+    assert (change.to, change.held, change.note, change.order) == (state, held, note, True)
+
+
+def test_acknowledged_orders_are_gone():
+    orders = (Order(1, "pause"), Order(2, "resume"), Order(5, "signal", {"signal": 1}))
+    assert acknowledge(orders, 0) == orders
+    assert acknowledge(orders, 2) == (orders[2],)
+    assert acknowledge(orders, 5) == ()
+    assert acknowledge((), 5) == ()
+
+
+def test_an_acknowledged_cancel_stays_wanted():
+    orders = (Order(1, "pause"), Order(2, "cancel", {"grace": 1.0}), Order(3, "stack"))
+    left = acknowledge(orders, 2)
+    assert left == (Order(2, "cancel", {"grace": 1.0}, acknowledged=True), orders[2])
+    assert a_task("started", orders=left).cancel_wanted
+    assert acknowledge(left, 2) == left
+
+
+def test_a_kind_is_the_name_or_the_program_or_nothing():
+    assert a_task("pending", name="train").kind == "train"
+    assert a_task("pending", command=("ffmpeg", "-i")).kind == "ffmpeg"
+    assert a_task("pending").kind == ""
