@@ -1,0 +1,190 @@
+"""Keeping a lease: beats in the background, carries reports, hears orders, buries the dead.
+
+For whoever holds tasks: a `Listener` in a user's process, the worker, the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from stayer import control
+from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError
+from stayer.core.judge import BEATS_IN_A_LEASE, Judge
+from stayer.core.lifecycle import Interrupt
+from stayer.core.model import Beat, Orders, Report, Worker
+from stayer.store import Store, Waiter
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.2
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def moment() -> float:
+    """This machine's time since its start, suspension included: no one can set it back."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Heart:
+    """The lease of one worker identity, kept by a thread of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        *,
+        on_orders: Callable[[Orders], None],
+        on_lost: Callable[[], None],
+    ) -> None:
+        """The callbacks run in the beating thread and must not beat themselves."""
+        self.lost = False
+        self._store = store
+        self._worker = worker
+        self._on_orders = on_orders
+        self._on_lost = on_lost
+        self._interval = worker.lease / BEATS_IN_A_LEASE
+        self._judge = Judge(self._interval)
+        self._beating = threading.Lock()
+        self._reporting = threading.Lock()
+        self._reports: dict[tuple[str, int], Report] = {}
+        self._number = 0
+        self._good_until = 0.0
+        self._last_inquest = moment()
+        self._waiter: Waiter | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Register by a first beat, which may raise; then go on in the background."""
+        self.beat_now()
+        self._waiter = self._store.waiter(self._worker.id, ())
+        self._thread = threading.Thread(
+            target=self._run, name=f"heart of {self._worker.id}", daemon=True
+        )
+        self._thread.start()
+
+    def report(self, report: Report) -> None:
+        """Let the next beat carry this."""
+        with self._reporting:
+            key = report.id, report.attempt
+            earlier = self._reports.get(key)
+            self._reports[key] = report if earlier is None else _merged(earlier, report)
+
+    def beat_now(self) -> None:
+        """Beat in the caller's thread; raises LeaseLost, and StoreError if it did not get through.
+
+        What it carried is kept for the next one then.
+        """
+        with self._beating:
+            if self.lost:
+                raise LeaseLost(f"worker {self._worker.id} has lost its lease")
+            self._beat()
+
+    def is_current(self) -> bool:
+        """The lease has certainly not ended."""
+        return not self.lost and moment() < self._good_until
+
+    def stop(self) -> None:
+        """Take leave: hand back what is still held, and unregister."""
+        self._stopping = True
+        if self._waiter is not None:
+            self._waiter.ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._waiter is not None:
+            self._waiter.close()
+            self._waiter = None
+        with self._beating:
+            if self.lost or not self._number:
+                return
+            for task in self._store.holdings(self._worker.id):
+                try:
+                    control.settle(self._store, task, Interrupt("its listener closed"))
+                except NotHeld:
+                    logger.info("task %s was taken away meanwhile", task.id)
+            control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
+
+    def _run(self) -> None:
+        assert self._waiter is not None
+        pause = self._interval
+        while not self._stopping:
+            self._wait(pause)
+            if self._stopping:
+                break
+            try:
+                self.beat_now()
+                pause = self._interval
+            except LeaseLost:
+                break
+            except StayerError as error:
+                # Nothing is given up for a store that does not answer: the lease decides.
+                pause = min(self._interval, _FIRST_PAUSE if pause == self._interval else pause * 2)
+                logger.warning("beat of %s failed, trying again: %s", self._worker.id, error)
+
+    def _wait(self, pause: float) -> None:
+        assert self._waiter is not None
+        try:
+            self._waiter.wait(pause)
+        except StoreError:
+            time.sleep(min(pause, _FIRST_PAUSE))
+
+    def _beat(self) -> None:
+        with self._reporting:
+            carried, self._reports = self._reports, {}
+        self._number += 1
+        before = moment()
+        try:
+            answer = self._deliver(tuple(carried.values()))
+        except LeaseLost:
+            self.lost = True
+            self._on_lost()
+            raise
+        except BaseException:
+            self._put_back(carried)
+            raise
+        self._good_until = before + self._worker.lease
+        for orders in answer.orders:
+            self._on_orders(orders)
+        self._bury_the_dead(before, answer)
+
+    def _deliver(self, reports: tuple[Report, ...]) -> Beat:
+        """One beat. An answer that got lost is asked for once more: the nonce tells the store."""
+        nonce = secrets.token_hex(8)
+        try:
+            return self._store.beat(self._worker, self._number, nonce, reports)
+        except StoreError:
+            return self._store.beat(self._worker, self._number, nonce, reports)
+
+    def _put_back(self, carried: dict[tuple[str, int], Report]) -> None:
+        with self._reporting:
+            for key, report in carried.items():
+                later = self._reports.get(key)
+                self._reports[key] = report if later is None else _merged(report, later)
+
+    def _bury_the_dead(self, at: float, answer: Beat) -> None:
+        dead = self._judge.observe(at, answer.suspects)
+        # A burial may have been left half done by a judge that died: look once a lease.
+        if not dead and at - self._last_inquest < self._worker.lease:
+            return
+        self._last_inquest = at
+        returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        if dead or returned:
+            logger.warning(
+                "gave up %s as dead, %d of their tasks went back", ", ".join(dead), returned
+            )
+
+
+def _merged(earlier: Report, later: Report) -> Report:
+    return replace(
+        later,
+        progress=later.progress or earlier.progress,
+        checkpoint=earlier.checkpoint if later.checkpoint is None else later.checkpoint,
+        log=earlier.log + later.log,
+        acknowledged=max(earlier.acknowledged, later.acknowledged),
+    )

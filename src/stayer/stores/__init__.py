@@ -1,0 +1,41 @@
+"""The databases that keep the contract of `stayer.store`, chosen by URL, imported when used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from stayer.core.errors import BadConfig
+from stayer.store import Store
+
+_BUILT_IN = {"sqlite": "stayer.stores.sql.sqlite"}
+_GROUP = "stayer.stores"
+
+Clock = Callable[[], float]
+
+
+def open_store(url: str, clock: Clock | None = None) -> Store:
+    """The store at this URL, not yet connected. `clock` takes the place of the store's, in tests.
+
+    Other packages add a scheme by an entry point of the group `stayer.stores`: a function
+    `(url, clock) -> Store` under the scheme's name.
+    """
+    scheme, separator, _ = url.partition(":")
+    if not separator:
+        raise BadConfig(
+            f"store {url!r} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
+            "sqlite:////absolute/path.db"
+        )
+    if scheme in _BUILT_IN:
+        return cast(Store, import_module(_BUILT_IN[scheme]).open_store(url, clock))
+    return _from_entry_point(scheme, url, clock)
+
+
+def _from_entry_point(scheme: str, url: str, clock: Clock | None) -> Store:
+    from importlib.metadata import entry_points  # slow, and rarely needed
+
+    for entry_point in entry_points(group=_GROUP, name=scheme):
+        return cast(Store, entry_point.load()(url, clock))
+    known = sorted({*_BUILT_IN, *(point.name for point in entry_points(group=_GROUP))})
+    raise BadConfig(f"store {scheme}:… is of an unknown kind: known are {', '.join(known)}")

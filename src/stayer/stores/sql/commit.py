@@ -1,0 +1,131 @@
+"""`Store.commit`: apply changes where what they name still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import UNSET
+
+from stayer.core.model import FINISHED, QUEUED, Change, State, Task
+from stayer.stores.sql.ledger import Ledger
+from stayer.stores.sql.reading import by_seq
+from stayer.stores.sql.rows import cells, json_cell
+from stayer.stores.sql.transaction import Cell, Transaction
+
+_OPTIONAL = (
+    "held",
+    "pid",
+    "result",
+    "error",
+    "failures",
+    "interruptions",
+    "losses",
+    "priority",
+    "orders",
+)
+_RETURNING = " RETURNING seq, queue"
+
+
+def commit(tx: Transaction, changes: Sequence[Change]) -> list[Task | None]:
+    """Each change by itself, then the tasks as they are now."""
+    seqs = apply(tx, changes)
+    tasks = iter(by_seq(tx, [seq for seq in seqs if seq is not None]))
+    return [None if seq is None else next(tasks) for seq in seqs]
+
+
+def apply(tx: Transaction, changes: Sequence[Change]) -> list[int | None]:
+    """The numbers of the tasks that were changed; None where nothing was done."""
+    ledger = Ledger(tx)
+    seqs = [_apply(tx, change, ledger) for change in changes]
+    ledger.write()
+    return seqs
+
+
+def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
+    columns = _columns(change, tx.now)
+    update, before = _update(tuple(columns), change.order), change.state
+    row = tx.one(
+        f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?{_RETURNING}",
+        *columns.values(),
+        change.id,
+        change.state,
+        change.worker,
+        change.attempt,
+        change.last_order,
+    )
+    if row is None and change.late:
+        before = "pending"
+        row = tx.one(
+            f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
+            *columns.values(),
+            change.id,
+            f"{change.worker} {change.attempt}",
+            change.attempt,
+        )
+    if row is None:
+        return None
+    seq, queue = row
+    _trace(ledger, change, seq, queue, before)
+    return int(seq)
+
+
+def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) -> None:
+    attempt, worker = change.attempt, change.worker
+    if change.to != before:
+        ledger.moved(queue, before, change.to)
+        note: str | None = change.ending
+        if change.note is not None:
+            note = f"{note}: {change.note}" if note else change.note
+        ledger.event(seq, change.id, queue, change.to, attempt, worker, note)
+        if change.to == "started":
+            ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
+    elif change.note is not None:
+        ledger.event(seq, change.id, queue, change.note, attempt, worker)
+    if change.ending is not None and worker is not None:
+        ledger.ended(seq, attempt, change.ending, _error_cell(change))
+    if change.order:
+        ledger.ordered(worker)
+        ledger.woken(queue)
+
+
+def _error_cell(change: Change) -> Cell:
+    return None if change.error is UNSET else json_cell(change.error)
+
+
+def _columns(change: Change, now: float) -> dict[str, Cell]:
+    """What the change says, and what follows from where it leads."""
+    columns: dict[str, Cell] = {
+        "state": change.to,
+        "updated": now,
+        "returned_from": f"{change.worker} {change.attempt}" if change.returned else None,
+    }
+    for field in _OPTIONAL:
+        value = getattr(change, field)
+        if value is not UNSET:
+            columns[field] = cells(field, value)
+    if change.delay is not UNSET:
+        columns["eta"] = None if change.delay is None else now + change.delay
+    if change.to != change.state:
+        if change.to == "started":
+            columns["started_at"] = now
+        elif change.to in QUEUED:
+            columns.update(worker=None, node=None, pid=None, started_at=None)
+        if change.to in FINISHED:
+            columns["finished_at"] = now
+        elif change.state in FINISHED:
+            columns["finished_at"] = columns["ending"] = None
+    if change.ending is not None:
+        columns["ending"] = change.ending
+    if change.late:
+        columns["worker"] = change.worker
+    return columns
+
+
+@lru_cache(maxsize=256)
+def _update(columns: tuple[str, ...], order: bool) -> str:
+    """The statement for this shape of change; there are about a dozen."""
+    assignments = ", ".join(f"{column} = ?" for column in columns)
+    if order:
+        assignments += ", last_order = last_order + 1"
+    return f"UPDATE stayer_tasks SET {assignments} WHERE id = ?"

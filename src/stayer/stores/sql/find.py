@@ -1,0 +1,112 @@
+"""`Store.find`: tasks by filter, newest first, at a cost that does not grow with what is skipped.
+
+Without queue, state or time the newest tasks are the end of the table. With any of them, the
+answer is merged from the index of each (queue, state) that has tasks at all. What is left of the
+filter (name, owner, tags …) has no index: it is checked task by task.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+
+from stayer.core.errors import BadInput
+from stayer.core.model import STATES, Filter, Page
+from stayer.stores.sql.reading import by_seq
+from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.transaction import Cell, Row, Transaction
+
+_LAST = "\U0010ffff"
+
+
+class _Conditions:
+    """Pieces of a WHERE clause and their parameters."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.parameters: list[Cell] = []
+
+    def add(self, text: str, *parameters: Cell) -> None:
+        self.texts.append(text)
+        self.parameters.extend(parameters)
+
+    def where(self, *more: str) -> str:
+        texts = [*more, *self.texts]
+        return f"WHERE {' AND '.join(texts)}" if texts else ""
+
+
+def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Page:
+    """One page, and where the next one begins."""
+    merged = bool(filter.queues or filter.states or filter.since or filter.until)
+    direct = filter.ids or filter.prefix or filter.worker or not merged
+    conditions = _conditions(filter)
+    if direct:
+        found = _newest(tx, filter, conditions, cursor, limit + 1)
+    else:
+        found = _merged(tx, filter, conditions, cursor, limit + 1)
+    tasks = by_seq(tx, [seq for _, seq in found[:limit]])
+    following = f"{found[limit - 1][0]!r} {found[limit - 1][1]}" if len(found) > limit else None
+    return Page(tuple(tasks), following)
+
+
+def _conditions(filter: Filter) -> _Conditions:
+    conditions = _Conditions()
+    if filter.ids:
+        conditions.add("id IN (SELECT value FROM json_each(?))", json_cell(list(filter.ids)))
+    if filter.prefix:
+        conditions.add("id >= ? AND id < ?", filter.prefix, filter.prefix + _LAST)
+    if filter.worker is not None:
+        conditions.add("worker = ?", filter.worker)
+    if filter.name is not None:
+        conditions.add("lane IN ('name ' || ?, 'command ' || ?)", filter.name, filter.name)
+    if filter.owner is not None:
+        conditions.add("owner = ?", filter.owner)
+    if filter.held is not None:
+        conditions.add("held = ?", filter.held)
+    for tag in filter.tags:
+        conditions.add("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)", tag)
+    if filter.since is not None:
+        conditions.add("created >= ?", filter.since)
+    if filter.until is not None:
+        conditions.add("created < ?", filter.until)
+    return conditions
+
+
+def _newest(
+    tx: Transaction, filter: Filter, conditions: _Conditions, cursor: str | None, limit: int
+) -> list[Row]:
+    if filter.queues:
+        conditions.add("queue IN (SELECT value FROM json_each(?))", json_cell(list(filter.queues)))
+    if filter.states:
+        conditions.add("state IN (SELECT value FROM json_each(?))", json_cell(list(filter.states)))
+    if cursor is not None:
+        conditions.add("seq < ?", _parse(cursor)[1])
+    statement = (
+        f"SELECT created, seq FROM stayer_tasks {conditions.where()} ORDER BY seq DESC LIMIT ?"
+    )
+    return tx.all(statement, *conditions.parameters, limit)
+
+
+def _merged(
+    tx: Transaction, filter: Filter, conditions: _Conditions, cursor: str | None, limit: int
+) -> list[Row]:
+    if cursor is not None:
+        conditions.add("(created, seq) < (?, ?)", *_parse(cursor))
+    statement = (
+        f"SELECT created, seq FROM stayer_tasks {conditions.where('queue = ?', 'state = ?')} "
+        "ORDER BY created DESC, seq DESC LIMIT ?"
+    )
+    heads = []
+    for name, *counts in tx.all("find.queues", not filter.queues, json_cell(list(filter.queues))):
+        for state, number in zip(STATES, counts, strict=True):
+            if number and (not filter.states or state in filter.states):
+                heads.append(tx.all(statement, name, state, *conditions.parameters, limit))
+    return list(islice(heapq.merge(*heads, reverse=True), limit))
+
+
+def _parse(cursor: str) -> tuple[float, int]:
+    try:
+        created, seq = cursor.split(" ")
+        return float(created), int(seq)
+    except ValueError:
+        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page") from None

@@ -1,0 +1,70 @@
+"""Queues' settings, and forgetting: `set_queue`, `drop_queue`, `purge`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, UnsetType
+
+from stayer.core.errors import Refused, UnknownQueue
+from stayer.core.model import QueueInfo, State
+from stayer.store import REMEMBERED
+from stayer.stores.sql.reading import queues
+from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.transaction import Row, Transaction
+
+_TRACES_KEPT = 86400.0
+"""How long the event that a task was deleted stays, for those who watch."""
+
+
+def set_queue(
+    tx: Transaction, name: str, paused: bool | None, limit: int | UnsetType | None
+) -> QueueInfo:
+    """Change what is given."""
+    tx.run("queue.make", name)
+    if paused is not None:
+        tx.run("queue.pause", paused, name)
+    if limit is not UNSET:
+        tx.run("queue.limit", limit, name)
+    return queues(tx, [name])[0]
+
+
+def drop_queue(tx: Transaction, name: str, limit: int) -> int:
+    """A part of the queue's tasks, then the queue."""
+    running = tx.one("queue.running", name)
+    if running is None:
+        raise UnknownQueue(f"no queue {name!r}: `stayer queues` lists those there are")
+    if running[0]:
+        raise Refused(
+            f"queue {name} has {running[0]} running tasks: cancel them and wait for their end first"
+        )
+    tx.run("queue.pause", True, name)
+    _forget(tx, [row[0] for row in tx.all("queue.tasks", name, limit)])
+    left = tx.one("queue.left", name)
+    assert left is not None
+    if not left[0]:
+        tx.run("queue.drop", name)
+    return int(left[0])
+
+
+def purge(
+    tx: Transaction, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+) -> list[str]:
+    """Some finished tasks, and with them what was remembered for long enough."""
+    rows: list[Row] = []
+    if ids is not None:
+        rows = tx.all("purge.these", json_cell(list(ids)), json_cell(list(states)), before, limit)
+    else:
+        for state in states:
+            rows += tx.all("purge.old", state, before, limit - len(rows))
+    _forget(tx, [seq for seq, _ in rows])
+    tx.run("purge.forget", tx.now - REMEMBERED)
+    tx.run("purge.events", tx.now - _TRACES_KEPT)
+    return [id for _, id in rows]
+
+
+def _forget(tx: Transaction, seqs: list[int]) -> None:
+    if seqs:
+        gone = json_cell(seqs)
+        tx.run("purge.remember", tx.now, gone)
+        tx.run("purge", gone)

@@ -1,0 +1,87 @@
+"""The reading side of the contract, but for `find`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stayer.core.model import EVERYTHING, Attempt, Checkpoint, Event, LogPiece, QueueInfo, Task
+from stayer.stores.sql.reserve import best
+from stayer.stores.sql.rows import (
+    attempt_from_row,
+    event_from_row,
+    json_cell,
+    queue_from_row,
+    task_from_row,
+)
+from stayer.stores.sql.transaction import Transaction
+
+
+def get(tx: Transaction, ids: Sequence[str]) -> list[Task | None]:
+    """Tasks by id, in the order asked for."""
+    there = {row[0]: task_from_row(row) for row in tx.all("get", json_cell(list(ids)))}
+    return [there.get(id) for id in ids]
+
+
+def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
+    """Tasks by their number in the table, in the order asked for."""
+    if not seqs:
+        return []
+    rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
+    return [task_from_row(rows[seq]) for seq in seqs]
+
+
+def peek(tx: Transaction, queue: str, limit: int) -> list[Task]:
+    """The head of a queue."""
+    return by_seq(tx, best(tx, queue, limit, EVERYTHING))
+
+
+def attempts(tx: Transaction, id: str) -> list[Attempt]:
+    """The attempts of a task."""
+    return [attempt_from_row(row) for row in tx.all("attempts", _seq(tx, id))]
+
+
+def events(tx: Transaction, id: str) -> list[Event]:
+    """The events of a task."""
+    return [event_from_row(row) for row in tx.all("events", _seq(tx, id))]
+
+
+def watch(tx: Transaction, since: int, limit: int) -> list[Event]:
+    """The events after a number."""
+    return [event_from_row(row) for row in tx.all("watch", since, limit)]
+
+
+def last_event(tx: Transaction) -> int:
+    """The newest event's number."""
+    row = tx.one("last_event")
+    return row[0] if row else 0
+
+
+def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+    """Pieces from the offset on; the first one is cut to begin there."""
+    pieces: list[LogPiece] = []
+    for offset, data in tx.all("log", _seq(tx, id), attempt, start):
+        if offset + len(data) <= start:
+            continue
+        skipped = max(0, start - offset)
+        pieces.append(LogPiece(offset + skipped, data[skipped:]))
+        limit -= len(data) - skipped
+        if limit <= 0:
+            break
+    return pieces
+
+
+def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
+    """What the task saved last."""
+    row = tx.one("checkpoint", _seq(tx, id))
+    return None if row is None else Checkpoint(*row)
+
+
+def queues(tx: Transaction, names: Sequence[str]) -> list[QueueInfo]:
+    """Queues with their counters."""
+    rows = tx.all("queues", not names, json_cell(list(names)))
+    return [queue_from_row(row) for row in rows]
+
+
+def _seq(tx: Transaction, id: str) -> int | None:
+    row = tx.one("get.seq", id)
+    return row[0] if row else None

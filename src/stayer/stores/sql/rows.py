@@ -1,0 +1,175 @@
+"""Rows of the tables to records and back. The only place that knows what a column holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stayer.core import codec
+from stayer.core.model import (
+    STATES,
+    Attempt,
+    Event,
+    Fault,
+    NewTask,
+    Order,
+    Policy,
+    Progress,
+    QueueInfo,
+    Task,
+    Worker,
+    WorkerState,
+)
+from stayer.stores.sql.transaction import Cell, Row
+
+TASK_COLUMNS = (
+    "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
+    "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
+    "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
+    "returned_from, seq"
+)
+"""In the order of Task's fields, `seq` behind."""
+
+_words = msgspec.json.Decoder(tuple[str, ...])
+_environment = msgspec.json.Decoder(dict[str, str])
+_fault = msgspec.json.Decoder(Fault)
+_progress = msgspec.json.Decoder(Progress)
+_policy = msgspec.json.Decoder(Policy)
+_orders = msgspec.json.Decoder(tuple[Order, ...])
+_encoder = msgspec.json.Encoder()
+_DEFAULT_POLICY = Policy()
+
+
+def task_from_row(row: Row) -> Task:
+    """A row of TASK_COLUMNS. One long expression: this is the hottest line of every reserve."""
+    (
+        id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
+        interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
+        created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
+        returned_from, _,
+    ) = row  # fmt: skip
+    return Task(
+        id, queue, name,
+        None if command is None else _words.decode(command),
+        cwd,
+        None if env is None else _environment.decode(env),
+        None if parameters is None else codec.unpack(parameters),
+        state, held != 0, attempt, failures, interruptions, ending, priority, owner,
+        () if tags is None else _words.decode(tags),
+        None if result is None else codec.unpack(result),
+        None if error is None else _fault.decode(error),
+        None if progress is None else _progress.decode(progress),
+        node, worker, pid, created, created if updated is None else updated, eta, started_at,
+        finished_at,
+        _DEFAULT_POLICY if policy is None else _policy.decode(policy),
+        losses,
+        () if orders is None else _orders.decode(orders),
+        last_order, returned_from,
+    )  # fmt: skip
+
+
+def json_cell(value: object) -> str | None:
+    """JSON text for a column; what is empty or all default is null."""
+    if value is None or value in ((), _DEFAULT_POLICY):
+        return None
+    return _encoder.encode(value).decode()
+
+
+def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
+    """The parameters of the statement `submit`, and the task as it will be there."""
+    eta = now + new.delay if new.delay is not None else new.eta
+    state = "scheduled" if eta is not None and eta > now else "pending"
+    parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    row = (
+        new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
+        parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
+        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy),
+    )  # fmt: skip
+    task = Task(
+        new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
+        "scheduled" if state == "scheduled" else "pending", new.held, 0, 0, 0, None, new.priority,
+        new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
+        new.policy,
+    )  # fmt: skip
+    return row, task
+
+
+def task_from_purged(row: Row) -> Task:
+    """What is left of a purged task."""
+    id, queue, state, created, finished_at, at = row
+    return Task(
+        id=id, queue=queue, state=state, created=created, updated=at, finished_at=finished_at
+    )
+
+
+def attempt_from_row(row: Row) -> Attempt:
+    """A row of the statement `attempts`."""
+    attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error = row
+    return Attempt(
+        attempt=attempt,
+        worker=worker,
+        node=node,
+        pid=pid,
+        reserved_at=reserved_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        ending=ending,
+        error=None if error is None else _fault.decode(error),
+    )
+
+
+def event_from_row(row: Row) -> Event:
+    """A row of the statements `events` and `watch`."""
+    number, at, id, queue, event, attempt, worker, note = row
+    return Event(
+        number=number, at=at, id=id, queue=queue, event=event, attempt=attempt, worker=worker,
+        note=note,
+    )  # fmt: skip
+
+
+def queue_from_row(row: Row) -> QueueInfo:
+    """A row of the statement `queues`."""
+    name, paused, limit, *counts, workers, oldest = row
+    return QueueInfo(
+        name=name,
+        paused=paused != 0,
+        limit=limit,
+        counts=dict(zip(STATES, counts, strict=True)),
+        workers=workers,
+        oldest=oldest,
+    )
+
+
+def worker_from_row(row: Row, now: float) -> Worker:
+    """A row of the statement `workers`."""
+    (
+        id, node, pid, queues, slots, version, draining, lease, number, started_at, beat_at,
+        lease_end, running,
+    ) = row  # fmt: skip
+    state: WorkerState = "PROCESSING" if running else "IDLE"
+    if draining:
+        state = "DRAINING"
+    if lease_end < now:
+        state = "STALE"
+    return Worker(
+        id=id, node=node, pid=pid, queues=_words.decode(queues), slots=slots, version=version,
+        draining=draining != 0, lease=lease, number=number, started_at=started_at,
+        beat_at=beat_at, running=running, state=state,
+    )  # fmt: skip
+
+
+def orders_from_cell(cell: Cell) -> tuple[Order, ...]:
+    """The column `orders`."""
+    return () if cell is None else _orders.decode(cell)
+
+
+def cells(change_field: str, value: Any) -> Cell:
+    """What a field of a Change is as a column."""
+    match change_field:
+        case "result":
+            return codec.pack(value, "result", codec.RESULT_LIMIT)
+        case "error" | "orders":
+            return json_cell(value)
+        case _:
+            return value

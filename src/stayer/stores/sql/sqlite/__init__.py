@@ -1,0 +1,233 @@
+"""SQLite: one file, one machine, nothing to install."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from msgspec import UNSET, UnsetType
+
+from stayer.config import default_store
+from stayer.core.errors import BadConfig, BadInput
+from stayer.core.model import (
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Worker,
+)
+from stayer.store import Waiter
+from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import workers as hands
+from stayer.stores.sql.commit import apply, commit
+from stayer.stores.sql.find import find
+from stayer.stores.sql.reserve import promote, reserve
+from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.sqlite import schema
+from stayer.stores.sql.sqlite.database import Database, translated
+from stayer.stores.sql.sqlite.wake import FileWaiter
+from stayer.stores.sql.submit import IdTaken, submit
+
+_SYNCHRONOUS = ("normal", "full", "extra", "off")
+
+
+def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStore:
+    """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`."""
+    path, _, query = url.removeprefix("sqlite:").partition("?")
+    if not path.startswith("///") or path == "///":
+        raise BadConfig(
+            f"store {url!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db"
+        )
+    option, _, synchronous = (query or "synchronous=normal").lower().partition("=")
+    if option != "synchronous" or synchronous not in _SYNCHRONOUS:
+        raise BadConfig(f"store {url!r}: the only option is synchronous={'|'.join(_SYNCHRONOUS)}")
+    return SqliteStore(url, Database(os.path.abspath(_unquote(path[3:])), synchronous, clock))
+
+
+def _unquote(path: str) -> str:
+    if "%" not in path:
+        return path
+    from urllib.parse import unquote
+
+    return unquote(path)
+
+
+class SqliteStore:
+    """The contract on a SQLite file: each operation is one transaction."""
+
+    def __init__(self, url: str, database: Database) -> None:
+        self.url = url
+        self._database = database
+        self._read = database.read
+        self._write = database.write
+
+    def setup(self) -> None:
+        if self.url == default_store(os.environ):
+            os.makedirs(os.path.dirname(self._database.path), mode=0o700, exist_ok=True)
+        schema.setup(self._database)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def now(self) -> float:
+        return self._database.clock()
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        try:
+            with self._write() as tx:
+                return submit(tx, tasks)
+        except IdTaken:
+            with self._write() as tx:
+                return submit(tx, tasks, trusting=False)
+
+    def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
+        if not isinstance(connection, sqlite3.Connection):
+            raise BadInput(
+                f"a {type(connection).__name__} is no connection to this store: give the "
+                "sqlite3.Connection whose transaction the task should belong to"
+            )
+        with translated(self._database.path):
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            return submit(self._database.joined(connection), tasks, trusting=False)
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        with self._write() as tx:
+            return reserve(tx, worker, queues, limit, handles)
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        with self._write() as tx:
+            return commit(tx, changes)
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], list[Task]]:
+        with self._write() as tx:
+            applied = [seq is not None for seq in apply(tx, changes)]
+            return applied, reserve(tx, worker, queues, limit, handles)
+
+    def promote(self, limit: int) -> float | None:
+        with self._read() as tx:
+            following = tx.one("promote.next")
+            if following is None or following[0] is None or following[0] > tx.now:
+                return following[0] if following else None
+        with self._write() as tx:
+            return promote(tx, limit)
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        with self._write() as tx:
+            return hands.beat(tx, worker, number, nonce, reports)
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        with self._write() as tx:
+            return hands.bury(tx, judge, silent)
+
+    def holdings(self, worker: str) -> list[Task]:
+        with self._read() as tx:
+            return hands.holdings(tx, worker)
+
+    def workers(self) -> list[Worker]:
+        with self._read() as tx:
+            return hands.workers(tx)
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        with self._write() as tx:
+            return hands.drop_worker(tx, worker, number)
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        names = json_cell(list(queues))
+
+        def mark() -> int:
+            with self._read() as tx:
+                row = tx.one("wakes", names, worker)
+            return row[0] if row else 0
+
+        return FileWaiter(self._database.path, mark)
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        waiter: FileWaiter | None = None
+        try:
+            while True:
+                with self._read() as tx:
+                    events = reading.watch(tx, since, limit)
+                if events or timeout <= 0:
+                    return events
+                if waiter is None:
+                    # Listens before it looks once more, so that nothing falls between.
+                    waiter = FileWaiter(self._database.path, self.last_event)
+                elif not waiter.wait(timeout):
+                    return []
+        finally:
+            if waiter is not None:
+                waiter.close()
+
+    def last_event(self) -> int:
+        with self._read() as tx:
+            return reading.last_event(tx)
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        with self._read() as tx:
+            return reading.get(tx, ids)
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        with self._read() as tx:
+            return find(tx, filter, cursor, limit)
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        with self._read() as tx:
+            return reading.peek(tx, queue, limit)
+
+    def attempts(self, id: str) -> list[Attempt]:
+        with self._read() as tx:
+            return reading.attempts(tx, id)
+
+    def events(self, id: str) -> list[Event]:
+        with self._read() as tx:
+            return reading.events(tx, id)
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        with self._read() as tx:
+            return reading.log(tx, id, attempt, start, limit)
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        with self._read() as tx:
+            return reading.checkpoint(tx, id)
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        with self._read() as tx:
+            return reading.queues(tx, names)
+
+    def set_queue(
+        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+    ) -> QueueInfo:
+        with self._write() as tx:
+            return keeping.set_queue(tx, name, paused, limit)
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        with self._write() as tx:
+            return keeping.drop_queue(tx, name, limit)
+
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        with self._write() as tx:
+            return keeping.purge(tx, ids, states, before, limit)

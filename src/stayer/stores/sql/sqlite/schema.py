@@ -1,0 +1,60 @@
+"""Versions of the tables: made and upgraded step by step, under the writer lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stayer.core.errors import StoreUnusable
+from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
+
+VERSION = 1
+_HERE = Path(__file__).parent
+_STEPS = {1: "schema.sql"}
+"""What leads to each version from the one before."""
+
+_KNOWN = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stayer_meta'"
+_READ = "SELECT value FROM stayer_meta WHERE key = 'schema'"
+_WRITE = (
+    "INSERT INTO stayer_meta (key, value) VALUES ('schema', ?) "
+    "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+
+
+def setup(database: Database) -> None:
+    """Bring the tables to VERSION; only looks if they are there already."""
+    with database.read() as tx:
+        version = _version(tx, database.path)
+    if version == VERSION:
+        return
+    with database.write() as tx:
+        # Somebody else may have done it while this process stood in line.
+        for step in range(_version(tx, database.path) + 1, VERSION + 1):
+            for statement in _split((_HERE / _STEPS[step]).read_text(encoding="utf-8")):
+                tx.run(statement)
+            tx.run(_WRITE, str(step))
+
+
+def _version(tx: SqliteTransaction, path: str) -> int:
+    if tx.one(_KNOWN) is None:
+        return 0
+    row = tx.one(_READ)
+    version = int(row[0]) if row else 0
+    if version > VERSION:
+        raise StoreUnusable(
+            f"{path} was made by a newer Stayer (tables of version {version}, this one knows "
+            f"{VERSION}): upgrade Stayer here, or choose another store"
+        )
+    return version
+
+
+def _split(script: str) -> list[str]:
+    """The statements of a script; `executescript` would commit, and so give the lock away."""
+    import sqlite3
+
+    statements, current = [], ""
+    for line in script.splitlines(keepends=True):
+        current += line
+        if sqlite3.complete_statement(current):
+            statements.append(current)
+            current = ""
+    return [statement for statement in statements if statement.strip()]

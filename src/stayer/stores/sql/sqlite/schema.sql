@@ -1,0 +1,213 @@
+-- The tables, version 1. Columns are named as the record's fields are; times are epoch seconds.
+--
+-- Anyone may write here: a row of stayer_tasks with only id, queue and parameters is a complete
+-- task, and deleting the row of a task that waits removes it. The triggers do the rest. Stayer
+-- itself always sets `updated`, which is how the insert trigger knows a row written by hand.
+
+CREATE TABLE stayer_meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE stayer_queues (
+    name TEXT PRIMARY KEY,
+    paused INTEGER NOT NULL DEFAULT 0,
+    "limit" INTEGER,
+    -- How many tasks are in each state, kept with every change, so that nobody has to count.
+    waiting INTEGER NOT NULL DEFAULT 0,
+    scheduled INTEGER NOT NULL DEFAULT 0,
+    pending INTEGER NOT NULL DEFAULT 0,
+    reserved INTEGER NOT NULL DEFAULT 0,
+    started INTEGER NOT NULL DEFAULT 0,
+    complete INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    cancelled INTEGER NOT NULL DEFAULT 0,
+    -- Grows when there may be something new to take; waiters compare it.
+    wakes INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE TABLE stayer_tasks (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE CHECK (id <> ''),
+    queue TEXT NOT NULL DEFAULT 'default' CHECK (queue <> ''),
+    name TEXT,
+    command TEXT, -- JSON array
+    cwd TEXT,
+    env TEXT, -- JSON object
+    parameters, -- JSON text, or a blob: raw or compressed bytes
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN (
+        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
+    )),
+    held INTEGER NOT NULL DEFAULT 0,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    failures INTEGER NOT NULL DEFAULT 0,
+    interruptions INTEGER NOT NULL DEFAULT 0,
+    ending TEXT,
+    priority INTEGER NOT NULL DEFAULT 0,
+    owner TEXT,
+    tags TEXT, -- JSON array
+    result, -- as parameters
+    error TEXT, -- JSON object
+    progress TEXT, -- JSON object
+    node TEXT,
+    worker TEXT,
+    pid INTEGER,
+    created REAL NOT NULL DEFAULT ((julianday('now') - 2440587.5) * 86400.0),
+    updated REAL,
+    eta REAL,
+    started_at REAL,
+    finished_at REAL,
+    policy TEXT, -- JSON object
+    losses INTEGER NOT NULL DEFAULT 0,
+    orders TEXT, -- JSON array of open orders
+    last_order INTEGER NOT NULL DEFAULT 0,
+    returned_from TEXT, -- 'worker attempt' that burial took the task from
+    -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
+    -- tasks for others costs them nothing.
+    lane TEXT GENERATED ALWAYS AS (
+        CASE
+            WHEN command IS NOT NULL THEN 'command ' || json_extract(command, '$[0]')
+            WHEN name IS NOT NULL THEN 'name ' || name
+            ELSE ''
+        END
+    ) VIRTUAL
+);
+
+-- What can be taken, in the order in which it is.
+CREATE INDEX stayer_tasks_ready ON stayer_tasks (queue, lane, priority DESC, created, seq)
+WHERE state = 'pending' AND held = 0;
+
+CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
+WHERE state = 'scheduled';
+
+-- What a worker holds.
+CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
+WHERE state IN ('reserved', 'started');
+
+-- What lists show; what purge takes.
+CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (state, finished_at)
+WHERE finished_at IS NOT NULL;
+
+CREATE TABLE stayer_attempts (
+    task INTEGER NOT NULL, -- stayer_tasks.seq
+    attempt INTEGER NOT NULL,
+    worker TEXT,
+    node TEXT,
+    pid INTEGER,
+    reserved_at REAL,
+    started_at REAL,
+    finished_at REAL,
+    ending TEXT,
+    error TEXT,
+    PRIMARY KEY (task, attempt)
+) WITHOUT ROWID;
+
+-- The newest row is never deleted, so numbers only grow.
+CREATE TABLE stayer_events (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    task INTEGER, -- stayer_tasks.seq; null once the task is gone
+    id TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    event TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    worker TEXT,
+    note TEXT
+);
+
+CREATE INDEX stayer_events_task ON stayer_events (task);
+
+CREATE TABLE stayer_logs (
+    task INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (task, attempt, start)
+);
+
+CREATE TABLE stayer_checkpoints (
+    task INTEGER PRIMARY KEY,
+    attempt INTEGER NOT NULL,
+    at REAL NOT NULL,
+    data BLOB NOT NULL
+);
+
+CREATE TABLE stayer_workers (
+    id TEXT PRIMARY KEY,
+    node TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    queues TEXT NOT NULL, -- JSON array
+    slots INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    draining INTEGER NOT NULL,
+    lease REAL NOT NULL,
+    number INTEGER NOT NULL,
+    nonce TEXT NOT NULL,
+    started_at REAL NOT NULL,
+    beat_at REAL NOT NULL,
+    lease_end REAL NOT NULL,
+    dead INTEGER NOT NULL DEFAULT 0,
+    wakes INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- Ids of tasks that are gone, refused until they are forgotten.
+CREATE TABLE stayer_purged (
+    id TEXT PRIMARY KEY,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,
+    created REAL NOT NULL,
+    finished_at REAL,
+    at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_purged_at ON stayer_purged (at);
+
+CREATE TRIGGER stayer_task_by_hand AFTER INSERT ON stayer_tasks
+WHEN new.updated IS NULL
+BEGIN
+    SELECT raise(ABORT, 'stayer: leave out the state of a task that you insert')
+    WHERE new.state <> 'pending';
+    SELECT raise(ABORT, 'stayer: a task with this id has been here and was purged')
+    WHERE EXISTS (
+        SELECT 1 FROM stayer_purged
+        WHERE id = new.id AND at > (julianday('now') - 2440587.5) * 86400.0 - 30 * 86400.0
+    );
+    UPDATE stayer_tasks
+    SET updated = created, state = iif(new.eta > new.created, 'scheduled', 'pending')
+    WHERE seq = new.seq;
+    INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
+    UPDATE stayer_queues
+    SET scheduled = scheduled + (new.eta IS NOT NULL AND new.eta > new.created),
+        pending = pending + (new.eta IS NULL OR new.eta <= new.created),
+        wakes = wakes + 1
+    WHERE name = new.queue;
+    INSERT INTO stayer_events (at, task, id, queue, event)
+    VALUES (
+        new.created, new.seq, new.id, new.queue,
+        iif(new.eta > new.created, 'scheduled', 'pending')
+    );
+END;
+
+CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks
+BEGIN
+    UPDATE stayer_queues
+    SET waiting = waiting - (old.state = 'waiting'),
+        scheduled = scheduled - (old.state = 'scheduled'),
+        pending = pending - (old.state = 'pending'),
+        reserved = reserved - (old.state = 'reserved'),
+        started = started - (old.state = 'started'),
+        complete = complete - (old.state = 'complete'),
+        failed = failed - (old.state = 'failed'),
+        cancelled = cancelled - (old.state = 'cancelled'),
+        wakes = wakes + (old.state IN ('reserved', 'started'))
+    WHERE name = old.queue;
+    INSERT INTO stayer_events (at, id, queue, event, attempt)
+    VALUES (
+        (julianday('now') - 2440587.5) * 86400.0, old.id, old.queue, 'deleted', old.attempt
+    );
+    DELETE FROM stayer_events WHERE task = old.seq;
+    DELETE FROM stayer_attempts WHERE task = old.seq;
+    DELETE FROM stayer_logs WHERE task = old.seq;
+    DELETE FROM stayer_checkpoints WHERE task = old.seq;
+END;

@@ -1,0 +1,320 @@
+-- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
+-- and is unfolded by json_each, so that a statement is prepared once whatever the number.
+-- {task} stands for rows.TASK_COLUMNS.
+
+-- name: submit
+-- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
+INSERT INTO stayer_tasks (
+    id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
+    updated, eta, policy
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: submit.last
+SELECT coalesce(max(seq), 0) FROM stayer_tasks;
+
+-- name: submit.events
+-- For all tasks after the one given.
+INSERT INTO stayer_events (at, task, id, queue, event)
+SELECT created, seq, id, queue, state FROM stayer_tasks WHERE seq > ?;
+
+-- name: submit.purged
+-- Which of these ids (JSON array) were purged after the moment given.
+SELECT id, queue, state, created, finished_at, at FROM stayer_purged
+WHERE id IN (SELECT value FROM json_each(?)) AND at > ?;
+
+-- name: submit.forgotten
+-- Ids that may be used again, so their old traces go.
+DELETE FROM stayer_purged WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: get
+SELECT {task} FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: get.seqs
+SELECT {task} FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: get.seq
+SELECT seq FROM stayer_tasks WHERE id = ?;
+
+-- name: reserve.worker
+SELECT node FROM stayer_workers WHERE id = ? AND dead = 0;
+
+-- name: reserve.queue
+SELECT paused, "limit" - reserved - started FROM stayer_queues WHERE name = ?;
+
+-- name: reserve.lanes
+-- The lanes of a queue that have something to take: from one lane to the next along the index,
+-- never along the tasks.
+WITH RECURSIVE lanes (lane) AS (
+    SELECT min(lane) FROM stayer_tasks WHERE queue = ?1 AND state = 'pending' AND held = 0
+    UNION ALL
+    SELECT (
+        SELECT min(t.lane) FROM stayer_tasks AS t
+        WHERE t.queue = ?1 AND t.state = 'pending' AND t.held = 0 AND t.lane > lanes.lane
+    )
+    FROM lanes WHERE lanes.lane IS NOT NULL
+)
+SELECT lane FROM lanes WHERE lane IS NOT NULL;
+
+-- name: reserve.next
+-- The best tasks of one lane: what orders them, and which they are.
+SELECT -priority, created, seq FROM stayer_tasks
+WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+ORDER BY priority DESC, created, seq
+LIMIT ?;
+
+-- name: reserve
+-- now, worker, node, seqs. RETURNING has no order: the caller sorts.
+UPDATE stayer_tasks
+SET state = 'reserved', attempt = attempt + 1, updated = ?, worker = ?, node = ?, pid = NULL,
+    ending = NULL, started_at = NULL, returned_from = NULL
+WHERE seq IN (SELECT value FROM json_each(?))
+RETURNING {task};
+
+-- name: reserve.attempts
+-- now, seqs.
+INSERT INTO stayer_attempts (task, attempt, worker, node, reserved_at)
+SELECT seq, attempt, worker, node, ? FROM stayer_tasks
+WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.due
+-- now, limit.
+SELECT seq, id, queue, attempt FROM stayer_tasks
+WHERE state = 'scheduled' AND eta <= ?
+ORDER BY eta
+LIMIT ?;
+
+-- name: promote
+UPDATE stayer_tasks SET state = 'pending', updated = ?
+WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.next
+SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
+
+-- name: attempt.start
+UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
+
+-- name: attempt.end
+UPDATE stayer_attempts SET finished_at = ?, ending = ?, error = ? WHERE task = ? AND attempt = ?;
+
+-- name: event
+INSERT INTO stayer_events (at, task, id, queue, event, attempt, worker, note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: count
+-- How many more tasks are in each state, whether somebody should look; the queue.
+INSERT INTO stayer_queues (
+    waiting, scheduled, pending, reserved, started, complete, failed, cancelled, wakes, name
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET
+    waiting = waiting + excluded.waiting,
+    scheduled = scheduled + excluded.scheduled,
+    pending = pending + excluded.pending,
+    reserved = reserved + excluded.reserved,
+    started = started + excluded.started,
+    complete = complete + excluded.complete,
+    failed = failed + excluded.failed,
+    cancelled = cancelled + excluded.cancelled,
+    wakes = wakes + excluded.wakes;
+
+-- name: wake.worker
+UPDATE stayer_workers SET wakes = wakes + 1 WHERE id = ?;
+
+-- name: wakes
+-- queues, worker: a number that grows when one of them has something new.
+SELECT
+    (SELECT coalesce(sum(wakes), 0) FROM stayer_queues
+     WHERE name IN (SELECT value FROM json_each(?)))
+    + coalesce((SELECT wakes FROM stayer_workers WHERE id = ?), 0);
+
+-- name: beat.first
+-- Registers an identity; the same nonce again is the same beat.
+INSERT INTO stayer_workers (
+    id, node, pid, queues, slots, version, draining, lease, number, nonce, started_at, beat_at,
+    lease_end
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: beat
+-- A lease never ends earlier because of a beat.
+UPDATE stayer_workers
+SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, lease = ?7,
+    number = ?8, nonce = ?9, beat_at = ?10, lease_end = max(lease_end, ?10 + ?7)
+WHERE id = ?11 AND dead = 0 AND (number < ?8 OR (number = ?8 AND nonce = ?9));
+
+-- name: beat.orders
+SELECT id, attempt, orders FROM stayer_tasks
+WHERE worker = ? AND state IN ('reserved', 'started') AND orders IS NOT NULL;
+
+-- name: beat.suspects
+-- Silent for over two of their intervals (a lease has eight).
+SELECT id, number, lease FROM stayer_workers
+WHERE dead = 0 AND id <> ?1 AND beat_at < ?2 - lease / 4;
+
+-- name: report.task
+-- What a report may touch: only what (worker, attempt) hold.
+SELECT seq, orders FROM stayer_tasks
+WHERE id = ? AND worker = ? AND attempt = ? AND state IN ('reserved', 'started');
+
+-- name: report.progress
+UPDATE stayer_tasks SET progress = ?, losses = 0, updated = ? WHERE seq = ?;
+
+-- name: report.orders
+UPDATE stayer_tasks SET orders = ? WHERE seq = ?;
+
+-- name: report.advanced
+UPDATE stayer_tasks SET losses = 0, updated = ? WHERE seq = ?;
+
+-- name: report.checkpoint
+INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (task) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, data = excluded.data;
+
+-- name: report.log
+INSERT INTO stayer_logs (task, attempt, start, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (task, attempt, start) DO UPDATE SET data = excluded.data;
+
+-- name: report.log_end
+SELECT start + length(data) FROM stayer_logs
+WHERE task = ? AND attempt = ?
+ORDER BY start DESC
+LIMIT 1;
+
+-- name: report.log_trim
+-- task, attempt, end of the head, beginning of the tail.
+DELETE FROM stayer_logs
+WHERE task = ?1 AND attempt = ?2 AND start >= ?3 AND start + length(data) <= ?4;
+
+-- name: bury
+UPDATE stayer_workers SET dead = 1 WHERE id = ? AND number = ?;
+
+-- name: bury.held
+SELECT {task} FROM stayer_tasks
+WHERE state IN ('reserved', 'started')
+    AND worker IN (SELECT id FROM stayer_workers WHERE dead = 1)
+ORDER BY seq;
+
+-- name: bury.forget
+DELETE FROM stayer_workers
+WHERE dead = 1 AND NOT EXISTS (
+    SELECT 1 FROM stayer_tasks AS t
+    WHERE t.worker = stayer_workers.id AND t.state IN ('reserved', 'started')
+);
+
+-- name: holdings
+SELECT {task} FROM stayer_tasks
+WHERE worker = ? AND state IN ('reserved', 'started')
+ORDER BY seq;
+
+-- name: workers
+SELECT id, node, pid, queues, slots, version, draining, lease, number, started_at, beat_at,
+    lease_end,
+    (SELECT count(*) FROM stayer_tasks AS t
+     WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
+FROM stayer_workers AS w
+WHERE dead = 0
+ORDER BY started_at, id;
+
+-- name: worker
+SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
+
+-- name: attempts
+SELECT attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error
+FROM stayer_attempts WHERE task = ? ORDER BY attempt;
+
+-- name: events
+SELECT number, at, id, queue, event, attempt, worker, note
+FROM stayer_events WHERE task = ? ORDER BY number;
+
+-- name: watch
+SELECT number, at, id, queue, event, attempt, worker, note
+FROM stayer_events WHERE number > ? ORDER BY number LIMIT ?;
+
+-- name: last_event
+SELECT coalesce(max(number), 0) FROM stayer_events;
+
+-- name: log
+SELECT start, data FROM stayer_logs
+WHERE task = ?1 AND attempt = ?2
+    AND start >= coalesce(
+        (SELECT max(start) FROM stayer_logs WHERE task = ?1 AND attempt = ?2 AND start <= ?3), 0
+    )
+ORDER BY start;
+
+-- name: checkpoint
+SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
+
+-- name: queues
+SELECT name, paused, "limit", waiting, scheduled, pending, reserved, started, complete, failed,
+    cancelled,
+    (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
+     WHERE w.dead = 0 AND listened.value = q.name),
+    (SELECT created FROM stayer_tasks AS t
+     WHERE t.queue = q.name AND t.state = 'pending' AND t.held = 0
+     ORDER BY created LIMIT 1)
+FROM stayer_queues AS q
+WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
+ORDER BY name;
+
+-- name: queue.make
+INSERT INTO stayer_queues (name) VALUES (?) ON CONFLICT DO NOTHING;
+
+-- name: queue.pause
+UPDATE stayer_queues SET paused = ?, wakes = wakes + 1 WHERE name = ?;
+
+-- name: queue.limit
+UPDATE stayer_queues SET "limit" = ?, wakes = wakes + 1 WHERE name = ?;
+
+-- name: queue.running
+SELECT reserved + started FROM stayer_queues WHERE name = ?;
+
+-- name: queue.tasks
+SELECT seq FROM stayer_tasks WHERE queue = ? LIMIT ?;
+
+-- name: queue.left
+SELECT waiting + scheduled + pending + reserved + started + complete + failed + cancelled
+FROM stayer_queues WHERE name = ?;
+
+-- name: queue.drop
+DELETE FROM stayer_queues WHERE name = ?;
+
+-- name: purge.old
+-- state, before, limit.
+SELECT seq, id FROM stayer_tasks
+WHERE state = ? AND finished_at IS NOT NULL AND finished_at < ?
+ORDER BY finished_at
+LIMIT ?;
+
+-- name: purge.these
+-- ids, states, before, limit.
+SELECT seq, id FROM stayer_tasks
+WHERE id IN (SELECT value FROM json_each(?)) AND state IN (SELECT value FROM json_each(?))
+    AND finished_at < ?
+LIMIT ?;
+
+-- name: purge.remember
+-- now, seqs.
+INSERT INTO stayer_purged (id, queue, state, created, finished_at, at)
+SELECT id, queue, state, created, finished_at, ? FROM stayer_tasks
+WHERE seq IN (SELECT value FROM json_each(?))
+ON CONFLICT (id) DO UPDATE SET at = excluded.at;
+
+-- name: purge
+DELETE FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: purge.forget
+DELETE FROM stayer_purged WHERE id IN (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000);
+
+-- name: purge.events
+-- Traces of tasks that are gone, older than the moment given; the newest event stays.
+DELETE FROM stayer_events
+WHERE number IN (
+    SELECT number FROM stayer_events
+    WHERE task IS NULL AND at < ? AND number < (SELECT max(number) FROM stayer_events)
+    LIMIT 1000
+);
+
+-- name: find.queues
+-- Where to look: the queues asked for (or all) with what is in each state.
+SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
+FROM stayer_queues
+WHERE ?1 OR name IN (SELECT value FROM json_each(?2));

@@ -1,0 +1,63 @@
+"""`Store.submit`: accept tasks, each id once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stayer.core.model import NewTask, Submitted, Task
+from stayer.store import REMEMBERED
+from stayer.stores.sql.ledger import Ledger
+from stayer.stores.sql.rows import json_cell, row_from_new, task_from_purged, task_from_row
+from stayer.stores.sql.transaction import Row, Transaction
+
+
+class IdTaken(Exception):
+    """An id that was drawn at random is there already: the same submit came twice."""
+
+
+def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) -> list[Submitted]:
+    """Look up the ids that callers chose, then insert what is new, in the order given.
+
+    `trusting`: ids drawn at random are not looked up; should one be there after all, raises
+    IdTaken, and the transaction is to be given up.
+    """
+    there = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
+    answers: list[Submitted] = []
+    rows: list[Row] = []
+    ledger = Ledger(tx)
+    for new in tasks:
+        known = there.get(new.id)
+        if known is not None:
+            answers.append(Submitted(known, False))
+            continue
+        row, task = row_from_new(new, tx.now)
+        there[new.id] = task
+        rows.append(row)
+        answers.append(Submitted(task, True))
+        ledger.moved(task.queue, None, task.state)
+        # A new eta may be the next one due: those who sleep until then should look again.
+        ledger.woken(task.queue)
+    if rows:
+        _insert(tx, rows)
+        ledger.write()
+    return answers
+
+
+def _there(tx: Transaction, ids: list[str]) -> dict[str, Task]:
+    if not ids:
+        return {}
+    wanted = json_cell(ids)
+    there = {row[0]: task_from_row(row) for row in tx.all("get", wanted)}
+    for row in tx.all("submit.purged", wanted, tx.now - REMEMBERED):
+        there.setdefault(row[0], task_from_purged(row))
+    if fresh := [id for id in ids if id not in there]:
+        tx.run("submit.forgotten", json_cell(fresh))
+    return there
+
+
+def _insert(tx: Transaction, rows: list[Row]) -> None:
+    before = tx.one("submit.last")
+    assert before is not None
+    if tx.many("submit", rows) < len(rows):
+        raise IdTaken
+    tx.run("submit.events", before[0])

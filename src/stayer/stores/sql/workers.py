@@ -1,0 +1,119 @@
+"""`Store.beat`, `bury` and what else concerns workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stayer.core.errors import LeaseLost, Refused, UnknownWorker
+from stayer.core.lifecycle import acknowledge
+from stayer.core.model import Beat, Orders, Report, Suspect, Task, Worker
+from stayer.core.units import format_duration
+from stayer.store import LOG_HEAD, LOG_TAIL
+from stayer.stores.sql.rows import json_cell, orders_from_cell, task_from_row, worker_from_row
+from stayer.stores.sql.transaction import Transaction
+
+
+def beat(
+    tx: Transaction, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+) -> Beat:
+    """One row for the lease, whatever the worker runs; more only for what is new."""
+    if not _renew(tx, worker, number, nonce):
+        raise LeaseLost(
+            f"worker {worker.id} lost its lease: it was given up as dead, or another process uses "
+            "its identity. Its tasks may run elsewhere by now"
+        )
+    for report in reports:
+        _take(tx, worker.id, report)
+    orders = tuple(
+        Orders(id, attempt, waiting)
+        for id, attempt, cell in tx.all("beat.orders", worker.id)
+        if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
+    )
+    suspects = tuple(Suspect(*row) for row in tx.all("beat.suspects", worker.id, tx.now))
+    return Beat(now=tx.now, orders=orders, suspects=suspects)
+
+
+def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
+    about = (
+        worker.node,
+        worker.pid,
+        json_cell(list(worker.queues)),
+        worker.slots,
+        worker.version,
+        worker.draining,
+        worker.lease,
+        number,
+        nonce,
+    )
+    now = tx.now
+    if number == 1 and tx.run("beat.first", worker.id, *about, now, now, now + worker.lease):
+        return True
+    return tx.run("beat", *about, now, worker.id) == 1
+
+
+def _take(tx: Transaction, worker: str, report: Report) -> None:
+    held = tx.one("report.task", report.id, worker, report.attempt)
+    if held is None:
+        return
+    seq, orders = held
+    if report.progress is not None:
+        progress = replace(report.progress, at=tx.now)
+        tx.run("report.progress", json_cell(progress), tx.now, seq)
+    if report.checkpoint is not None:
+        tx.run("report.checkpoint", seq, report.attempt, tx.now, report.checkpoint)
+        tx.run("report.advanced", tx.now, seq)
+    if report.acknowledged and orders is not None:
+        still_open = acknowledge(orders_from_cell(orders), report.acknowledged)
+        tx.run("report.orders", json_cell(still_open), seq)
+    if report.log:
+        _take_log(tx, seq, report)
+
+
+def _take_log(tx: Transaction, seq: int, report: Report) -> None:
+    tx.many("report.log", ((seq, report.attempt, piece.start, piece.data) for piece in report.log))
+    end = tx.one("report.log_end", seq, report.attempt)
+    if end is not None and end[0] > LOG_HEAD + LOG_TAIL:
+        tx.run("report.log_trim", seq, report.attempt, LOG_HEAD, end[0] - LOG_TAIL)
+
+
+def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
+    """Only a living judge buries, and only whose number still stands."""
+    if tx.one("reserve.worker", judge) is None:
+        raise LeaseLost(
+            f"worker {judge} is not registered, or was given up as dead: it can't judge"
+        )
+    for worker, number in silent.items():
+        tx.run("bury", worker, number)
+    tx.run("bury.forget")
+    return [task_from_row(row) for row in tx.all("bury.held")]
+
+
+def drop_worker(tx: Transaction, worker: str, number: int | None) -> list[Task]:
+    """Bury one by name."""
+    row = tx.one("worker", worker)
+    if row is None:
+        raise UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
+    last, lease_end, dead = row
+    if number is not None and number != last:
+        raise LeaseLost(f"worker {worker} is not this one any more: its identity is used elsewhere")
+    if number is None and not dead and lease_end >= tx.now:
+        raise Refused(
+            f"worker {worker} is alive (its lease ends in {format_duration(lease_end - tx.now)}): "
+            "only a stale one can be dropped. Stop it first"
+        )
+    held = holdings(tx, worker)
+    tx.run("bury", worker, last)
+    tx.run("bury.forget")
+    return held
+
+
+def holdings(tx: Transaction, worker: str) -> list[Task]:
+    """What the worker holds."""
+    return [task_from_row(row) for row in tx.all("holdings", worker)]
+
+
+def workers(tx: Transaction) -> list[Worker]:
+    """All that are not buried."""
+    return [worker_from_row(row, tx.now) for row in tx.all("workers")]
