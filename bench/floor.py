@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from stayer.core import ids
+from stayer.core.model import STATES
 from stayer.stores.sql.sqlite.database import _PRAGMAS, statements
 
 SQL = statements()
-_NOTHING = (0,) * 8
 
 
 class Floor:
@@ -82,8 +82,7 @@ class Floor:
         self._count(reserved=-len(held), complete=len(held))
 
     def _count(self, **moved: int) -> None:
-        states = "waiting scheduled pending reserved started complete failed cancelled".split()
-        self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in states), 1, "q"))
+        self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
     def _row(self, name: str, now: float) -> tuple[Any, ...]:
         return (

@@ -37,7 +37,7 @@ def startup() -> None:
         cases = (
             ("python -c pass", [sys.executable, "-c", "pass"], None),
             ("import stayer", [sys.executable, "-c", "import stayer"], 0.1),
-            ("import stayer; stayer.Client", [sys.executable, "-c", "import stayer; stayer.Client"], None),
+            ("stayer.Client", [sys.executable, "-c", "import stayer; stayer.Client"], None),
             ("stayer --help", [*stayer, "--help"], 0.15),
             ("stayer ls", [*stayer, "ls"], 0.2),
             ("stayer ls --json", [*stayer, "ls", "--json"], None),

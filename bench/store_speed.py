@@ -155,7 +155,8 @@ def _fill(path: Path, size: int) -> None:
                 "INSERT INTO stayer_tasks (id, queue, parameters, state, created, updated, "
                 "finished_at, owner) WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL "
                 f"SELECT n + 1 FROM numbers WHERE n < {size}) SELECT lower(hex(randomblob(8))), "
-                f"'q', '{{\"x\":1}}', '{state}', 1.7e9 + n, 1.7e9 + n, {finished}, 'me' FROM numbers"
+                f"'q', '{{\"x\":1}}', '{state}', 1.7e9 + n, 1.7e9 + n, {finished}, 'me' "
+                "FROM numbers"
             )
             db.execute(
                 "INSERT INTO stayer_events (at, task, id, queue, event) SELECT created, seq, id, "

@@ -29,6 +29,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.store import Waiter
+from stayer.stores.findings import Finding
 from stayer.stores.sql import keeping, reading
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
@@ -36,6 +37,7 @@ from stayer.stores.sql.find import find
 from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
+from stayer.stores.sql.sqlite.check import check
 from stayer.stores.sql.sqlite.database import Database, translated
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.submit import IdTaken, submit
@@ -69,6 +71,7 @@ class SqliteStore:
 
     def __init__(self, url: str, database: Database) -> None:
         self.url = url
+        self.path = database.path
         self._database = database
         self._read = database.read
         self._write = database.write
@@ -80,6 +83,9 @@ class SqliteStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def check(self) -> list[Finding]:
+        return check(self._database)
 
     def now(self) -> float:
         return self._database.clock()

@@ -1,0 +1,184 @@
+"""What the tables promise to whoever writes them without Stayer: with the sqlite3 command, say."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stayer.core.lifecycle import Done, decide
+from stayer.core.model import EVERYTHING, FINISHED, Filter, Worker
+from stayer.core.submission import new_task
+from stayer.store import Store
+from stayer.stores import open_store
+
+INSERT = "INSERT INTO stayer_tasks (id, queue, parameters) VALUES (?, ?, ?)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "stayer.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{path}")
+    store.setup()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def hand(path: Path, store: Store) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path, isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def counted(store: Store, queue: str) -> dict[str, int]:
+    return {state: number for state, number in store.queues([queue])[0].counts.items() if number}
+
+
+def test_a_row_with_id_queue_and_parameters_is_a_complete_task(
+    store: Store, hand: sqlite3.Connection
+) -> None:
+    before = time.time()
+    hand.execute(INSERT, ("a", "q", '{"frames": [1, 2]}'))
+
+    task = store.get(["a"])[0]
+    assert task is not None
+    assert task.state == "pending"
+    assert task.parameters == {"frames": [1, 2]}
+    assert before - 0.1 <= task.created == task.updated <= time.time() + 0.1
+    assert counted(store, "q") == {"pending": 1}
+    assert [event.event for event in store.events("a")] == ["pending"]
+
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    assert [taken.id for taken in store.reserve("w", ["q"], 5, EVERYTHING)] == ["a"]
+
+
+def test_a_row_with_an_eta_to_come_is_scheduled(store: Store, hand: sqlite3.Connection) -> None:
+    hand.execute(
+        "INSERT INTO stayer_tasks (id, queue, eta) VALUES ('later', 'q', ?), ('now', 'q', ?)",
+        (time.time() + 3600, time.time() - 3600),
+    )
+    later, now = store.get(["later", "now"])
+    assert later is not None
+    assert now is not None
+    assert (later.state, now.state) == ("scheduled", "pending")
+    assert counted(store, "q") == {"scheduled": 1, "pending": 1}
+
+
+def test_a_row_with_a_name_or_command_finds_its_handler(
+    store: Store, hand: sqlite3.Connection
+) -> None:
+    hand.execute("INSERT INTO stayer_tasks (id, queue, name) VALUES ('named', 'q', 'train')")
+    hand.execute(
+        "INSERT INTO stayer_tasks (id, queue, command) VALUES ('ran', 'q', '[\"ls\", \"-l\"]')"
+    )
+    assert [task.id for task in store.find(Filter(name="train"), None, 9).tasks] == ["named"]
+    assert [task.id for task in store.find(Filter(name="ls"), None, 9).tasks] == ["ran"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ("hello", "hello"),
+        ("", ""),
+        ("{broken", "{broken"),
+        ("123", 123),
+        (b"\x00\xff", b"\x00\xff"),
+        (None, None),
+        (7, 7),
+        (2.5, 2.5),
+    ],
+)
+def test_whatever_stands_in_parameters_can_be_read(
+    store: Store, hand: sqlite3.Connection, stored: object, read: object
+) -> None:
+    hand.execute(INSERT, ("a", "q", stored))
+    task = store.get(["a"])[0]
+    assert task is not None
+    assert task.parameters == read
+
+
+def test_a_row_by_hand_wakes_a_waiter(store: Store, path: Path) -> None:
+    waiter = store.waiter(None, ["q"])
+    script = f"""
+import sqlite3
+connection = sqlite3.connect({str(path)!r})
+connection.execute({INSERT!r}, ("a", "q", "1"))
+connection.commit()
+"""
+    writer = subprocess.Popen([sys.executable, "-c", script])
+    assert waiter.wait(60)
+    assert store.get(["a"])[0] is not None
+    assert writer.wait() == 0
+    waiter.close()
+
+
+def test_deleting_the_row_of_a_pending_task_removes_it(
+    store: Store, hand: sqlite3.Connection
+) -> None:
+    store.submit([new_task(queue="q", id=id) for id in ("a", "b")])
+    seen = store.last_event()
+    hand.execute("DELETE FROM stayer_tasks WHERE id = 'a'")
+    assert store.get(["a"]) == [None]
+    assert counted(store, "q") == {"pending": 1}
+    assert [(event.id, event.event) for event in store.watch(seen, 0, 9)] == [("a", "deleted")]
+    assert store.submit([new_task(queue="q", id="a")])[0].fresh
+
+
+def test_deleting_the_row_of_a_running_task_fences_its_worker(
+    store: Store, hand: sqlite3.Connection
+) -> None:
+    store.submit([new_task(queue="q", id="a")])
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    [task] = store.reserve("w", ["q"], 1, EVERYTHING)
+    hand.execute("DELETE FROM stayer_tasks WHERE id = 'a'")
+    assert store.commit([decide(task, Done())]) == [None]
+    assert counted(store, "q") == {}
+
+
+def test_a_row_with_a_state_is_refused(store: Store, hand: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="leave out the state"):
+        hand.execute("INSERT INTO stayer_tasks (id, queue, state) VALUES ('a', 'q', 'complete')")
+    with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        hand.execute("INSERT INTO stayer_tasks (id, queue, state) VALUES ('a', 'q', 'mine')")
+    assert store.get(["a"]) == [None]
+    assert store.queues() == []
+
+
+def test_an_id_that_is_there_or_was_purged_is_refused(
+    store: Store, hand: sqlite3.Connection
+) -> None:
+    store.submit([new_task(queue="q", id="a")])
+    with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        hand.execute(INSERT, ("a", "q", "1"))
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    [task] = store.reserve("w", ["q"], 1, EVERYTHING)
+    store.commit([decide(task, Done())])
+    assert store.purge(None, FINISHED, float("inf"), 9) == ["a"]
+    with pytest.raises(sqlite3.IntegrityError, match="was purged"):
+        hand.execute(INSERT, ("a", "q", "1"))
+    assert counted(store, "q") == {}
+
+
+def test_the_documented_columns_are_those_there_are(hand: sqlite3.Connection) -> None:
+    page = Path(__file__, "../../../docs/reference/tables.md").resolve().read_text()
+    tables = [
+        name
+        for (name,) in hand.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'stayer_%'"
+        )
+    ]
+    assert tables
+    for table in tables:
+        assert f"`{table}`" in page
+        for (column,) in hand.execute("SELECT name FROM pragma_table_info(?)", (table,)):
+            assert f"`{column}`" in page, f"{table}.{column} is not documented"
