@@ -70,9 +70,6 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("scheduled", "pending"): Route(((185, 350), (262, 350), (262, 288)), (262, 320)),
     ("pending", "reserved"): Route(((360, 246), (620, 246)), (486, 246)),
     ("reserved", "started"): Route(((675, 268), (675, 318)), (675, 292)),
-    ("pending", "complete"): Route(
-        ((340, 232), (340, 68), (1040, 68), (1040, 138)), (670, 68), note=" (late)"
-    ),
     ("running", "complete"): Route(((770, 160), (965, 160)), (855, 160)),
     ("running", "failed"): Route(((770, 260), (965, 260)), (855, 260)),
     ("running", "cancelled"): Route(((770, 360), (965, 360)), (855, 360), 2),

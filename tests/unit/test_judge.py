@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +84,6 @@ def test_nobody_is_buried_who_was_not_watched_for_a_whole_lease(
             since = [at for at, _ in seen if at >= moment - LEASE]
             watched = [n for at, n in seen if at >= moment - LEASE]
             assert set(watched) == {number}
-            gaps = [later - earlier for earlier, later in zip(since, since[1:], strict=False)]
+            gaps = [later - earlier for earlier, later in pairwise(since)]
             assert max(gaps) <= 2.5 * INTERVAL
             assert seen[0][0] <= moment - LEASE

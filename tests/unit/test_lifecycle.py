@@ -135,7 +135,7 @@ def test_what_the_table_allows_is_decided_and_the_rest_refused(state, happening)
 
 
 def test_only_the_store_reserves():
-    with pytest.raises(Refused, match=r"Store\.reserve alone"):
+    with pytest.raises(Refused, match=r"only Store\.reserve"):
         decide(a_task("pending"), Reserve())
 
 
@@ -237,6 +237,7 @@ def test_a_failure_with_retries_left_goes_back_to_the_queue():
         "ending": "oom",
         "error": BOOM,
         "failures": 2,
+        "losses": 0,
         "orders": (),
     }
 
@@ -258,6 +259,7 @@ def test_an_interruption_is_free_of_charge_however_many(state):
         "to": "pending",
         "ending": "interrupted",
         "interruptions": 5,
+        "losses": 0,
         "orders": (),
         "note": "drained",
     }
@@ -397,3 +399,29 @@ def test_an_acknowledged_cancel_stays_wanted():
     assert left == (Order(2, "cancel", {"grace": 1.0}, acknowledged=True), orders[2])
     assert a_task("started", orders=left).cancel_wanted
     assert acknowledge(left, 2) == left
+
+
+def test_a_result_is_not_accepted_for_a_task_that_nobody_runs():
+    with pytest.raises(Refused):
+        decide(a_task("pending"), Done("forged"))
+
+
+def test_losses_in_a_row_are_broken_by_any_other_ending():
+    task = a_task("started", losses=2, policy=Policy(retries=9))
+    for other in (Interrupt(), Fail(BOOM), Snooze(5)):
+        assert decide(task, other).losses == 0
+
+
+def test_a_task_that_was_merely_reserved_is_never_set_aside():
+    task = a_task("reserved", losses=5, policy=Policy(losses=0))
+    assert decide(task, Lose()).to == "pending"
+
+
+def test_a_snoozed_task_takes_no_old_orders_with_it():
+    task = a_task("started", orders=(Order(3, "pause"),))
+    assert decide(task, Snooze(5)).orders == ()
+
+
+def test_a_task_with_an_eta_waits_for_it_after_all_else_is_there():
+    assert decide(a_task("waiting", eta=5.0), Ready()).to == "scheduled"
+    assert decide(a_task("waiting", eta=None), Ready()).to == "pending"

@@ -3,6 +3,10 @@
 `TABLE` says which states an event may lead to; `decide` says which one, and what changes with it.
 Pure: the same task and event always give the same change. The diagram in the docs is drawn from
 `TABLE`.
+
+One arrow is not in it: a worker that was buried too early may still bring its result. It decides
+from what it holds (`started`, `Done`); the store applies that `late` change to the task that went
+back to `pending`, if nobody has touched it since.
 """
 
 from __future__ import annotations
@@ -136,8 +140,6 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
-    # A worker that was buried too early may still bring the result that nobody else has begun.
-    ("pending", Done): ("complete",),
     **{(state, Done): ("complete",) for state in RUNNING},
     **{(state, Fail): ("failed", "pending", "cancelled") for state in RUNNING},
     **{(state, Interrupt): ("pending", "cancelled") for state in RUNNING},
@@ -166,10 +168,14 @@ def decide(task: Task, happening: Happening) -> Change:
 
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
-        case Ready() | Due():
+        case Ready():
+            return _change(task, "pending" if task.eta is None else "scheduled")
+        case Due():
             return _change(task, "pending")
         case Reserve():
-            raise Refused("a task is reserved by Store.reserve alone")
+            raise Refused(
+                f"task {task.id} is {task.state}: only Store.reserve gives it to a worker"
+            )
         case Start(pid=pid):
             return _change(task, "started", pid=pid)
         case Done(result=result):
@@ -177,13 +183,13 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
-            return _hand_back(task, "interrupted", note)
+            return _hand_back(task, "interrupted", note, losses=0)
         case Lose(note=note):
             return _lose(task, note)
         case Snooze(delay=delay):
             if task.cancel_wanted:
                 return _cancelled(task)
-            return _change(task, "scheduled", ending="snoozed", delay=delay)
+            return _change(task, "scheduled", ending="snoozed", delay=delay, losses=0, orders=())
         case Stop():
             return _cancelled(task)
         case Expire():
@@ -231,7 +237,13 @@ def _fail(task: Task, fail: Fail) -> Change:
     failures = task.failures + 1
     if failures <= task.policy.retries:
         return _change(
-            task, "pending", ending=fail.ending, error=fail.error, failures=failures, orders=()
+            task,
+            "pending",
+            ending=fail.ending,
+            error=fail.error,
+            failures=failures,
+            losses=0,
+            orders=(),
         )
     return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
 
@@ -257,8 +269,9 @@ def _lose(task: Task, note: str | None) -> Change:
         return _cancelled(task, error=unproven)
     # Only an attempt that had started can be what kills its workers; news of progress or a
     # checkpoint sets the count back to 0 (Store.beat).
-    losses = task.losses + (task.state == "started")
-    if losses >= task.policy.losses:
+    started = task.state == "started"
+    losses = task.losses + started
+    if started and losses >= task.policy.losses:
         fault = Fault(
             "Lost",
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
