@@ -1,3 +1,99 @@
 """Stayer: a job queue for work that takes minutes, hours or days."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from stayer.core.version import __version__
+
+if TYPE_CHECKING:
+    from stayer import aio
+    from stayer.app import App, TaskFunction
+    from stayer.client import Client, DuplicateWarning, Listener, Processor, Queue, TaskHandle
+    from stayer.core.errors import (
+        BadConfig,
+        BadInput,
+        LeaseLost,
+        NotHeld,
+        Refused,
+        StayerError,
+        StoreError,
+        StoreUnreachable,
+        StoreUnusable,
+        TaskCancelled,
+        TaskFailed,
+        TooLarge,
+        UnknownQueue,
+        UnknownTask,
+        UnknownWorker,
+        WaitTimeout,
+    )
+    from stayer.core.model import (
+        Attempt,
+        Event,
+        Fault,
+        Handles,
+        Progress,
+        QueueInfo,
+        Task,
+        Worker,
+    )
+
+__all__ = [
+    "App",
+    "Attempt",
+    "BadConfig",
+    "BadInput",
+    "Client",
+    "DuplicateWarning",
+    "Event",
+    "Fault",
+    "Handles",
+    "LeaseLost",
+    "Listener",
+    "NotHeld",
+    "Processor",
+    "Progress",
+    "Queue",
+    "QueueInfo",
+    "Refused",
+    "StayerError",
+    "StoreError",
+    "StoreUnreachable",
+    "StoreUnusable",
+    "Task",
+    "TaskCancelled",
+    "TaskFailed",
+    "TaskFunction",
+    "TaskHandle",
+    "TooLarge",
+    "UnknownQueue",
+    "UnknownTask",
+    "UnknownWorker",
+    "WaitTimeout",
+    "Worker",
+    "__version__",
+    "aio",
+]
+
+# From the bottom up, so that no name brings in more than it stands on.
+_LAYERS = ("stayer.core.model", "stayer.core.errors", "stayer.client", "stayer.app")
+
+
+if not TYPE_CHECKING:  # to a type checker it would be as if any name were there
+
+    def __getattr__(name: str) -> object:
+        """Import a name when it is first used: `import stayer` itself costs next to nothing."""
+        if name == "aio":
+            return import_module("stayer.aio")
+        if name in __all__:
+            for layer in map(import_module, _LAYERS):
+                if hasattr(layer, name):
+                    found = globals()[name] = getattr(layer, name)
+                    return found
+        raise AttributeError(f"module 'stayer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,12 +9,12 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from stayer import control
-from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError
+from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError, UnknownWorker
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Beat, Orders, Report, Worker
@@ -41,8 +41,15 @@ class Heart:
         *,
         on_orders: Callable[[Orders], None],
         on_lost: Callable[[], None],
+        gather: Callable[[], Sequence[Report]] = tuple,
+        on_beat: Callable[[float], None] = lambda good_until: None,
+        last_number: int = 0,
     ) -> None:
-        """The callbacks run in the beating thread and must not beat themselves."""
+        """The callbacks run in the beating thread and must not beat themselves.
+
+        `gather` is asked for reports before each beat, and again before the next if it failed;
+        `on_beat` hears of each that got through, and until when the lease is good then.
+        """
         self.lost = False
         self._store = store
         self._worker = worker
@@ -53,7 +60,9 @@ class Heart:
         self._beating = threading.Lock()
         self._reporting = threading.Lock()
         self._reports: dict[tuple[str, int], Report] = {}
-        self._number = 0
+        self._gather = gather
+        self._on_beat = on_beat
+        self._number = last_number
         self._good_until = 0.0
         self._last_inquest = moment()
         self._waiter: Waiter | None = None
@@ -108,7 +117,10 @@ class Heart:
                     control.settle(self._store, task, Interrupt("its listener closed"))
                 except NotHeld:
                     logger.info("task %s was taken away meanwhile", task.id)
-            control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
+            try:
+                control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
+            except (LeaseLost, UnknownWorker):
+                self.lost = True  # buried without knowing: there is nothing to take leave of
 
     def _run(self) -> None:
         assert self._waiter is not None
@@ -140,7 +152,7 @@ class Heart:
         self._number += 1
         before = moment()
         try:
-            answer = self._deliver(tuple(carried.values()))
+            answer = self._deliver((*carried.values(), *self._gather()))
         except LeaseLost:
             self.lost = True
             self._on_lost()
@@ -149,6 +161,7 @@ class Heart:
             self._put_back(carried)
             raise
         self._good_until = before + self._worker.lease
+        self._on_beat(self._good_until)
         for orders in answer.orders:
             self._on_orders(orders)
         self._bury_the_dead(before, answer)

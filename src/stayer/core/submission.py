@@ -44,6 +44,9 @@ def new_task(
             raise BadInput("a task has either a name or a command, not both: leave one out")
     elif cwd is not None:
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
+    _check_surroundings(cwd, env or {})
+    if owner is not None:
+        _check_word("owner", owner)
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
         raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
@@ -93,9 +96,28 @@ def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
     if not words or not words[0]:
         raise BadInput("the command is empty: give at least a program")
     for word in words:
-        if not isinstance(word, str) or "\0" in word:
-            raise BadInput(f"command word {word!r}: give strings without NUL characters")
+        _check_text("command word", word)
     return words
+
+
+def _check_surroundings(cwd: str | None, env: Mapping[str, str]) -> None:
+    if cwd is not None:
+        _check_text("cwd", cwd)
+    for name, value in env.items():
+        _check_text("variable", name)
+        if not name or "=" in name:
+            raise BadInput(f"variable {name!r}: give a name without =")
+        _check_text(f"variable {name}:", value)
+
+
+def _check_text(what: str, text: str) -> None:
+    """What a process can be given, and a store can keep."""
+    if not isinstance(text, str) or "\0" in text:
+        raise BadInput(f"{what} {text!r}: give text without NUL characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} {text!r}: it is not UTF-8 text, which is all that fits") from None
 
 
 def _check_time(eta: float | None, delay: float | None) -> None:

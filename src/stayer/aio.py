@@ -1,0 +1,310 @@
+"""The Python door, awaited: each class stands on the one of the same name in `stayer.client`.
+
+What may block runs in a thread; that which blocks for long has a daemon thread of its own, so that
+it takes no place in a pool and never keeps a program from ending. `sync` is what a class stands on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
+
+from stayer import client as sync
+from stayer.client.handle import TaskView
+from stayer.client.inputs import Duration, seconds
+from stayer.core.errors import Refused, StayerError
+from stayer.core.model import Task, Value
+
+__all__ = ["Client", "Listener", "Processor", "Queue", "TaskHandle"]
+
+SLICE = 10.0
+"""How long a thread waits at a time, in seconds: so long it lives on when nobody awaits it."""
+BATCH = 100
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+F = TypeVar("F")
+Awaited: TypeAlias = Coroutine[Any, Any, R]
+
+
+class _Facade(Generic[S]):
+    """Stands on a synchronous object, which is made in a thread when it is first used."""
+
+    __slots__ = ("_made", "_make", "_making")
+
+    def __init__(self, make: Callable[[], S]) -> None:
+        self._make = make
+        self._making = threading.Lock()
+        self._made: S | None = None
+
+    @property
+    def sync(self) -> S:
+        """What it stands on; may connect."""
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
+def _awaited(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[_Facade[S], P], Awaited[R]]:
+    """The same method, run in a thread."""
+
+    @functools.wraps(method)
+    async def call(self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
+
+    return call
+
+
+def _lazily(
+    method: Callable[Concatenate[sync.Client, P], S], facade: Callable[[Callable[[], S]], F]
+) -> Callable[Concatenate[Client, P], F]:
+    """The same method, which does nothing yet: what it makes is made when it is first used."""
+
+    @functools.wraps(method)
+    def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> F:
+        return facade(lambda: method(self.sync, *args, **kwargs))
+
+    return call
+
+
+def _streamed(
+    method: Callable[Concatenate[sync.Client, P], Iterator[sync.TaskHandle[Value]]],
+) -> Callable[Concatenate[Client, P], AsyncIterator[TaskHandle[Value]]]:
+    """The same method, whose answer is read in batches."""
+
+    @functools.wraps(method)
+    async def call(
+        self: Client, /, *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncIterator[TaskHandle[Value]]:
+        found = await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
+        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+            for handle in batch:
+                yield TaskHandle(handle)
+
+    return call
+
+
+def _in_thread(function: Callable[[], R]) -> Future[R]:
+    """Start what may take days."""
+    future: Future[R] = Future()
+    future.set_running_or_notify_cancel()  # so that cancelling the awaiter does not cancel it
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            result = context.run(function)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=run, name="stayer.aio", daemon=True).start()
+    return future
+
+
+class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
+    """A task as it was when last read, with the verbs that change it and read it again."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: sync.TaskHandle[R]) -> None:
+        super().__init__(lambda: handle)
+
+    @property
+    def record(self) -> Task:
+        """The task as it was when last read."""
+        return self.sync.record
+
+    @property
+    def result(self) -> R | None:
+        """What it returned; None until it is complete. `wait` waits for it."""
+        return self.sync.result
+
+    async def ends_within(self, timeout: Duration | None = None) -> bool:
+        """Wait until it has ended, well or badly; whether it has."""
+        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+        while True:
+            left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
+            look = functools.partial(self.sync.ends_within, min(SLICE, left))
+            if await asyncio.wrap_future(_in_thread(look)):
+                return True
+            if left <= SLICE and deadline is not None:
+                return False
+
+    async def wait(self, timeout: Duration | None = None) -> R:
+        """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
+        await self.ends_within(timeout)
+        return await asyncio.to_thread(self.sync.wait, 0)
+
+    async def refresh(self) -> Self:
+        """Read the task again."""
+        await asyncio.to_thread(self.sync.refresh)
+        return self
+
+    async def cancel(self, grace: Duration | None = None) -> Self:
+        """Cancel it: at once if it waits, else by asking whoever runs it to stop."""
+        await asyncio.to_thread(self.sync.cancel, grace)
+        return self
+
+    async def retry(self) -> Self:
+        """Run it again, now that it has ended."""
+        await asyncio.to_thread(self.sync.retry)
+        return self
+
+    async def hold(self) -> Self:
+        """Keep it from being taken until it is released."""
+        await asyncio.to_thread(self.sync.hold)
+        return self
+
+    async def release(self) -> Self:
+        """Let it be taken again."""
+        await asyncio.to_thread(self.sync.release)
+        return self
+
+    delete = _awaited(sync.TaskHandle.delete)
+    attempts = _awaited(sync.TaskHandle.attempts)
+    events = _awaited(sync.TaskHandle.events)
+
+
+class Queue(_Facade[sync.Queue]):
+    """A named list of tasks, made by its first task."""
+
+    enqueue = _awaited(sync.Queue.enqueue)
+    enqueue_many = _awaited(sync.Queue.enqueue_many)
+    schedule = _awaited(sync.Queue.schedule)
+    info = _awaited(sync.Queue.info)
+    counts = _awaited(sync.Queue.counts)
+    count = _awaited(sync.Queue.count)
+    pause = _awaited(sync.Queue.pause)
+    resume = _awaited(sync.Queue.resume)
+    set_limit = _awaited(sync.Queue.set_limit)
+    delete = _awaited(sync.Queue.delete)
+    drop = _awaited(sync.Queue.drop)
+
+    async def peek(self, limit: int = 10) -> list[TaskHandle[Value]]:
+        """What would be taken next, best first, without taking it."""
+        found = await asyncio.to_thread(lambda: self.sync.peek(limit))
+        return [TaskHandle(handle) for handle in found]
+
+
+class Processor(_Facade[sync.Processor]):
+    """One attempt at a task. As a context manager: starts it, then completes it, or fails it with
+    the exception, which goes on; leaving by a cancelled await gives it back.
+    """
+
+    start = _awaited(sync.Processor.start)
+    complete = _awaited(sync.Processor.complete)
+    fail = _awaited(sync.Processor.fail)
+    give_back = _awaited(sync.Processor.give_back)
+    snooze = _awaited(sync.Processor.snooze)
+    stopped = _awaited(sync.Processor.stopped)
+    progress = _awaited(sync.Processor.progress)
+    checkpoint = _awaited(sync.Processor.checkpoint)
+    restore = _awaited(sync.Processor.restore)
+    __aexit__ = _awaited(sync.Processor.__exit__)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    @property
+    def parameters(self) -> Value:
+        """What the task is to work on."""
+        return self.sync.parameters
+
+    async def cancelled(self) -> bool:
+        """Whether somebody wants the task gone: then stop the work and say `stopped()`."""
+        return await asyncio.to_thread(lambda: self.sync.cancelled)
+
+
+class Listener(_Facade[sync.Listener]):
+    """Claims tasks and keeps the lease on them until they are settled or it is closed."""
+
+    close = _awaited(sync.Listener.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[TaskHandle[Value]]:
+        """Tasks as they come, until the listener is closed."""
+        while True:
+            try:
+                task = await self.listen()
+            except Refused:
+                if self.sync.closed:
+                    return
+                raise
+            if task is not None:
+                yield task
+
+    async def listen(self, timeout: Duration | None = None) -> TaskHandle[Value] | None:
+        """Wait for a task and claim it; None when the time is over.
+
+        If the awaiting is cancelled, so is the listening; a task claimed just then goes back.
+        """
+        stop = threading.Event()
+        future = _in_thread(lambda: self.sync.listen(timeout, stop=stop))
+        try:
+            task = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            stop.set()
+            if self._made is not None:
+                self._made.ring()
+            future.add_done_callback(lambda done: _in_thread(lambda: self._give_back(done)))
+            raise
+        return None if task is None else TaskHandle(task)
+
+    def _give_back(self, listened: Future[sync.TaskHandle[Value] | None]) -> None:
+        """What was claimed for nobody; if that fails, it is the next one to be claimed."""
+        with suppress(StayerError):
+            if (task := listened.result()) is not None:
+                self.sync.give_back(task)
+
+
+class Client(_Facade[sync.Client]):
+    """A connection to a store, for submitting tasks, following them and working on them."""
+
+    def __init__(self, url: str | None = None) -> None:
+        super().__init__(lambda: sync.Client(url))
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(lambda: self.sync)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    get_queue = _lazily(sync.Client.get_queue, Queue)
+    get_listener = _lazily(sync.Client.get_listener, Listener)
+    queues = _awaited(sync.Client.queues)
+    workers = _awaited(sync.Client.workers)
+    find = _streamed(sync.Client.find)
+
+    async def get_task(self, id: str) -> TaskHandle[Value]:
+        """The task with this id; UnknownTask if there is none."""
+        return TaskHandle(await asyncio.to_thread(lambda: self.sync.get_task(id)))
+
+    def get_processor(self, task: TaskHandle[Any] | Task) -> Processor:
+        """Who works on a claimed task: also one that another process has claimed."""
+        claimed = task if isinstance(task, Task) else task.sync
+        return Processor(lambda: self.sync.get_processor(claimed))
+
+    async def close(self) -> None:
+        """Close its listeners, which gives back what they hold, and all connections."""
+        if self._made is not None:
+            await asyncio.to_thread(self._made.close)

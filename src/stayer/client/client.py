@@ -1,0 +1,149 @@
+"""The door of a Python program to a store."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Self, TypeVar
+from weakref import WeakValueDictionary
+
+from stayer import config, control
+from stayer.client.handle import TaskHandle, as_stored
+from stayer.client.inputs import Duration, Moment, epoch, seconds
+from stayer.client.listener import Listener
+from stayer.client.processor import Processor
+from stayer.client.queue import Queue
+from stayer.client.submit import Defaults
+from stayer.core.errors import BadInput
+from stayer.core.model import (
+    EVERYTHING,
+    STATES,
+    Filter,
+    Handles,
+    QueueInfo,
+    State,
+    Task,
+    Value,
+    Worker,
+)
+from stayer.stores import open_store
+
+W = TypeVar("W", bound=str)
+
+
+class Client:
+    """A connection to a store, for submitting tasks, following them and working on them.
+
+    May be used by several threads.
+    """
+
+    def __init__(self, url: str | None = None) -> None:
+        settings = config.load({} if url is None else {"store": url})
+        self.store = open_store(settings.store)
+        self.store.setup()
+        self.defaults = Defaults(settings.owner, settings.retries)
+        self._lease = settings.lease
+        # A listener that beats is kept alive by its heart.
+        self._listeners: WeakValueDictionary[str, Listener] = WeakValueDictionary()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.store.url}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its listeners, which gives back what they hold, and all connections."""
+        for listener in list(self._listeners.values()):
+            listener.close()
+        self.store.close()
+
+    def get_queue(self, name: str) -> Queue:
+        """The queue with this name, whether it is there already or not."""
+        return Queue(self.store, name, self.defaults)
+
+    def get_task(self, id: str) -> TaskHandle[Value]:
+        """The task with this id; UnknownTask if there is none."""
+        return TaskHandle(self.store, control.get(self.store, id), as_stored)
+
+    def get_listener(
+        self,
+        queues: str | Sequence[str],
+        *,
+        lease: Duration | None = None,
+        names: str | Sequence[str] | None = None,
+        handles: Handles | None = None,
+        node: str | None = None,
+    ) -> Listener:
+        """Who takes tasks from these queues, in this order.
+
+        It takes all tasks, unless told their `names` (patterns such as `video.*`) or, in full, what
+        it `handles`.
+        """
+        if names is not None and handles is not None:
+            raise BadInput("give either names or handles, not both: handles has names too")
+        if names is not None:
+            handles = Handles(names=_words(names))
+        listener = Listener(
+            self.store,
+            _words(queues),
+            lease=self._lease if lease is None else seconds(lease),
+            handles=EVERYTHING if handles is None else handles,
+            node=node or socket.gethostname(),
+        )
+        self._listeners[listener.worker.id] = listener
+        return listener
+
+    def get_processor(self, task: TaskHandle[object] | Task) -> Processor:
+        """Who works on a claimed task: also one that another process has claimed."""
+        record = task if isinstance(task, Task) else task.record
+        return Processor(self.store, task, self._listeners.get(record.worker or ""))
+
+    def queues(self) -> list[QueueInfo]:
+        """All queues, by name."""
+        return self.store.queues()
+
+    def workers(self) -> list[Worker]:
+        """All that take tasks, listeners included."""
+        return self.store.workers()
+
+    def find(
+        self,
+        *,
+        ids: str | Sequence[str] = (),
+        prefix: str | None = None,
+        queues: str | Sequence[str] = (),
+        states: State | Sequence[State] = (),
+        name: str | None = None,
+        owner: str | None = None,
+        tags: str | Sequence[str] = (),
+        worker: str | None = None,
+        held: bool | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> Iterator[TaskHandle[Value]]:
+        """The tasks for which all of this holds, newest first."""
+        if unknown := [state for state in _words(states) if state not in STATES]:
+            raise BadInput(f"no state is called {unknown[0]!r}: they are {', '.join(STATES)}")
+        wanted = Filter(
+            ids=_words(ids),
+            prefix=prefix,
+            queues=_words(queues),
+            states=_words(states),
+            name=name,
+            owner=owner,
+            tags=_words(tags),
+            worker=worker,
+            held=held,
+            since=None if since is None else epoch(since),
+            until=None if until is None else epoch(until),
+        )
+        found = control.find_all(self.store, wanted)
+        return (TaskHandle(self.store, task, as_stored) for task in found)
+
+
+def _words(given: W | Sequence[W]) -> tuple[W, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

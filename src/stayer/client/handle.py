@@ -1,0 +1,179 @@
+"""A task seen from outside: its record, its result, and what can be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NoReturn, Self, TypeVar, overload
+
+from stayer import control
+from stayer.client.inputs import Duration, seconds
+from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
+from stayer.core.model import (
+    FINISHED,
+    Attempt,
+    Ending,
+    Event,
+    Fault,
+    Policy,
+    Progress,
+    State,
+    Task,
+    Value,
+)
+from stayer.store import Store
+
+V = TypeVar("V")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Field(Generic[V]):
+    """Shows one field of the record; the `__slots__` of a view keep it from being written."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, view: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, view: TaskView, owner: type) -> V: ...
+    def __get__(self, view: TaskView | None, owner: type) -> Self | V:
+        if view is None:
+            return self
+        value: V = getattr(view.record, self._name)
+        return value
+
+
+class TaskView:
+    """The fields of a task's record, as they were when it was last read."""
+
+    __slots__ = ()
+
+    id = _Field[str]()
+    queue = _Field[str]()
+    name = _Field[str | None]()
+    command = _Field[tuple[str, ...] | None]()
+    cwd = _Field[str | None]()
+    env = _Field[dict[str, str] | None]()
+    parameters = _Field[Value]()
+    state = _Field[State]()
+    held = _Field[bool]()
+    attempt = _Field[int]()
+    failures = _Field[int]()
+    interruptions = _Field[int]()
+    ending = _Field[Ending | None]()
+    priority = _Field[int]()
+    owner = _Field[str | None]()
+    tags = _Field[tuple[str, ...]]()
+    error = _Field[Fault | None]()
+    progress = _Field[Progress | None]()
+    node = _Field[str | None]()
+    worker = _Field[str | None]()
+    pid = _Field[int | None]()
+    created = _Field[float]()
+    updated = _Field[float]()
+    eta = _Field[float | None]()
+    started_at = _Field[float | None]()
+    finished_at = _Field[float | None]()
+    policy = _Field[Policy]()
+    kind = _Field[str]()
+    cancel_wanted = _Field[bool]()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of queue {self.queue}: {self.state}>"
+
+    @property
+    def record(self) -> Task:
+        """The task as it was when last read."""
+        raise NotImplementedError
+
+    @property
+    def finished(self) -> bool:
+        """Whether it had ended, well or badly, when last read."""
+        return self.state in FINISHED
+
+
+class TaskHandle(TaskView, Generic[R_co]):
+    """A task as it was when last read, with the verbs that change it and read it again."""
+
+    __slots__ = ("_convert", "_record", "_store")
+
+    def __init__(self, store: Store, record: Task, convert: Callable[[Value], R_co]) -> None:
+        self._store = store
+        self._record = record
+        self._convert = convert
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a TaskHandle stays in its process: send its `record` (or its id) to the other one, "
+            "and give that to the get_processor (get_task) of a client there"
+        )
+
+    @property
+    def record(self) -> Task:
+        """The task as it was when last read."""
+        return self._record
+
+    @property
+    def result(self) -> R_co | None:
+        """What it returned; None until it is complete. `wait` waits for it."""
+        return self._convert(self._record.result) if self.state == "complete" else None
+
+    def refresh(self) -> Self:
+        """Read the task again."""
+        self._record = control.get(self._store, self.id)
+        return self
+
+    def ends_within(self, timeout: Duration | None = None) -> bool:
+        """Wait until it has ended, well or badly; whether it has."""
+        limit = None if timeout is None else seconds(timeout)
+        for record in control.wait(self._store, [self.id], limit):
+            self._record = record
+        return self.finished
+
+    def wait(self, timeout: Duration | None = None) -> R_co:
+        """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
+        if not self.ends_within(timeout):
+            raise WaitTimeout(f"task {self.id} has not ended in the time given: it goes on")
+        if self.state == "failed":
+            raise TaskFailed(self.id, self.error)
+        if self.state == "cancelled":
+            raise TaskCancelled(f"task {self.id} was cancelled")
+        return self._convert(self._record.result)
+
+    def cancel(self, grace: Duration | None = None) -> Self:
+        """Cancel it: at once if it waits, else by asking whoever runs it to stop."""
+        limit = None if grace is None else seconds(grace)
+        self._record = control.cancel(self._store, self.id, limit)
+        return self
+
+    def retry(self) -> Self:
+        """Run it again, now that it has ended."""
+        self._record = control.retry(self._store, self.id)
+        return self
+
+    def hold(self) -> Self:
+        """Keep it from being taken until it is released."""
+        self._record = control.hold(self._store, self.id)
+        return self
+
+    def release(self) -> Self:
+        """Let it be taken again."""
+        self._record = control.release(self._store, self.id)
+        return self
+
+    def delete(self) -> None:
+        """Forget it, now that it has ended; its id stays refused for a while."""
+        control.delete(self._store, self.id)
+
+    def attempts(self) -> list[Attempt]:
+        """Every try at it, oldest first."""
+        return self._store.attempts(self.id)
+
+    def events(self) -> list[Event]:
+        """All that happened to it, oldest first."""
+        return self._store.events(self.id)
+
+
+def as_stored(value: Value) -> Value:
+    """The result just as the store has it, for a task whose function is not known here."""
+    return value

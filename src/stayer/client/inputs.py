@@ -1,0 +1,34 @@
+"""What callers give: durations and moments, which inside are seconds, and values to be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from stayer.core import units
+
+Duration: TypeAlias = float | str | timedelta
+"""Seconds, words such as `10m`, or a timedelta."""
+
+Moment: TypeAlias = float | str | datetime
+"""Epoch seconds, RFC 3339, or a datetime; without a time zone it is local time."""
+
+Storable: TypeAlias = (
+    "bool | int | float | str | bytes | Sequence[Storable] | Mapping[str, Storable] | None"
+)
+"""Parameters and results as they are given: what JSON can say, or raw bytes."""
+
+
+def seconds(duration: Duration) -> float:
+    """How long it is."""
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
+    return units.duration(duration)
+
+
+def epoch(moment: Moment) -> float:
+    """When it is."""
+    if isinstance(moment, datetime):
+        moment = moment.timestamp()
+    return units.instant(moment)

@@ -1,0 +1,278 @@
+"""Taking tasks: a worker's identity and lease in the caller's own process.
+
+A task taken here runs at least once: its lease is kept in the background, a late finish is
+refused, a cancel is a wish that the work must notice.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from stayer import control
+from stayer.client.handle import TaskHandle, as_stored
+from stayer.client.inputs import Duration, seconds
+from stayer.config import SMALLEST_LEASE
+from stayer.core import ids
+from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
+from stayer.core.lifecycle import Interrupt
+from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
+from stayer.core.version import __version__
+from stayer.heart import Heart
+from stayer.store import Store, Waiter
+
+PROMOTED = 100
+"""How many due tasks are made pending at a time."""
+RECKONING = 1000
+"""After so many tasks it is looked up which of them are still held."""
+LONGEST_SLEEP = 60.0
+"""Look again after so many seconds in any case: clocks are set, machines are suspended."""
+
+
+class Listener:
+    """Claims tasks and keeps the lease on them until they are settled or it is closed.
+
+    Several threads may listen at once.
+    """
+
+    def __init__(
+        self, store: Store, queues: Sequence[str], *, lease: float, handles: Handles, node: str
+    ) -> None:
+        if not queues:
+            raise BadInput("a listener needs at least one queue")
+        if lease < SMALLEST_LEASE:
+            raise BadInput(
+                f"a lease of {lease:g} s is too short: give {SMALLEST_LEASE:g} s or more"
+            )
+        self.queues = tuple(dict.fromkeys(queues))
+        self.worker = Worker(
+            id=_new_identity(node),
+            node=node,
+            pid=os.getpid(),
+            queues=self.queues,
+            version=__version__,
+            lease=lease,
+        )
+        self._store = store
+        self._handles = handles
+        self._heart: Heart | None = None
+        self._closed = False
+        self._lost = False
+        self._life = threading.Lock()
+        self._claiming = threading.Lock()
+        self._ringing = threading.Lock()
+        self._waiters: set[Waiter] = set()
+        self._given: set[tuple[str, int]] = set()
+        self._cancelled: set[tuple[str, int]] = set()
+        self._unsure = False
+
+    def __repr__(self) -> str:
+        return f"<Listener {self.worker.id} of {', '.join(self.queues)}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[TaskHandle[Value]]:
+        """Tasks as they come, until the listener is closed."""
+        while not self._closed:
+            try:
+                task = self.listen()
+            except Refused:
+                if self._closed:  # by another thread, in the meantime
+                    return
+                raise
+            if task is not None:
+                yield task
+
+    def listen(
+        self, timeout: Duration | None = None, *, stop: threading.Event | None = None
+    ) -> TaskHandle[Value] | None:
+        """Wait for a task and claim it; None when the time is over.
+
+        Another thread ends it early by setting `stop` and calling `ring`.
+        """
+        limit = math.inf if timeout is None else seconds(timeout)
+        deadline = time.monotonic() + limit
+        self._start()
+        self._promote()
+        task = self._claim()  # while there is work, no waiter is needed
+        if task is None and limit > 0:
+            with self._waiter() as waiter:
+                task = self._await_task(waiter, deadline, stop or threading.Event())
+        return None if task is None else TaskHandle(self._store, task, as_stored)
+
+    def ring(self) -> None:
+        """Wake the threads that listen, so that they look whether they should stop."""
+        with self._ringing:
+            for waiter in self._waiters:
+                waiter.ring()
+
+    def give_back(self, task: TaskHandle[object]) -> None:
+        """Put a claimed task back to its place in the queue, free of charge."""
+        try:
+            control.settle(self._store, task.record, Interrupt("given back"))
+        except StoreError:
+            self._given.discard((task.id, task.attempt))
+            self._unsure = True  # the next who listens gets it
+            raise
+        self.forget(task.record)
+
+    def close(self) -> None:
+        """Give back what it holds and take its leave."""
+        self._closed = True
+        self.ring()
+        with self._life:
+            heart, self._heart = self._heart, None
+        if heart is not None and os.getpid() == self.worker.pid:  # a fork leaves it to its parent
+            with suppress(LeaseLost, UnknownWorker):  # then it has been buried, and holds nothing
+                heart.stop()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more."""
+        return self._closed
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was given up as dead, and what it held given to others."""
+        return self._lost
+
+    # For the processors of its tasks
+
+    @property
+    def heart(self) -> Heart | None:
+        """What beats for it in this process."""
+        return self._heart if os.getpid() == self.worker.pid else None
+
+    def is_cancelled(self, task: Task) -> bool:
+        """Whether an order to cancel has come for this attempt."""
+        return (task.id, task.attempt) in self._cancelled
+
+    def forget(self, task: Task) -> None:
+        """The attempt is over."""
+        self._given.discard((task.id, task.attempt))
+        self._cancelled.discard((task.id, task.attempt))
+
+    # Inside
+
+    def _start(self) -> None:
+        with self._life:
+            self._check()
+            if self._heart is None:
+                # Kept only if its first beat got through: else the next call tries another.
+                heart = Heart(self._store, self.worker, on_orders=self._obey, on_lost=self._lose)
+                heart.start()
+                self._heart = heart
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Refused("the listener is closed: get another one")
+        if os.getpid() != self.worker.pid:
+            raise Refused("the listener belongs to the process that forked this one: get another")
+        if self._lost:
+            raise LeaseLost(
+                f"listener {self.worker.id} was silent for longer than its lease "
+                f"({self.worker.lease:g} s) and given up as dead; what it held went to others: "
+                "stop working on its tasks and get another listener"
+            )
+
+    @contextmanager
+    def _waiter(self) -> Iterator[Waiter]:
+        waiter = self._store.waiter(None, self.queues)
+        with self._ringing:
+            self._waiters.add(waiter)
+        try:
+            yield waiter
+        finally:
+            with self._ringing:  # nobody rings what is closed
+                self._waiters.discard(waiter)
+                waiter.close()
+
+    def _await_task(self, waiter: Waiter, deadline: float, stop: threading.Event) -> Task | None:
+        while True:
+            due = self._promote()
+            if task := self._claim():
+                return task
+            left = deadline - time.monotonic()
+            if left <= 0 or stop.is_set():
+                return None
+            waiter.wait(min(left, due, LONGEST_SLEEP))
+            if stop.is_set():
+                return None
+
+    def _promote(self) -> float:
+        """Make pending what is due; in how many seconds the next one will be."""
+        while (due := self._store.promote(PROMOTED)) is not None:
+            left = due - self._store.now()
+            if left > 0:
+                return left
+        return math.inf
+
+    def _claim(self) -> Task | None:
+        with self._claiming:
+            self._check()
+            try:
+                task = self._find_unknown() or self._reserve()
+            except LeaseLost:
+                self._lose()
+                self._check()
+                raise
+            except StoreError:
+                # The store may have given us a task in an answer that never came.
+                self._unsure = True
+                raise
+            if task is not None:
+                self._given.add((task.id, task.attempt))
+                if len(self._given) % RECKONING == 0:
+                    self._unsure = True
+                self._check()  # closing gives it back, losing the lease gave it away
+            return task
+
+    def _reserve(self) -> Task | None:
+        tasks = self._store.reserve(self.worker.id, self.queues, 1, self._handles)
+        return tasks[0] if tasks else None
+
+    def _find_unknown(self) -> Task | None:
+        """What the store says we hold although nobody was given it."""
+        if not self._unsure:
+            return None
+        held = {(task.id, task.attempt): task for task in self._store.holdings(self.worker.id)}
+        self._given.intersection_update(held)
+        self._cancelled.intersection_update(held)
+        for key, task in held.items():
+            if key not in self._given:
+                return task
+        self._unsure = False
+        return None
+
+    def _obey(self, orders: Orders) -> None:
+        for order in orders.orders:
+            if order.verb == "cancel":
+                self._cancelled.add((orders.id, orders.attempt))
+                if self._heart is not None:
+                    heard = Report(id=orders.id, attempt=orders.attempt, acknowledged=order.number)
+                    self._heart.report(heard)
+
+    def _lose(self) -> None:
+        self._lost = True
+        self.ring()
+
+
+_identities = threading.Lock()
+_last_moment = 0.0
+
+
+def _new_identity(node: str) -> str:
+    """A worker's id that no other listener of this process has."""
+    global _last_moment  # noqa: PLW0603
+    with _identities:
+        _last_moment = max(time.time(), _last_moment + 0.001)
+        return ids.worker_id(node, os.getpid(), _last_moment)

@@ -1,0 +1,224 @@
+"""Working on a claimed task: how it begins, what it reports, how it ends.
+
+Everything it writes names (worker, attempt) and is refused once they hold the task no longer. It
+works in any process; progress and checkpoints travel with the heartbeat of the task's listener.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import traceback
+from typing import Self, cast
+
+from stayer import control
+from stayer.client.handle import TaskHandle, as_stored
+from stayer.client.inputs import Duration, Storable, seconds
+from stayer.client.listener import Listener
+from stayer.core.codec import CHECKPOINT_LIMIT
+from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop
+from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
+from stayer.core.units import format_size
+from stayer.heart import Heart
+from stayer.store import Store
+
+LOOK = 1.0
+"""How often at most another process asks the store whether its task was cancelled."""
+
+
+class Processor:
+    """One attempt at a task. As a context manager: starts it, then completes it, or fails it with
+    the exception, which goes on; leaving by KeyboardInterrupt or SystemExit gives it back.
+    """
+
+    def __init__(
+        self, store: Store, task: TaskHandle[object] | Task, listener: Listener | None
+    ) -> None:
+        record = task if isinstance(task, Task) else task.record
+        if record.worker is None or record.state not in RUNNING:
+            raise NotHeld(
+                f"task {record.id} is {record.state}, nobody holds it: claim it with a listener"
+            )
+        self.task: TaskHandle[object] = (
+            TaskHandle(store, task, as_stored) if isinstance(task, Task) else task
+        )
+        self._store = store
+        self._held = record
+        self._listener = listener
+        self._over: str | None = None
+        self._cancelled = record.cancel_wanted
+        self._looked_at = -math.inf
+        self._pace: tuple[float, float] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Processor of task {self._held.id}, attempt {self._held.attempt}>"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._over:
+            return
+        if error is None:
+            self.complete()
+        elif isinstance(error, NotHeld):
+            return
+        elif isinstance(error, Exception):
+            self.fail(error)
+        else:
+            self.give_back()
+
+    @property
+    def parameters(self) -> Value:
+        """What the task is to work on."""
+        return self._held.parameters
+
+    def start(self, pid: int | None = None) -> Value:
+        """Say that the work begins, in this process unless told otherwise; the parameters."""
+        self._settle(Start(os.getpid() if pid is None else pid))
+        return self._held.parameters
+
+    def complete(self, result: Storable = None) -> None:
+        """It is done, and this came out."""
+        self._settle(Done(cast(Value, result)), "completed")
+
+    def fail(self, error: str | BaseException | Fault) -> None:
+        """It went wrong: charged as a failure, run again if it has retries left."""
+        self._settle(Fail(as_fault(error)), "failed")
+
+    def give_back(self) -> None:
+        """Put it back to its place in the queue, free of charge."""
+        self._settle(Interrupt("given back"), "given back")
+
+    def snooze(self, delay: Duration) -> None:
+        """Put it back to be run again after this time, free of charge."""
+        self._settle(Snooze(seconds(delay)), "snoozed")
+
+    def stopped(self) -> None:
+        """The work was stopped as wanted: the task is cancelled."""
+        if not self.cancelled and not self._ask_store():
+            raise Refused(
+                f"nobody has cancelled task {self._held.id}: complete it, fail it or give it back"
+            )
+        self._settle(Stop(), "stopped")
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody wants the task gone: then stop the work and say `stopped()`."""
+        self._check()
+        if self._cancelled:
+            return True
+        if self._listener is not None and self._listener.heart is not None:
+            self._cancelled = self._listener.is_cancelled(self._held)
+        elif time.monotonic() >= self._looked_at + LOOK:
+            self._cancelled = self._ask_store()
+        return self._cancelled
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far it has come; cheap, the news goes out with the next heartbeat."""
+        remaining = self._remaining(done, total)
+        news = Progress(done=done, total=total, message=message, remaining=remaining)
+        self._report(Report(id=self._held.id, attempt=self._held.attempt, progress=news))
+
+    def checkpoint(self, data: bytes) -> None:
+        """Keep this for the next attempt, if there must be one; it is stored when this returns."""
+        if len(data) > CHECKPOINT_LIMIT:
+            raise TooLarge(
+                f"a checkpoint of {format_size(len(data))} is over the limit of "
+                f"{format_size(CHECKPOINT_LIMIT)}: store the data elsewhere and keep where it is"
+            )
+        held = self._held
+        heart = self._report(Report(id=held.id, attempt=held.attempt, checkpoint=data))
+        try:
+            heart.beat_now()
+        except LeaseLost:
+            self._check()
+        self._ask_store()  # what is no longer held was not kept
+
+    def restore(self) -> bytes | None:
+        """The newest checkpoint, of this or an earlier attempt."""
+        found = self._store.checkpoint(self._held.id)
+        return None if found is None else found.data
+
+    def _settle(self, happening: Happening, over: str | None = None) -> None:
+        if self._over:
+            raise NotHeld(f"task {self._held.id} was {self._over} by this processor already")
+        settled = control.settle(self._store, self._held, happening)
+        self._held = self.task._record = settled
+        if over:
+            self._over = over
+            if self._listener is not None:
+                self._listener.forget(self._held)
+
+    def _check(self) -> None:
+        """Refuse what is known here to be over, without asking the store."""
+        held = self._held
+        if self._over:
+            raise NotHeld(f"task {held.id} was {self._over} by this processor already")
+        if self._listener is not None and (self._listener.lost or self._listener.closed):
+            how = "lost its lease" if self._listener.lost else "was closed"
+            raise NotHeld(
+                f"task {held.id} is no longer held by attempt {held.attempt} of worker "
+                f"{held.worker}, which {how}: stop working on it"
+            )
+
+    def _ask_store(self) -> bool:
+        """Whether a cancel is wanted, from the store; NotHeld if the attempt is over."""
+        self._looked_at = time.monotonic()
+        held, current = self._held, self._store.get([self._held.id])[0]
+        if (
+            current is None
+            or current.state not in RUNNING
+            or ((current.worker, current.attempt) != (held.worker, held.attempt))
+        ):
+            raise NotHeld(
+                f"task {held.id} is no longer held by attempt {held.attempt} of worker "
+                f"{held.worker}: stop working on it"
+            )
+        return current.cancel_wanted
+
+    def _report(self, report: Report) -> Heart:
+        self._check()
+        heart = None if self._listener is None else self._listener.heart
+        if heart is None:
+            raise Refused(
+                f"news of task {report.id} travels with the heartbeat of its listener: report "
+                "progress and checkpoints in the process that listens"
+            )
+        heart.report(report)
+        return heart
+
+    def _remaining(self, done: float, total: float | None) -> float | None:
+        """Seconds to the end at the pace since the first report, which may follow a restore."""
+        now = time.monotonic()
+        if self._pace is None:
+            self._pace = (now, done)
+        since, first = self._pace
+        if total is None or done <= first:
+            return None
+        return max(0.0, (total - done) * (now - since) / (done - first))
+
+
+def as_fault(error: str | BaseException | Fault) -> Fault:
+    """What went wrong, as the record has it."""
+    if isinstance(error, Fault):
+        return error
+    if isinstance(error, str):
+        return Fault("Error", _storable(error))
+    if not isinstance(error, BaseException):
+        raise BadInput(f"error {error!r}: give a message, an exception or a Fault")
+    # TracebackException also knows how to show an exception whose own __str__ fails.
+    trace = traceback.TracebackException.from_exception(error)
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ != "builtins":
+        name = f"{kind.__module__}.{name}"
+    return Fault(name, _storable(str(trace)), _storable("".join(trace.format())))
+
+
+def _storable(text: str) -> str:
+    """Text without the lone surrogates that file names bring along."""
+    return text.encode("utf-8", "backslashreplace").decode()

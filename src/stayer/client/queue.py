@@ -1,0 +1,152 @@
+"""A queue: putting tasks into it, looking at it, pausing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Unpack
+
+from stayer import control
+from stayer.client.handle import TaskHandle, as_stored
+from stayer.client.inputs import Duration, Moment, Storable
+from stayer.client.submit import (
+    Defaults,
+    Options,
+    TaskOptions,
+    build,
+    submit,
+    submit_many,
+    with_parameters,
+)
+from stayer.core.errors import BadInput, UnknownTask
+from stayer.core.model import STATES, QueueInfo, State, Value
+from stayer.store import Store
+
+
+class Queue:
+    """A named list of tasks, made by its first task."""
+
+    def __init__(self, store: Store, name: str, defaults: Defaults) -> None:
+        build(name, None, defaults)  # checks the name
+        self._store = store
+        self._defaults = defaults
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name} in {self._store.url}>"
+
+    def enqueue(
+        self,
+        parameters: Storable = None,
+        *,
+        id: str | None = None,
+        eta: Moment | None = None,
+        delay: Duration | None = None,
+        priority: int = 0,
+        name: str | None = None,
+        command: Sequence[str] | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        owner: str | None = None,
+        tags: Sequence[str] = (),
+        held: bool = False,
+        retries: int | None = None,
+        connection: object = None,
+    ) -> str:
+        """Submit a task; its id. An id that is there already is not accepted again.
+
+        With a `connection` of yours to the same database, the task is there if and only if your
+        transaction commits.
+        """
+        new = build(
+            self.name,
+            parameters,
+            self._defaults,
+            id=id,
+            eta=eta,
+            delay=delay,
+            priority=priority,
+            name=name,
+            command=command,
+            cwd=cwd,
+            env=env,
+            owner=owner,
+            tags=tags,
+            held=held,
+            retries=retries,
+        )
+        return submit(self._store, new, connection).id
+
+    def enqueue_many(
+        self,
+        parameters: Iterable[Storable],
+        *,
+        ids: Iterable[str] | None = None,
+        connection: object = None,
+        **common: Unpack[Options],
+    ) -> list[str]:
+        """Submit a task for each of the parameters; their ids, in the same order.
+
+        `ids` are theirs one by one, the other options hold for all. If it fails on the way, the
+        error says how many were accepted.
+        """
+        pattern = build(self.name, None, self._defaults, **common)
+        tasks = with_parameters(pattern, parameters, ids)
+        return [task.id for task in submit_many(self._store, tasks, connection)]
+
+    def schedule(
+        self,
+        parameters: Storable,
+        eta: Moment,
+        *,
+        id: str | None = None,
+        connection: object = None,
+        **options: Unpack[TaskOptions],
+    ) -> str:
+        """Submit a task that is due at this moment; its id."""
+        return self.enqueue(parameters, id=id, eta=eta, connection=connection, **options)
+
+    def info(self) -> QueueInfo:
+        """Its settings, and how many tasks it has in each state."""
+        found = self._store.queues([self.name])
+        return found[0] if found else QueueInfo(name=self.name)
+
+    def counts(self) -> dict[State, int]:
+        """How many tasks it has in each state."""
+        return self.info().counts
+
+    def count(self, state: State | None = None) -> int:
+        """How many tasks it has, in this state or at all."""
+        if state is not None and state not in STATES:
+            raise BadInput(f"no state is called {state!r}: they are {', '.join(STATES)}")
+        counts = self.counts()
+        return sum(counts.values()) if state is None else counts.get(state, 0)
+
+    def peek(self, limit: int = 10) -> list[TaskHandle[Value]]:
+        """What would be taken next, best first, without taking it."""
+        found = self._store.peek(self.name, limit)
+        return [TaskHandle(self._store, task, as_stored) for task in found]
+
+    def pause(self) -> None:
+        """Let no more of its tasks be taken; what runs, runs on."""
+        control.pause_queue(self._store, self.name)
+
+    def resume(self) -> None:
+        """Let its tasks be taken again."""
+        control.resume_queue(self._store, self.name)
+
+    def set_limit(self, limit: int | None) -> None:
+        """How many of its tasks may run at once; None: any number."""
+        if limit is not None and (isinstance(limit, bool) or limit < 0):
+            raise BadInput(f"limit {limit!r}: give a whole number from 0 on, or None for no limit")
+        self._store.set_queue(self.name, limit=limit)
+
+    def delete(self, task_id: str) -> None:
+        """Forget one of its tasks that has ended; its id stays refused for a while."""
+        task = control.get(self._store, task_id)
+        if task.queue != self.name:
+            raise UnknownTask(f"task {task_id} is in queue {task.queue}, not in {self.name}")
+        control.delete(self._store, task_id)
+
+    def drop(self, *, force: bool = False) -> int:
+        """Delete it with its tasks; how many they were. Unfinished ones only with `force`."""
+        return control.drop_queue(self._store, self.name, force=force)

@@ -1,0 +1,196 @@
+"""From what a caller gives to accepted tasks: one at a time, many, or in her own transaction."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypedDict, TypeVar, Unpack, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
+from stayer.core import codec, submission
+from stayer.core import ids as task_ids
+from stayer.core.errors import BadInput, Refused, StayerError
+from stayer.core.model import NewTask, Submitted, Task, Value
+from stayer.store import Store, TransactionalStore
+
+CHUNK = 1000
+"""How many tasks go to the store at a time."""
+
+T = TypeVar("T")
+
+
+class DuplicateWarning(UserWarning):
+    """The id is taken by a task of another queue or with other parameters."""
+
+
+class Defaults(Struct, frozen=True):
+    """What is so configured for submissions that say nothing."""
+
+    owner: str | None = None
+    retries: int = 0
+
+
+class _Common(TypedDict, total=False):
+    priority: int
+    tags: Sequence[str]
+    held: bool
+    env: Mapping[str, str] | None
+
+
+class _Kind(_Common, total=False):
+    name: str | None
+    command: Sequence[str] | None
+    cwd: str | None
+
+
+class Life(_Common, total=False):
+    """What a submission may say of any task."""
+
+    owner: str | None
+    retries: int | None
+
+
+class TaskOptions(Life, _Kind, total=False):
+    """The same, and what it is to run."""
+
+
+class Options(TaskOptions, total=False):
+    """The same, and when."""
+
+    eta: Moment | None
+    delay: Duration | None
+
+
+def build(
+    queue: str,
+    parameters: Storable,
+    defaults: Defaults,
+    *,
+    id: str | None = None,
+    eta: Moment | None = None,
+    delay: Duration | None = None,
+    owner: str | None = None,
+    retries: int | None = None,
+    **options: Unpack[_Kind],
+) -> NewTask:
+    """A task fit to be submitted, or BadInput."""
+    return submission.new_task(
+        queue=queue,
+        parameters=cast(Value, parameters),
+        id=id,
+        eta=None if eta is None else epoch(eta),
+        delay=None if delay is None else seconds(delay),
+        owner=defaults.owner if owner is None else owner,
+        retries=defaults.retries if retries is None else retries,
+        **options,
+    )
+
+
+def with_parameters(
+    pattern: NewTask, parameters: Iterable[Storable], ids: Iterable[str] | None
+) -> Iterator[NewTask]:
+    """A task like the pattern for each of the parameters, with an id of its own."""
+    if ids is None:
+        for chunk in chunks(parameters):
+            drawn = task_ids.generate_many(len(chunk))
+            for id, value in zip(drawn, chunk, strict=True):
+                yield replace(pattern, id=id, parameters=cast(Value, value))
+        return
+    source = iter(parameters)
+    for id in ids:
+        submission.new_task(queue=pattern.queue, id=id)  # checks the id
+        for value in islice(source, 1):
+            yield replace(pattern, id=id, parameters=cast(Value, value), generated=False)
+            break
+        else:
+            raise BadInput("there are more ids than parameters: give one for each")
+    for _ in source:
+        raise BadInput("there are fewer ids than parameters: give one for each")
+
+
+def submit(store: Store, new: NewTask, connection: object = None) -> Task:
+    """The task that is there now, made by this call or before."""
+    answer = _accept(store, [new], connection)[0]
+    _warn_of_other(store, new, answer)
+    return answer.task
+
+
+def submit_many(
+    store: Store, tasks: Iterable[NewTask], connection: object = None
+) -> Iterator[Task]:
+    """The same for any number, chunk by chunk; an error says how many were accepted before."""
+    accepted = 0
+    try:
+        for chunk in chunks(tasks):
+            answers = _accept(store, chunk, connection)
+            accepted += len(chunk)
+            for new, answer in zip(chunk, answers, strict=True):
+                _warn_of_other(store, new, answer)
+                yield answer.task
+    except Exception as error:
+        _tell(error, f"the first {accepted} tasks were accepted, the rest was not")
+        raise
+
+
+def chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    """What goes to the store together."""
+    source = iter(items)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk
+
+
+def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    if connection is None:
+        return store.submit(tasks)
+    if not hasattr(store, "submit_on"):
+        raise Refused(
+            f"{store.url} can't take tasks within your transaction, only an SQL database can: "
+            "submit after it has committed, without `connection`"
+        )
+    return cast(TransactionalStore, store).submit_on(connection, tasks)
+
+
+def _tell(error: Exception, news: str) -> None:
+    """Add to what the error says, leaving its kind as it is."""
+    if isinstance(error, StayerError):
+        error.args = (f"{error} ({news})",)
+    else:  # the caller's own, from her generator
+        error.add_note(news)
+
+
+def _warn_of_other(store: Store, new: NewTask, answer: Submitted) -> None:
+    there = answer.task
+    if answer.fresh:
+        return
+    if there.queue != new.queue:
+        differs = f"in queue {there.queue}, not {new.queue}"
+    elif not _same(new.parameters, there.parameters) and store.get([new.id])[0] is not None:
+        differs = "with other parameters"  # those of a purged task are not known any more
+    else:
+        return
+    warnings.warn(
+        f"task {new.id} is there already, {differs}: it was left as it is",
+        DuplicateWarning,
+        stacklevel=_callers_level(),
+    )
+
+
+def _same(new: Value, stored: Value) -> bool:
+    """Compared as stored: a tuple has become a list."""
+    packed = codec.pack(new, "parameters", codec.PARAMETERS_LIMIT)
+    return codec.unpack(packed) == stored
+
+
+def _callers_level() -> int:
+    """How far up the code is that called Stayer, whichever way it came."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("stayer."):
+        frame = frame.f_back
+        level += 1
+    return level
