@@ -56,7 +56,8 @@ class Floor:
     def _reserve(self, batch: int, now: float) -> list[Any]:
         best = self._db.execute(SQL["reserve.next"], ("q", "", batch)).fetchall()
         seqs = json.dumps([seq for _, _, seq in best])
-        rows = self._db.execute(SQL["reserve"], (now, "w", "node", seqs)).fetchall()
+        self._db.execute(SQL["reserve"], (now, "w", "node", seqs))
+        rows = self._db.execute(SQL["get.seqs"], (seqs,)).fetchall()
         self._db.execute(SQL["reserve.attempts"], (now, seqs))
         events = [(now, row[-1], row[0], "q", "reserved", row[9], "w", None) for row in rows]
         self._db.executemany(SQL["event"], events)

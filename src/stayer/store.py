@@ -108,8 +108,8 @@ class Store(Protocol):
 
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). Leaves alone what is held, what `handles` does not name,
-        paused queues, and what would exceed a queue's limit. Open orders come with the task.
-        Raises LeaseLost if the worker is not registered or was buried.
+        paused queues, and what would exceed a queue's limit. Raises LeaseLost if the worker is not
+        registered or was buried.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:

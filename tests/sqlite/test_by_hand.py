@@ -107,6 +107,35 @@ def test_whatever_stands_in_parameters_can_be_read(
     assert task.parameters == read
 
 
+@pytest.mark.parametrize("column", ["command", "env", "tags"])
+@pytest.mark.parametrize("content", ["ls -l", "7", "{broken"])
+def test_a_list_that_is_none_is_refused(
+    store: Store, hand: sqlite3.Connection, column: str, content: str
+) -> None:
+    with pytest.raises(sqlite3.Error):
+        hand.execute(f"INSERT INTO stayer_tasks (id, {column}) VALUES ('a', ?)", (content,))
+    assert store.find(Filter(), None, 9).tasks == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "content"),
+    [
+        ("command", "[1, null]"),
+        ("env", '{"A": 1}'),
+        ("tags", "[{}]"),
+        ("policy", '{"retries": []}'),
+    ],
+)
+def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
+    store: Store, hand: sqlite3.Connection, column: str, content: str
+) -> None:
+    hand.execute(f"INSERT INTO stayer_tasks (id, queue, {column}) VALUES ('a', 'q', ?)", (content,))
+    store.submit([new_task(queue="q", id="b")])
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    assert {task.id for task in store.reserve("w", ["q"], 5, EVERYTHING)} == {"a", "b"}
+    assert {task.id for task in store.find(Filter(), None, 9).tasks} == {"a", "b"}
+
+
 def test_a_row_by_hand_wakes_a_waiter(store: Store, path: Path) -> None:
     waiter = store.waiter(None, ["q"])
     script = f"""

@@ -3,6 +3,7 @@
 StayerError
 ├── BadInput                what was asked makes no sense: says what to do        (exit code 2)
 │   ├── TooLarge            parameters, result, checkpoint over their limit
+│   ├── BadResult           what a task returned can't be stored
 │   ├── UnknownTask         no task has this id (or prefix)
 │   ├── UnknownQueue        no queue has this name
 │   ├── UnknownWorker       no worker has this id
@@ -18,7 +19,8 @@ StayerError
 └── WaitTimeout             … not in that time                                     (exit code 124)
 
 A message says what happened, to what, and what to do. How a task ended is a value, not an
-exception; the three at the end exist for callers who asked for a result.
+exception; the three at the end exist for callers who asked for a result. `Stopped` is no error and
+not in the tree: it ends a task that is asked to stop, as KeyboardInterrupt ends a program.
 """
 
 from __future__ import annotations
@@ -40,6 +42,14 @@ class BadInput(StayerError):
 
 class TooLarge(BadInput):
     """A value is over its size limit."""
+
+
+class BadResult(BadInput):
+    """What a task returned can't be stored; it is in `value`, so that it is not lost."""
+
+    def __init__(self, message: str, value: object) -> None:
+        self.value = value
+        super().__init__(message)
 
 
 class UnknownTask(BadInput):
@@ -110,3 +120,10 @@ class WaitTimeout(StayerError):
     """The task did not finish in the time given."""
 
     exit_code = 124
+
+
+class Stopped(BaseException):
+    """Raised in the main thread of a task that is asked to stop: clean up and let it pass.
+
+    Not an Exception, because `except Exception` must not swallow it.
+    """

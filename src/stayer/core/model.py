@@ -214,7 +214,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened to a task: a state it came into, or what was done to it."""
+    """Something that happened to a task: a state it came into, or what was done to it.
+
+    What happened to a queue as a whole (`paused`, `resumed`, `limited`) has an empty id.
+    """
 
     number: int
     at: float

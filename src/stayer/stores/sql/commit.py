@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from stayer.core.model import FINISHED, QUEUED, Change, State, Task
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.reading import by_seq
-from stayer.stores.sql.rows import cells, json_cell
+from stayer.stores.sql.rows import by_seq, cells, json_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (

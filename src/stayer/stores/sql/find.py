@@ -12,8 +12,7 @@ from itertools import islice
 
 from stayer.core.errors import BadInput
 from stayer.core.model import STATES, Filter, Page
-from stayer.stores.sql.reading import by_seq
-from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 _LAST = "\U0010ffff"

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.model import QueueInfo, State
 from stayer.store import REMEMBERED
-from stayer.stores.sql.reading import queues
+from stayer.stores.sql.reading import last_event, queues
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 
@@ -23,8 +23,10 @@ def set_queue(
     """Change what is given."""
     tx.run("queue.make", name)
     if paused is not None:
+        _tell(tx, name, "paused" if paused else "resumed")
         tx.run("queue.pause", paused, name)
     if limit is not UNSET:
+        _tell(tx, name, "limited")
         tx.run("queue.limit", limit, name)
     return queues(tx, [name])[0]
 
@@ -63,8 +65,14 @@ def purge(
     return [id for _, id in rows]
 
 
+def _tell(tx: Transaction, queue: str, event: str) -> None:
+    tx.run("event", tx.now, None, "", queue, event, 0, None, None)
+
+
 def _forget(tx: Transaction, seqs: list[int]) -> None:
     if seqs:
         gone = json_cell(seqs)
+        newest = last_event(tx)
         tx.run("purge.remember", tx.now, gone)
         tx.run("purge", gone)
+        tx.run("purge.dated", tx.now, newest)

@@ -8,6 +8,7 @@ from stayer.core.model import EVERYTHING, Attempt, Checkpoint, Event, LogPiece, 
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
     attempt_from_row,
+    by_seq,
     event_from_row,
     json_cell,
     queue_from_row,
@@ -20,14 +21,6 @@ def get(tx: Transaction, ids: Sequence[str]) -> list[Task | None]:
     """Tasks by id, in the order asked for."""
     there = {row[0]: task_from_row(row) for row in tx.all("get", json_cell(list(ids)))}
     return [there.get(id) for id in ids]
-
-
-def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
-    """Tasks by their number in the table, in the order asked for."""
-    if not seqs:
-        return []
-    rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
-    return [task_from_row(rows[seq]) for seq in seqs]
 
 
 def peek(tx: Transaction, queue: str, limit: int) -> list[Task]:

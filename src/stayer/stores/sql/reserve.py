@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from stayer.core.errors import LeaseLost
 from stayer.core.model import EVERYTHING, Handles, Task
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import json_cell, task_from_row
+from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -32,12 +32,12 @@ def reserve(
         if not seqs:
             continue
         taken = json_cell(seqs)
-        rows = {row[-1]: row for row in tx.all("reserve", tx.now, worker, registered[0], taken)}
+        tx.run("reserve", tx.now, worker, registered[0], taken)
         tx.run("reserve.attempts", tx.now, taken)
-        for seq in seqs:
-            task = task_from_row(rows[seq])
+        fresh = by_seq(tx, seqs)
+        for seq, task in zip(seqs, fresh, strict=True):
             ledger.event(seq, task.id, queue, "reserved", task.attempt, worker)
-            tasks.append(task)
+        tasks += fresh
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()

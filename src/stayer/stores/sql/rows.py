@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,7 +22,9 @@ from stayer.core.model import (
     Worker,
     WorkerState,
 )
-from stayer.stores.sql.transaction import Cell, Row
+from stayer.stores.sql.transaction import Cell, Row, Transaction
+
+T = TypeVar("T")
 
 TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
@@ -51,22 +54,38 @@ def task_from_row(row: Row) -> Task:
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
-        None if command is None else _words.decode(command),
+        None if command is None else _decoded(_words, command, ("",)),
         cwd,
-        None if env is None else _environment.decode(env),
+        None if env is None else _decoded(_environment, env, None),
         None if parameters is None else codec.unpack(parameters),
         state, held != 0, attempt, failures, interruptions, ending, priority, owner,
-        () if tags is None else _words.decode(tags),
+        () if tags is None else _decoded(_words, tags, ()),
         None if result is None else codec.unpack(result),
-        None if error is None else _fault.decode(error),
-        None if progress is None else _progress.decode(progress),
+        None if error is None else _decoded(_fault, error, None),
+        None if progress is None else _decoded(_progress, progress, None),
         node, worker, pid, created, created if updated is None else updated, eta, started_at,
         finished_at,
-        _DEFAULT_POLICY if policy is None else _policy.decode(policy),
+        _DEFAULT_POLICY if policy is None else _decoded(_policy, policy, _DEFAULT_POLICY),
         losses,
-        () if orders is None else _orders.decode(orders),
+        () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from,
     )  # fmt: skip
+
+
+def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
+    """Tasks by their number in the table, in the order asked for."""
+    if not seqs:
+        return []
+    rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
+    return [task_from_row(rows[seq]) for seq in seqs]
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:
+    """What a column holds. One bad row, written by hand, must not keep a queue from being read."""
+    try:
+        return decoder.decode(cell)
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return otherwise
 
 
 def json_cell(value: object) -> str | None:
@@ -79,6 +98,7 @@ def json_cell(value: object) -> str | None:
 def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
     """The parameters of the statement `submit`, and the task as it will be there."""
     eta = now + new.delay if new.delay is not None else new.eta
+    eta = None if eta is None else float(eta)
     state = "scheduled" if eta is not None and eta > now else "pending"
     parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     row = (

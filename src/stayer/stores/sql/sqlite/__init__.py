@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput
+from stayer.core.errors import BadConfig, BadInput, StoreUnusable
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -66,6 +67,18 @@ def _unquote(path: str) -> str:
     return unquote(path)
 
 
+def _make_default_folder(url: str, folder: str) -> None:
+    """Any other folder is the user's to make: it may be a slip of the pen."""
+    with suppress(BadInput):  # nobody has a home here, so this is not in it
+        if url == default_store(os.environ):
+            try:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise StoreUnusable(
+                    f"{folder} can't be made: {error.strerror}. Make it, or set STAYER_STORE"
+                ) from error
+
+
 class SqliteStore:
     """The contract on a SQLite file: each operation is one transaction."""
 
@@ -77,8 +90,7 @@ class SqliteStore:
         self._write = database.write
 
     def setup(self) -> None:
-        if self.url == default_store(os.environ):
-            os.makedirs(os.path.dirname(self._database.path), mode=0o700, exist_ok=True)
+        _make_default_folder(self.url, os.path.dirname(self.path))
         schema.setup(self._database)
 
     def close(self) -> None:

@@ -21,7 +21,6 @@ _IDLE = 8
 """How many unused connections are kept."""
 _HERE = Path(__file__).parent
 _PRAGMAS = """
-PRAGMA journal_mode = WAL;
 PRAGMA synchronous = {synchronous};
 PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 67108864;
@@ -70,14 +69,22 @@ class _Connection:
         self.sqlite = sqlite3.connect(
             path, timeout=BUSY, isolation_level=None, check_same_thread=False
         )
+        self.lock = WriterLock(path + "-lock")
         try:
+            self._log_ahead()
             pragmas = _PRAGMAS.format(synchronous=synchronous)
             for pragma in filter(str.strip, pragmas.split(";")):
                 self.sqlite.execute(pragma)
-            self.lock = WriterLock(path + "-lock")
         except BaseException:
             self.sqlite.close()
             raise
+
+    def _log_ahead(self) -> None:
+        """SQLite waits for no one while it changes this mode: only one may try at a time."""
+        (mode,) = self.sqlite.execute("PRAGMA journal_mode").fetchone()
+        if mode != "wal":
+            with self.lock.held(BUSY):
+                self.sqlite.execute("PRAGMA journal_mode = WAL")
 
     def close(self) -> None:
         self.sqlite.close()

@@ -29,25 +29,22 @@ class WriterLock:
     """A place in the line of writers. Each belongs to one connection: a descriptor of its own."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._descriptor = -1
+        self._usable = fcntl is not None
         self._helper: threading.Thread | None = None
-        if fcntl is not None:
-            try:
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            except OSError:  # a read-only folder: let SQLite say so, in its own words
-                return
 
     @contextmanager
     def held(self, timeout: float) -> Iterator[None]:
         """Have the lock for the body's time."""
-        if self._descriptor < 0:
-            yield
-            return
-        self._acquire(timeout)
+        self._open()
+        if self._usable:
+            self._acquire(timeout)
         try:
             yield
         finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            if self._usable:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Give the descriptor back; a helper that still waits for its turn does it instead."""
@@ -56,14 +53,22 @@ class WriterLock:
         if descriptor >= 0 and (helper is None or not helper.is_alive()):
             os.close(descriptor)
 
+    def _open(self) -> None:
+        """Only a writer makes the file: whoever just reads leaves no trace."""
+        if not self._usable or self._descriptor >= 0:
+            return
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError:  # a read-only folder: let SQLite say so, in its own words
+            self._usable = False
+
     def _acquire(self, timeout: float) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._queue_up(timeout)
         except OSError:  # a file system without locks: SQLite's own lock must do
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._usable = False
 
     def _queue_up(self, timeout: float) -> None:
         """Wait in the kernel's line. It knows no time limit, so a helper thread waits there: a

@@ -22,7 +22,8 @@ CREATE TABLE stayer_queues (
     complete INTEGER NOT NULL DEFAULT 0,
     failed INTEGER NOT NULL DEFAULT 0,
     cancelled INTEGER NOT NULL DEFAULT 0,
-    -- Grows when there may be something new to take; waiters compare it.
+    -- The number of the last event after which there may be something new to take. Numbers never
+    -- come again, so a waiter that compares them can't be fooled, not even by a queue made anew.
     wakes INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
@@ -31,9 +32,9 @@ CREATE TABLE stayer_tasks (
     id TEXT NOT NULL UNIQUE CHECK (id <> ''),
     queue TEXT NOT NULL DEFAULT 'default' CHECK (queue <> ''),
     name TEXT,
-    command TEXT, -- JSON array
+    command TEXT CHECK (json_type(command) = 'array'),
     cwd TEXT,
-    env TEXT, -- JSON object
+    env TEXT CHECK (json_type(env) = 'object'),
     parameters, -- JSON text, or a blob: raw or compressed bytes
     state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN (
         'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
@@ -45,7 +46,7 @@ CREATE TABLE stayer_tasks (
     ending TEXT,
     priority INTEGER NOT NULL DEFAULT 0,
     owner TEXT,
-    tags TEXT, -- JSON array
+    tags TEXT CHECK (json_type(tags) = 'array'),
     result, -- as parameters
     error TEXT, -- JSON object
     progress TEXT, -- JSON object
@@ -176,21 +177,25 @@ BEGIN
     UPDATE stayer_tasks
     SET updated = created, state = iif(new.eta > new.created, 'scheduled', 'pending')
     WHERE seq = new.seq;
-    INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
-    UPDATE stayer_queues
-    SET scheduled = scheduled + (new.eta IS NOT NULL AND new.eta > new.created),
-        pending = pending + (new.eta IS NULL OR new.eta <= new.created),
-        wakes = wakes + 1
-    WHERE name = new.queue;
     INSERT INTO stayer_events (at, task, id, queue, event)
     VALUES (
         new.created, new.seq, new.id, new.queue,
         iif(new.eta > new.created, 'scheduled', 'pending')
     );
+    INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
+    UPDATE stayer_queues
+    SET scheduled = scheduled + (new.eta IS NOT NULL AND new.eta > new.created),
+        pending = pending + (new.eta IS NULL OR new.eta <= new.created),
+        wakes = (SELECT max(number) FROM stayer_events)
+    WHERE name = new.queue;
 END;
 
 CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks
 BEGIN
+    INSERT INTO stayer_events (at, id, queue, event, attempt)
+    VALUES (
+        (julianday('now') - 2440587.5) * 86400.0, old.id, old.queue, 'deleted', old.attempt
+    );
     UPDATE stayer_queues
     SET waiting = waiting - (old.state = 'waiting'),
         scheduled = scheduled - (old.state = 'scheduled'),
@@ -200,12 +205,10 @@ BEGIN
         complete = complete - (old.state = 'complete'),
         failed = failed - (old.state = 'failed'),
         cancelled = cancelled - (old.state = 'cancelled'),
-        wakes = wakes + (old.state IN ('reserved', 'started'))
+        wakes = iif(
+            old.state IN ('reserved', 'started'), (SELECT max(number) FROM stayer_events), wakes
+        )
     WHERE name = old.queue;
-    INSERT INTO stayer_events (at, id, queue, event, attempt)
-    VALUES (
-        (julianday('now') - 2440587.5) * 86400.0, old.id, old.queue, 'deleted', old.attempt
-    );
     DELETE FROM stayer_events WHERE task = old.seq;
     DELETE FROM stayer_attempts WHERE task = old.seq;
     DELETE FROM stayer_logs WHERE task = old.seq;

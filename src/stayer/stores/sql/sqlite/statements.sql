@@ -64,12 +64,11 @@ ORDER BY priority DESC, created, seq
 LIMIT ?;
 
 -- name: reserve
--- now, worker, node, seqs. RETURNING has no order: the caller sorts.
+-- now, worker, node, seqs. The rows are read afterwards: RETURNING gives whole seconds as integers.
 UPDATE stayer_tasks
 SET state = 'reserved', attempt = attempt + 1, updated = ?, worker = ?, node = ?, pid = NULL,
     ending = NULL, started_at = NULL, returned_from = NULL
-WHERE seq IN (SELECT value FROM json_each(?))
-RETURNING {task};
+WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: reserve.attempts
 -- now, seqs.
@@ -102,10 +101,10 @@ INSERT INTO stayer_events (at, task, id, queue, event, attempt, worker, note)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: count
--- How many more tasks are in each state, whether somebody should look; the queue.
+-- How many more tasks are in each state (1–8), whether somebody should look (9), the queue (10).
 INSERT INTO stayer_queues (
     waiting, scheduled, pending, reserved, started, complete, failed, cancelled, wakes, name
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT max(number) FROM stayer_events), ?10)
 ON CONFLICT (name) DO UPDATE SET
     waiting = waiting + excluded.waiting,
     scheduled = scheduled + excluded.scheduled,
@@ -115,17 +114,19 @@ ON CONFLICT (name) DO UPDATE SET
     complete = complete + excluded.complete,
     failed = failed + excluded.failed,
     cancelled = cancelled + excluded.cancelled,
-    wakes = wakes + excluded.wakes;
+    wakes = iif(?9, excluded.wakes, wakes);
 
 -- name: wake.worker
-UPDATE stayer_workers SET wakes = wakes + 1 WHERE id = ?;
+UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE id = ?;
 
 -- name: wakes
--- queues, worker: a number that grows when one of them has something new.
-SELECT
-    (SELECT coalesce(sum(wakes), 0) FROM stayer_queues
-     WHERE name IN (SELECT value FROM json_each(?)))
-    + coalesce((SELECT wakes FROM stayer_workers WHERE id = ?), 0);
+-- queues, worker: the number of the last event that concerns one of them.
+SELECT max(
+    coalesce(
+        (SELECT max(wakes) FROM stayer_queues WHERE name IN (SELECT value FROM json_each(?))), 0
+    ),
+    coalesce((SELECT wakes FROM stayer_workers WHERE id = ?), 0)
+);
 
 -- name: beat.first
 -- Registers an identity; the same nonce again is the same beat.
@@ -259,10 +260,12 @@ ORDER BY name;
 INSERT INTO stayer_queues (name) VALUES (?) ON CONFLICT DO NOTHING;
 
 -- name: queue.pause
-UPDATE stayer_queues SET paused = ?, wakes = wakes + 1 WHERE name = ?;
+UPDATE stayer_queues SET paused = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
 
 -- name: queue.limit
-UPDATE stayer_queues SET "limit" = ?, wakes = wakes + 1 WHERE name = ?;
+UPDATE stayer_queues SET "limit" = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
 
 -- name: queue.running
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
@@ -300,6 +303,10 @@ ON CONFLICT (id) DO UPDATE SET at = excluded.at;
 
 -- name: purge
 DELETE FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: purge.dated
+-- The trigger knows only SQLite's own clock.
+UPDATE stayer_events SET at = ? WHERE number > ?;
 
 -- name: purge.forget
 DELETE FROM stayer_purged WHERE id IN (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000);

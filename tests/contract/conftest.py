@@ -1,0 +1,71 @@
+"""The stores that the contract is tested against, and what its tests are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+import pytest
+
+from stayer.store import Store
+from stayer.stores import open_store
+from tests.contract.builders import Clock
+
+FreshUrl: TypeAlias = Callable[[], str]
+"""Makes a store that nobody has used yet; the answer is its URL."""
+
+
+@contextmanager
+def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    yield lambda: f"sqlite:///{folders.mktemp('sqlite')}/stayer.db"
+
+
+STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
+    "sqlite": sqlite,
+}
+"""Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
+
+
+@pytest.fixture(scope="session", params=STORES)
+def fresh_url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FreshUrl]:
+    with STORES[request.param](tmp_path_factory) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def url(fresh_url: FreshUrl) -> str:
+    return fresh_url()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time of `store`, which stands still until a test moves it."""
+    return Clock()
+
+
+@pytest.fixture
+def store(url: str, clock: Clock) -> Iterator[Store]:
+    """An empty store in fake time."""
+    yield from _opened(url, clock)
+
+
+@pytest.fixture
+def other(store: Store, url: str, clock: Clock) -> Iterator[Store]:
+    """The same store, opened once more."""
+    yield from _opened(url, clock)
+
+
+@pytest.fixture
+def timely(url: str) -> Iterator[Store]:
+    """An empty store in its own time, for tests with several processes."""
+    yield from _opened(url, None)
+
+
+def _opened(url: str, clock: Clock | None) -> Iterator[Store]:
+    store = open_store(url, clock=clock)
+    store.setup()
+    yield store
+    store.close()

@@ -1,0 +1,365 @@
+"""The contract once more, in plain dictionaries: what `test_model` holds every store against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
+from stayer.core.lifecycle import acknowledge
+from stayer.core.model import (
+    FINISHED,
+    QUEUED,
+    RUNNING,
+    Beat,
+    Change,
+    Ending,
+    Handles,
+    NewTask,
+    Orders,
+    Report,
+    State,
+    Suspect,
+    Task,
+    Worker,
+    WorkerState,
+)
+from stayer.store import REMEMBERED
+
+
+class Settings(Struct):
+    """What a queue was told."""
+
+    paused: bool = False
+    limit: int | None = None
+
+
+class Lease(Struct):
+    """A worker that has beaten."""
+
+    worker: Worker
+    number: int
+    nonce: str
+    beat_at: float
+    end: float
+    dead: bool = False
+
+
+class Try(Struct):
+    """One attempt."""
+
+    attempt: int
+    worker: str
+    started: bool = False
+    ending: Ending | None = None
+    late: bool = False
+
+
+class Plain:
+    """All that a store knows; tasks are in the order in which they were accepted."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.tasks: dict[str, Task] = {}
+        self.purged: dict[str, tuple[Task, float]] = {}
+        self.settings: dict[str, Settings] = {}
+        self.leases: dict[str, Lease] = {}
+        self.tries: dict[str, list[Try]] = {}
+
+    # Submit, reserve, commit
+
+    def submit(self, new: NewTask) -> tuple[Task, bool]:
+        if new.id in self.tasks:
+            return self.tasks[new.id], False
+        if new.id in self.purged:
+            task, at = self.purged[new.id]
+            if self.now() - at < REMEMBERED:
+                return task, False
+            del self.purged[new.id]
+        eta = self.now() + new.delay if new.delay is not None else new.eta
+        task = Task(
+            id=new.id,
+            queue=new.queue,
+            name=new.name,
+            command=new.command,
+            parameters=new.parameters,
+            state="scheduled" if eta is not None and eta > self.now() else "pending",
+            held=new.held,
+            priority=new.priority,
+            policy=new.policy,
+            created=self.now(),
+            updated=self.now(),
+            eta=eta,
+        )
+        self.tasks[new.id] = task
+        self.tries[new.id] = []
+        self.settings.setdefault(new.queue, Settings())
+        return task, True
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        lease = self._alive(worker)
+        given: list[Task] = []
+        for queue in queues:
+            for task in self.takeable(queue):
+                if len(given) < limit and self._has_room(queue) and _handled(task, handles):
+                    taken = replace(
+                        task,
+                        state="reserved",
+                        worker=worker,
+                        node=lease.worker.node,
+                        attempt=task.attempt + 1,
+                        updated=self.now(),
+                        returned_from=None,
+                    )
+                    self.tasks[task.id] = taken
+                    self.tries[task.id].append(Try(taken.attempt, worker))
+                    given.append(taken)
+        return given
+
+    def takeable(self, queue: str) -> list[Task]:
+        """What could be taken if handles and limits allowed it, best first."""
+        if self.settings.get(queue, Settings()).paused:
+            return []
+        waiting = [
+            task
+            for task in self.tasks.values()
+            if task.queue == queue and task.state == "pending" and not task.held
+        ]
+        return sorted(waiting, key=lambda task: -task.priority)
+
+    def commit(self, change: Change) -> Task | None:
+        task = self.tasks.get(change.id)
+        if task is None:
+            return None
+        named = (change.state, change.worker, change.attempt, change.last_order)
+        late = (
+            change.late
+            and task.state == "pending"
+            and task.returned_from == _name(change.worker, change.attempt)
+        )
+        if not late and named != (task.state, task.worker, task.attempt, task.last_order):
+            return None
+        changed = self._changed(task, change)
+        self.tasks[change.id] = changed
+        if task.state in RUNNING:
+            current = self.tries[change.id][-1]
+            current.started = current.started or change.to == "started"
+            current.ending = change.ending
+        return changed
+
+    def _changed(self, task: Task, change: Change) -> Task:
+        now = self.now()
+        wanted = {
+            field: getattr(change, field)
+            for field in (
+                "held",
+                "pid",
+                "result",
+                "error",
+                "failures",
+                "interruptions",
+                "losses",
+                "priority",
+                "orders",
+            )
+        }
+        becomes = {field: value for field, value in wanted.items() if value is not UNSET}
+        becomes |= {"state": change.to, "updated": now, "returned_from": None}
+        if change.ending is not None:
+            becomes["ending"] = change.ending
+        if change.delay is not UNSET:
+            becomes["eta"] = None if change.delay is None else now + change.delay
+        if change.order:
+            becomes["last_order"] = task.last_order + 1
+        if change.returned:
+            becomes["returned_from"] = _name(task.worker, task.attempt)
+        if change.to == "started" and task.state != "started":
+            becomes["started_at"] = now
+        if change.to in QUEUED:
+            becomes |= {"worker": None, "node": None, "pid": None, "started_at": None}
+        if change.to in FINISHED and task.state not in FINISHED:
+            becomes["finished_at"] = now
+        if change.to not in FINISHED:
+            becomes["finished_at"] = None
+        return replace(task, **becomes)
+
+    def came_late(self, task: Task) -> None:
+        """A late result was welcome: who it says has brought it is the store's choice."""
+        self.tasks[task.id] = replace(self.tasks[task.id], worker=task.worker, node=task.node)
+        self.tries[task.id][-1].late = True
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], list[Task]]:
+        self._alive(worker)
+        applied = [self.commit(change) is not None for change in changes]
+        return applied, self.reserve(worker, queues, limit, handles)
+
+    def due(self) -> list[Task]:
+        return [task for task in self.scheduled() if (task.eta or 0) <= self.now()]
+
+    def scheduled(self) -> list[Task]:
+        waiting = [task for task in self.tasks.values() if task.state == "scheduled"]
+        return sorted(waiting, key=lambda task: task.eta or 0)
+
+    def promoted(self, ids: Sequence[str]) -> None:
+        """These have been promoted: which of the due ones go first is the store's choice."""
+        for id in ids:
+            task = self.tasks[id]
+            self.tasks[id] = replace(task, state="pending", updated=self.now())
+
+    # Workers
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        lease = self.leases.get(worker.id)
+        if lease is None and number > 1:
+            raise LeaseLost
+        if lease is not None and (
+            lease.dead or number < lease.number or (number == lease.number and nonce != lease.nonce)
+        ):
+            raise LeaseLost
+        end = max(self.now() + worker.lease, lease.end if lease else 0)
+        self.leases[worker.id] = Lease(worker, number, nonce, self.now(), end)
+        for report in reports:
+            self._report(worker.id, report)
+        return Beat(now=self.now(), orders=self._orders(worker.id), suspects=self._suspects())
+
+    def _report(self, worker: str, report: Report) -> None:
+        task = self.tasks.get(report.id)
+        if task is None or task not in self.holdings(worker) or task.attempt != report.attempt:
+            return
+        if report.progress is not None:
+            task = replace(task, progress=report.progress)
+        if report.progress is not None or report.checkpoint is not None:
+            task = replace(task, losses=0)
+        orders = acknowledge(task.orders, report.acknowledged)
+        self.tasks[task.id] = replace(task, orders=orders)
+
+    def _orders(self, worker: str) -> tuple[Orders, ...]:
+        open_orders = (
+            (task, tuple(order for order in task.orders if not order.acknowledged))
+            for task in self.holdings(worker)
+        )
+        return tuple(
+            Orders(task.id, task.attempt, orders) for task, orders in open_orders if orders
+        )
+
+    def _suspects(self) -> tuple[Suspect, ...]:
+        return tuple(
+            Suspect(lease.worker.id, lease.number, lease.worker.lease)
+            for lease in self.leases.values()
+            if not lease.dead and self.now() - lease.beat_at > lease.worker.lease / 4
+        )
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        self._alive(judge)
+        for worker, number in silent.items():
+            lease = self.leases.get(worker)
+            if lease is not None and lease.number == number:
+                lease.dead = True
+        return [
+            task for lease in self.leases.values() if lease.dead
+            for task in self.holdings(lease.worker.id)
+        ]  # fmt: skip
+
+    def drop_worker(self, worker: str, number: int | None) -> list[Task]:
+        lease = self.leases.get(worker)
+        if lease is None:
+            raise UnknownWorker
+        if number is not None and number != lease.number:
+            raise LeaseLost
+        if number is None and lease.end > self.now():
+            raise Refused
+        lease.dead = True
+        return self.holdings(worker)
+
+    def holdings(self, worker: str) -> list[Task]:
+        return [
+            task for task in self.tasks.values() if task.worker == worker and task.state in RUNNING
+        ]
+
+    def workers(self) -> dict[str, tuple[int, int, WorkerState]]:
+        """Number, tasks and state of all that are not buried."""
+        known: dict[str, tuple[int, int, WorkerState]] = {}
+        for id, lease in self.leases.items():
+            running = len(self.holdings(id))
+            state: WorkerState = "PROCESSING" if running else "IDLE"
+            if lease.end < self.now():
+                state = "STALE"
+            elif lease.worker.draining:
+                state = "DRAINING"
+            if not lease.dead:
+                known[id] = (lease.number, running, state)
+        return known
+
+    def _alive(self, worker: str) -> Lease:
+        lease = self.leases.get(worker)
+        if lease is None or lease.dead:
+            raise LeaseLost
+        return lease
+
+    # Queues and history
+
+    def counts(self) -> Counter[tuple[str, State]]:
+        return Counter((task.queue, task.state) for task in self.tasks.values())
+
+    def _has_room(self, queue: str) -> bool:
+        limit = self.settings[queue].limit
+        counts = self.counts()
+        return limit is None or sum(counts[queue, state] for state in RUNNING) < limit
+
+    def set_queue(self, name: str, paused: bool | None, limit: int | UnsetType | None) -> None:
+        settings = self.settings.setdefault(name, Settings())
+        if paused is not None:
+            settings.paused = paused
+        if not isinstance(limit, UnsetType):
+            settings.limit = limit
+
+    def drop_queue(self, name: str) -> None:
+        """All of it at once: in which order its tasks go is the store's choice."""
+        if name not in self.settings:
+            raise UnknownQueue
+        mine = [task for task in self.tasks.values() if task.queue == name]
+        if any(task.state in RUNNING for task in mine):
+            raise Refused
+        for task in mine:
+            del self.tasks[task.id]
+        del self.settings[name]
+
+    def purgeable(self, states: Sequence[State], before: float) -> list[str]:
+        return [
+            task.id
+            for task in self.tasks.values()
+            if task.state in states
+            and task.state in FINISHED
+            and task.finished_at is not None
+            and task.finished_at < before
+        ]
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """These have been purged: which of many go first is the store's choice."""
+        for id in ids:
+            self.purged[id] = (self.tasks.pop(id), self.now())
+
+
+def _name(worker: str | None, attempt: int) -> str:
+    return f"{worker} {attempt}"
+
+
+def _handled(task: Task, handles: Handles) -> bool:
+    if task.name is not None:
+        return any(fnmatchcase(task.name, pattern) for pattern in handles.names)
+    if task.command:
+        return any(fnmatchcase(task.command[0], pattern) for pattern in handles.programs)
+    return handles.plain

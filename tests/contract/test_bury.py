@@ -1,0 +1,281 @@
+"""Store.bury and Store.drop_worker: what becomes of a dead worker and of what it held."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer import control
+from stayer.core.errors import LeaseLost, Refused, UnknownWorker
+from stayer.core.lifecycle import Cancel, Done, Lose
+from stayer.core.model import Task
+from stayer.store import Store
+from tests.contract.builders import (
+    Clock,
+    apply,
+    beat,
+    check_counts,
+    commit,
+    counts,
+    fill,
+    get,
+    ids,
+    new,
+    register,
+    started,
+    submit,
+    take,
+    taken,
+    worker,
+)
+
+
+def names(store: Store) -> list[str]:
+    return sorted(known.id for known in store.workers())
+
+
+class TestBurying:
+    @pytest.fixture(autouse=True)
+    def _judge(self, store: Store) -> None:
+        register(store, "judge")
+
+    def test_gives_what_the_dead_worker_held(self, store: Store) -> None:
+        register(store, "w")
+        register(store, "alive")
+        reserved = taken(store, "w")
+        running = started(store, "w", queue="other")
+        taken(store, "alive")
+
+        lost = store.bury("judge", {"w": 1})
+
+        assert sorted(lost, key=by_id) == sorted([reserved, running], key=by_id)
+        assert names(store) == ["alive", "judge"]
+
+    def test_changes_no_task_by_itself(self, store: Store) -> None:
+        register(store, "w")
+        task = taken(store, "w")
+        store.bury("judge", {"w": 1})
+        assert get(store, task.id) == task
+        assert store.holdings("w") == [task]
+        assert counts(store) == {"reserved": 1}
+
+    def test_a_worker_that_has_beaten_since_does_nothing(self, store: Store) -> None:
+        register(store, "w")
+        task = taken(store, "w")
+        beat(store, "w", 2)
+        assert store.bury("judge", {"w": 1}) == []
+        assert names(store) == ["judge", "w"]
+        beat(store, "w", 3)
+        assert apply(store, task, Done()).state == "complete"
+
+    def test_needs_the_very_number(self, store: Store) -> None:
+        register(store, "w")
+        beat(store, "w", 2)
+        assert store.bury("judge", {"w": 3}) == []
+        assert names(store) == ["judge", "w"]
+
+    def test_a_worker_that_nobody_knows_does_nothing(self, store: Store) -> None:
+        assert store.bury("judge", {"stranger": 1}) == []
+        assert names(store) == ["judge"]
+
+    def test_takes_several_at_once_and_leaves_the_rest(self, store: Store) -> None:
+        lost = []
+        for name in ("a", "b", "c"):
+            register(store, name)
+            lost.append(taken(store, name).id)
+        beat(store, "b", 2)
+        assert sorted(ids(store.bury("judge", {"a": 1, "b": 1, "c": 1}))) == [lost[0], lost[2]]
+        assert names(store) == ["b", "judge"]
+
+    def test_is_for_good(self, store: Store) -> None:
+        register(store, "w")
+        taken(store, "w")
+        store.bury("judge", {"w": 1})
+        for number, nonce in ((2, "new"), (1, "nonce 1"), (1, "new")):
+            with pytest.raises(LeaseLost):
+                beat(store, "w", number, nonce=nonce)
+        assert names(store) == ["judge"]
+
+    def test_is_for_good_once_the_tasks_are_gone(self, store: Store) -> None:
+        register(store, "w")
+        taken(store, "w")
+        control.lose(store, store.bury("judge", {"w": 1}))
+        store.bury("judge", {})
+        with pytest.raises(LeaseLost):
+            beat(store, "w", 2)
+        with pytest.raises(LeaseLost):
+            take(store, "w")
+
+    def test_goes_on_until_nothing_is_held(self, store: Store) -> None:
+        # Given a judge that died after burying a worker, before deciding
+        register(store, "w")
+        fill(store, 3)
+        held = take(store, "w", limit=3)
+        assert len(store.bury("judge", {"w": 1})) == 3
+        register(store, "second judge")
+
+        # When another judge comes, it is given what is still held
+        lost = store.bury("second judge", {})
+        assert sorted(ids(lost)) == sorted(ids(held))
+        control.lose(store, lost[:2])
+        assert ids(store.bury("second judge", {})) == [lost[2].id]
+        control.lose(store, lost[2:])
+
+        # Then nothing is left
+        assert store.bury("second judge", {}) == []
+        assert store.holdings("w") == []
+        assert counts(store) == {"pending": 3}
+
+    def test_forgets_who_holds_nothing(self, store: Store) -> None:
+        register(store, "w")
+        assert store.bury("judge", {"w": 1}) == []
+        assert names(store) == ["judge"]
+        with pytest.raises(UnknownWorker):
+            store.drop_worker("w")
+
+    def test_may_not_be_done_by_a_stranger(self, store: Store) -> None:
+        register(store, "w")
+        with pytest.raises(LeaseLost):
+            store.bury("stranger", {"w": 1})
+        assert names(store) == ["judge", "w"]
+
+    def test_may_not_be_done_by_the_dead(self, store: Store) -> None:
+        register(store, "dead")
+        register(store, "w")
+        taken(store, "dead")
+        store.bury("judge", {"dead": 1})
+        with pytest.raises(LeaseLost):
+            store.bury("dead", {"w": 1})
+        assert names(store) == ["judge", "w"]
+
+    def test_a_dead_worker_may_finish_what_is_still_its(self, store: Store) -> None:
+        register(store, "w")
+        running = started(store, "w")
+        [lost] = store.bury("judge", {"w": 1})
+        assert apply(store, running, Done("just in time")).state == "complete"
+        assert commit(store, lost, Lose()) is None
+        assert get(store, running.id).result == "just in time"
+
+    def test_a_lost_task_goes_back_to_its_place(self, store: Store, clock: Clock) -> None:
+        register(store, "w")
+        first = started(store, "w")
+        clock.advance(1)
+        second = fill(store, 1)
+        assert control.lose(store, store.bury("judge", {"w": 1})) == 1
+        back = get(store, first.id)
+        assert (back.state, back.worker, back.ending) == ("pending", None, "lost")
+        assert (back.interruptions, back.losses, back.failures) == (1, 1, 0)
+        assert store.attempts(first.id)[0].ending == "lost"
+        assert ids(take(store, "judge", limit=5)) == [first.id, *second]
+        check_counts(store)
+
+    def test_a_task_that_was_to_be_cancelled_is(self, store: Store) -> None:
+        register(store, "w")
+        apply(store, started(store, "w", id="a"), Cancel())
+        control.lose(store, store.bury("judge", {"w": 1}))
+        task = get(store, "a")
+        assert (task.state, task.error and task.error.type) == ("cancelled", "Unproven")
+
+    def test_frees_room_in_a_full_queue_once_decided(self, store: Store) -> None:
+        store.set_queue("q", limit=1)
+        register(store, "w")
+        task = taken(store, "w")
+        lost = store.bury("judge", {"w": 1})
+        assert take(store, "judge") == []
+        control.lose(store, lost)
+        assert ids(take(store, "judge")) == [task.id]
+
+
+class TestDroppingAWorker:
+    def test_that_is_stale_gives_what_it_held(self, store: Store, clock: Clock) -> None:
+        register(store, "w", lease=60)
+        task = taken(store, "w")
+        clock.advance(61)
+        assert store.drop_worker("w") == [task]
+        assert store.workers() == []
+        with pytest.raises(LeaseLost):
+            beat(store, worker("w", lease=60), 2)
+        with pytest.raises(LeaseLost):
+            take(store, "w")
+
+    def test_that_is_not_stale_is_refused(self, store: Store, clock: Clock) -> None:
+        register(store, "w", lease=60)
+        task = taken(store, "w")
+        clock.advance(59)
+        with pytest.raises(Refused):
+            store.drop_worker("w")
+        assert names(store) == ["w"]
+        assert get(store, task.id) == task
+        beat(store, worker("w", lease=60), 2)
+
+    def test_by_its_own_last_number_lets_it_go(self, store: Store) -> None:
+        register(store, "w")
+        beat(store, "w", 2)
+        task = taken(store, "w")
+        assert store.drop_worker("w", 2) == [task]
+        assert store.workers() == []
+        with pytest.raises(LeaseLost):
+            take(store, "w")
+
+    def test_by_another_number_is_refused(self, store: Store) -> None:
+        register(store, "w")
+        beat(store, "w", 2)
+        for number in (1, 3):
+            with pytest.raises(LeaseLost):
+                store.drop_worker("w", number)
+        assert names(store) == ["w"]
+        beat(store, "w", 3)
+
+    def test_by_another_number_is_refused_though_it_is_stale(
+        self, store: Store, clock: Clock
+    ) -> None:
+        """Who asks by number speaks for itself, and its twin may still be alive."""
+        register(store, "w", lease=60)
+        beat(store, worker("w", lease=60), 2)
+        clock.advance(61)
+        with pytest.raises(LeaseLost):
+            store.drop_worker("w", 1)
+        assert names(store) == ["w"]
+
+    def test_that_nobody_knows_says_so(self, store: Store) -> None:
+        with pytest.raises(UnknownWorker):
+            store.drop_worker("stranger")
+        with pytest.raises(UnknownWorker):
+            store.drop_worker("stranger", 1)
+
+    def test_leaves_its_tasks_to_any_judge(self, store: Store) -> None:
+        register(store, "judge")
+        register(store, "w")
+        task = taken(store, "w")
+        store.drop_worker("w", 1)
+        assert store.bury("judge", {}) == [task]
+
+    def test_returns_its_tasks_by_the_operators_verb(self, store: Store, clock: Clock) -> None:
+        register(store, "w", lease=60)
+        fill(store, 2)
+        take(store, "w", limit=2)
+        clock.advance(61)
+        assert control.drop_worker(store, "w") == 2
+        assert counts(store) == {"pending": 2}
+
+
+class TestHoldings:
+    def test_are_what_the_worker_has(self, store: Store) -> None:
+        register(store, "w")
+        register(store, "v")
+        submit(store, new("a"), new("b", queue="other"), new("c"))
+        held = take(store, "w", ["q", "other"], limit=3)
+        assert sorted(ids(store.holdings("w"))) == ["a", "b", "c"]
+        apply(store, held[0], Done())
+        assert sorted(ids(store.holdings("w"))) == ["b", "c"]
+        assert store.holdings("v") == []
+        assert store.holdings("stranger") == []
+
+    def test_show_a_reservation_whose_answer_got_lost(self, store: Store, other: Store) -> None:
+        register(store, "w")
+        fill(other, 2)
+        unseen = take(other, "w", limit=2)
+        assert sorted(store.holdings("w"), key=by_id) == sorted(unseen, key=by_id)
+
+
+def by_id(task: Task) -> str:
+    return task.id

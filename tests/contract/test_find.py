@@ -1,0 +1,200 @@
+"""Store.find: filters, and pages that stay in step while tasks come and go."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer import control
+from stayer.core.errors import UnknownTask
+from stayer.core.lifecycle import Done, Fail
+from stayer.core.model import FINISHED, Fault, Filter
+from stayer.store import Store
+from tests.contract.builders import (
+    Clock,
+    apply,
+    fill,
+    ids,
+    new,
+    register,
+    started,
+    submit,
+    take,
+    taken,
+)
+
+
+def found(store: Store, filter: Filter) -> set[str]:
+    return {task.id for task in control.find_all(store, filter)}
+
+
+class TestFilters:
+    @pytest.fixture(autouse=True)
+    def _tasks(self, store: Store, clock: Clock) -> None:
+        register(store, "w")
+        register(store, "v")
+        apply(store, taken(store, "w", id="ab1", owner="ada", tags=("x", "y")), Done())
+        clock.advance(10)
+        started(store, "v", "r", id="ab2", name="encode", owner="bob", tags=("x",))
+        clock.advance(10)
+        submit(store, new("Ab3", held=True, owner="ada"), new("a%4", queue="r", name="enc_de"))
+        clock.advance(10)
+        submit(store, new("a_5", queue="s", delay=5, tags=("y", "xx")), new("abx"))
+
+    @pytest.mark.parametrize(
+        ("filter", "expected"),
+        [
+            (Filter(), "ab1 ab2 Ab3 a%4 a_5 abx"),
+            (Filter(ids=("ab1", "abx", "unknown")), "ab1 abx"),
+            (Filter(prefix="ab"), "ab1 ab2 abx"),
+            (Filter(prefix="ab1"), "ab1"),
+            (Filter(prefix="a%"), "a%4"),
+            (Filter(prefix="a_"), "a_5"),
+            (Filter(prefix="b"), ""),
+            (Filter(prefix="a*"), ""),
+            (Filter(prefix=""), "ab1 ab2 Ab3 a%4 a_5 abx"),
+            (Filter(queues=("r",)), "ab2 a%4"),
+            (Filter(queues=("r", "s", "unknown")), "ab2 a%4 a_5"),
+            (Filter(states=("pending",)), "Ab3 a%4 abx"),
+            (Filter(states=("complete", "started")), "ab1 ab2"),
+            (Filter(states=("failed",)), ""),
+            (Filter(name="encode"), "ab2"),
+            (Filter(name="enc_de"), "a%4"),
+            (Filter(owner="ada"), "ab1 Ab3"),
+            (Filter(owner="Ada"), ""),
+            (Filter(tags=("x",)), "ab1 ab2"),
+            (Filter(tags=("y",)), "ab1 a_5"),
+            (Filter(tags=("x", "y")), "ab1"),
+            (Filter(worker="v"), "ab2"),
+            (Filter(held=True), "Ab3"),
+            (Filter(held=False), "ab1 ab2 a%4 a_5 abx"),
+            (Filter(since=1_700_000_005.0), "ab2 Ab3 a%4 a_5 abx"),
+            (Filter(until=1_700_000_005.0), "ab1"),
+            (Filter(since=1_700_000_005.0, until=1_700_000_025.0), "ab2 Ab3 a%4"),
+            (Filter(queues=("q",), owner="ada", states=("pending",)), "Ab3"),
+            (Filter(prefix="ab", tags=("x",), queues=("q",)), "ab1"),
+            (Filter(ids=("ab1", "ab2"), states=("started",), worker="v", name="encode"), "ab2"),
+            (Filter(ids=("ab1",), owner="bob"), ""),
+        ],
+        ids=str,
+    )
+    def test_say_what_is_found(self, store: Store, filter: Filter, expected: str) -> None:
+        assert found(store, filter) == set(expected.split())
+
+    def test_keep_their_word_page_by_page(self, store: Store) -> None:
+        filter = Filter(states=("pending", "scheduled"))
+        cursor, seen = None, []
+        while True:
+            page = store.find(filter, cursor, 1)
+            seen += ids(page.tasks)
+            cursor = page.next
+            if cursor is None:
+                break
+        assert seen == ["abx", "a_5", "a%4", "Ab3"]
+
+    def test_find_whole_tasks(self, store: Store) -> None:
+        for task in store.find(Filter(), None, 10).tasks:
+            assert store.get([task.id]) == [task]
+
+    def test_by_a_finished_tasks_worker_tell_where_it_ran(self, store: Store) -> None:
+        assert found(store, Filter(worker="w")) == {"ab1"}
+
+
+class TestPages:
+    def test_are_newest_first(self, store: Store, clock: Clock) -> None:
+        names = []
+        for _ in range(3):
+            names += fill(store, 2)
+            clock.advance(1)
+        assert ids(store.find(Filter(), None, 100).tasks) == names[::-1]
+
+    def test_are_no_longer_than_asked(self, store: Store) -> None:
+        names = fill(store, 7)
+        page = store.find(Filter(), None, 3)
+        assert (ids(page.tasks), page.next is None) == (names[:3:-1], False)
+
+    def test_end(self, store: Store) -> None:
+        assert (store.find(Filter(), None, 3).tasks, store.find(Filter(), None, 3).next) == (
+            (),
+            None,
+        )
+        fill(store, 3)
+        assert store.find(Filter(), None, 100).next is None
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 7, 20])
+    def test_hold_every_task_once(self, store: Store, clock: Clock, size: int) -> None:
+        names = fill(store, 8)
+        clock.advance(1)
+        names += fill(store, 8)
+        cursor, seen = None, []
+        for _ in range(20):
+            page = store.find(Filter(), cursor, size)
+            assert len(page.tasks) <= size
+            seen += ids(page.tasks)
+            cursor = page.next
+            if cursor is None:
+                break
+        assert seen == names[::-1]
+
+    def test_stay_in_step_while_tasks_are_added(self, store: Store, clock: Clock) -> None:
+        # Given half a list that was read
+        names = fill(store, 6)
+        first = store.find(Filter(), None, 3)
+
+        # When tasks are added, also at the very same moment, and others with more priority
+        fill(store, 2)
+        clock.advance(1)
+        fill(store, 5, priority=9)
+
+        # Then the second half is what it was
+        second = store.find(Filter(), first.next, 3)
+        assert ids(first.tasks + second.tasks) == names[::-1]
+        rest = store.find(Filter(), second.next, 3).tasks if second.next else ()
+        assert rest == ()
+
+    def test_stay_in_step_while_tasks_go(self, store: Store, clock: Clock) -> None:
+        # Given half a list that was read, whose last task is then forgotten
+        register(store)
+        names = fill(store, 6)
+        for task in take(store, limit=6):
+            apply(store, task, Done())
+        first = store.find(Filter(), None, 3)
+        clock.advance(1)
+        last = first.tasks[-1].id
+        assert store.purge([last, first.tasks[0].id], FINISHED, clock.now, 10)
+
+        # Then the second half is what it was
+        second = store.find(Filter(), first.next, 3)
+        assert ids(second.tasks) == names[2::-1]
+
+    def test_stay_in_step_while_tasks_change(self, store: Store) -> None:
+        register(store)
+        names = fill(store, 6)
+        first = store.find(Filter(), None, 3)
+        for task in take(store, limit=6):
+            apply(store, task, Fail(Fault("Boom")))
+        second = store.find(Filter(), first.next, 3)
+        assert ids(first.tasks + second.tasks) == names[::-1]
+
+    def test_of_a_state_follow_the_tasks_that_leave_it(self, store: Store) -> None:
+        register(store)
+        names = fill(store, 6)
+        first = store.find(Filter(states=("pending",)), None, 2)
+        take(store, limit=2)
+        second = store.find(Filter(states=("pending",)), first.next, 10)
+        assert ids(second.tasks) == names[3:1:-1]
+
+    def test_may_be_read_by_another(self, store: Store, other: Store) -> None:
+        names = fill(store, 4)
+        first = store.find(Filter(), None, 2)
+        assert ids(other.find(Filter(), first.next, 2).tasks) == names[1::-1]
+
+
+class TestResolving:
+    def test_a_beginning_that_one_task_has_finds_it(self, store: Store) -> None:
+        submit(store, new("abc"), new("abd"), new("ab"))
+        assert control.resolve(store, "abc") == "abc"
+        assert control.resolve(store, "ab") == "ab"
+        with pytest.raises(UnknownTask):
+            control.resolve(store, "a")
+        with pytest.raises(UnknownTask):
+            control.resolve(store, "x")

@@ -1,0 +1,389 @@
+"""Any sequence of operations does to the store what it does to the plain model of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
+
+from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
+from stayer.core.lifecycle import (
+    Done,
+    Lose,
+    Start,
+    decide,
+)
+from stayer.core.model import (
+    EVERYTHING,
+    FINISHED,
+    Beat,
+    Change,
+    Handles,
+    NewTask,
+    Progress,
+    Report,
+    State,
+    Task,
+    Worker,
+)
+from stayer.store import REMEMBERED
+from stayer.stores import open_store
+from tests.contract.builders import Clock
+from tests.contract.conftest import FreshUrl
+from tests.contract.plain import Plain, Settings
+from tests.contract.strategies import (
+    IDS,
+    LEASE,
+    QUEUES,
+    WORKERS,
+    possible,
+    some_handles,
+    some_ids,
+    some_limits,
+    some_queues,
+    some_states,
+    some_tasks,
+    some_workers,
+)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Drives a store and its model side by side."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.store = open_store(url, clock=self.clock)
+        self.store.setup()
+        self.plain = Plain(self.clock)
+        self.seen: list[Task] = []
+        self.lost: dict[str, Task] = {}
+        self.beats = 0
+        self.dropped: Counter[str] = Counter()
+
+    def teardown(self) -> None:
+        try:
+            self.tries_are_the_same()
+        finally:
+            self.store.close()
+
+    def both(self, real: Callable[[], Any], plain: Callable[[], Any]) -> tuple[Any, Any] | None:
+        """Do it to both: what they answer, or nothing if both refuse it in the same way."""
+        refusals = (LeaseLost, Refused, UnknownWorker, UnknownQueue)
+        try:
+            expected = plain()
+        except refusals as refusal:
+            with pytest.raises(type(refusal)):
+                real()
+            return None
+        return real(), expected
+
+    def remember(self, *tasks: Task | None) -> None:
+        self.seen = [*(task for task in tasks if task is not None), *self.seen][:30]
+
+    def name(self, id: str) -> str:
+        """Another one after a drop: whether a dropped id is accepted again is not said."""
+        return id + "'" * self.dropped[id]
+
+    @initialize(tasks=st.lists(some_tasks, min_size=4, max_size=8))
+    def begin(self, tasks: list[NewTask]) -> None:
+        for worker in WORKERS[:2]:
+            self.beat(worker, 1, False, [])
+        self.submit(tasks)
+
+    # What time does
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 30.0, 90.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    @rule()
+    def a_long_time_passes(self) -> None:
+        self.clock.advance(REMEMBERED / 2 + 1)
+
+    @rule(limit=st.integers(1, 3))
+    def promote(self, limit: int) -> None:
+        due = {task.id for task in self.plain.due()}
+        answer = self.store.promote(limit)
+        tasks = [task for task in self.store.get(sorted(due)) if task is not None]
+        promoted = [task.id for task in tasks if task.state == "pending"]
+        assert len(promoted) == min(limit, len(due))
+        self.plain.promoted(promoted)
+        scheduled = self.plain.scheduled()
+        assert answer == (scheduled[0].eta if scheduled else None)
+
+    # What submitters and operators do
+
+    @rule(tasks=st.lists(some_tasks, max_size=5))
+    def submit(self, tasks: list[NewTask]) -> None:
+        tasks = [replace(new, id=self.name(new.id)) for new in tasks]
+        expected = [self.plain.submit(new) for new in tasks]
+        answers = self.store.submit(tasks)
+        assert [(a.task.id, a.task.queue, a.task.state, a.fresh) for a in answers] == [
+            (task.id, task.queue, task.state, fresh) for task, fresh in expected
+        ]
+        self.remember(*(task for task, fresh in expected if fresh))
+
+    @rule(data=st.data(), number=st.integers(0, 11))
+    def something_happens(self, data: st.DataObject, number: int) -> None:
+        if tasks := list(self.plain.tasks.values()):
+            task = tasks[number % len(tasks)]
+            self.commit_both([decide(task, data.draw(possible(task)))])
+
+    @rule(data=st.data(), age=st.integers(0, 29))
+    def something_late_happens(self, data: st.DataObject, age: int) -> None:
+        if age < len(self.seen):
+            task = self.seen[age]
+            self.commit_both([decide(task, data.draw(possible(task)))])
+
+    @rule(number=st.integers(0, 11))
+    def a_late_result_comes(self, number: int) -> None:
+        if lost := list(self.lost.values()):
+            self.commit_both([decide(lost[number % len(lost)], Done("late"))])
+
+    def commit_both(self, changes: list[Change]) -> None:
+        before = [self.plain.tasks.get(change.id) for change in changes]
+        expected = [self.plain.commit(change) for change in changes]
+        answers = self.store.commit(changes)
+        assert [answer is None for answer in answers] == [task is None for task in expected]
+        for change, task, answer in zip(changes, before, answers, strict=True):
+            if answer is not None:
+                assert task is not None
+                if change.returned:
+                    self.lost[change.id] = task
+                if change.late and change.worker is not None and task.state == "pending":
+                    self.plain.came_late(answer)
+                assert visible(answer) == visible(self.plain.tasks[answer.id])
+                assert answer.updated == self.clock.now
+        self.remember(*expected)
+
+    @rule(name=st.sampled_from(QUEUES), paused=st.sampled_from([None, False, False, True]),
+          limit=st.sampled_from([UNSET, None, None, 0, 1, 3]))  # fmt: skip
+    def set_queue(self, name: str, paused: bool | None, limit: int | UnsetType | None) -> None:
+        self.plain.set_queue(name, paused, limit)
+        self.store.set_queue(name, paused=paused, limit=limit)
+
+    @rule(states=some_states, limit=some_limits, chosen=st.none() | st.lists(some_ids, max_size=4))
+    def purge(self, states: list[State], limit: int, chosen: list[str] | None) -> None:
+        before = self.clock.now
+        chosen = chosen and [self.name(id) for id in chosen]
+        may_go = set(self.plain.purgeable(states, before))
+        if chosen is not None:
+            may_go &= set(chosen)
+        gone = self.store.purge(chosen, states, before, limit)
+        assert set(gone) <= may_go
+        assert len(gone) == len(set(gone)) == min(limit, len(may_go))
+        self.plain.forget(gone)
+
+    @rule(name=st.sampled_from(QUEUES))
+    def drop_queue(self, name: str) -> None:
+        names = {self.name(id): id for id in IDS}
+        mine = [names[task.id] for task in self.plain.tasks.values() if task.queue == name]
+        answers = self.both(
+            lambda: self.store.drop_queue(name, 100), lambda: self.plain.drop_queue(name)
+        )
+        if answers is not None:
+            assert answers[0] == 0
+            self.dropped.update(mine)
+        elif name in self.plain.settings:
+            # Whether a refused drop leaves the queue paused is not said.
+            self.store.set_queue(name, paused=self.plain.settings[name].paused)
+
+    # What workers do
+
+    @rule(id=some_workers, step=st.sampled_from([1, 1, 1, 1, 0, -1, 3]), again=st.booleans(),
+          reported=st.lists(st.tuples(some_ids, st.integers(0, 3)), max_size=3))  # fmt: skip
+    def beat(self, id: str, step: int, again: bool, reported: list[tuple[str, int]]) -> None:
+        lease = self.plain.leases.get(id)
+        number = lease.number + step if lease else 1
+        if lease and number < 2 and (lease.dead or number < 1):
+            return  # a dead identity that comes back as a new one: no such thing
+        self.beats += 1
+        nonce = lease.nonce if lease and again else f"nonce {self.beats}"
+        worker = Worker(id=id, node=f"node {id}", pid=1, queues=tuple(QUEUES), lease=LEASE)
+        reports = [report for about, kind in reported for report in self.reports(about, kind)]
+        answers = self.both(
+            lambda: self.store.beat(worker, number, nonce, reports),
+            lambda: self.plain.beat(worker, number, nonce, reports),
+        )
+        if answers is not None:
+            assert sorted_beat(answers[0]) == sorted_beat(answers[1])
+
+    def reports(self, id: str, kind: int) -> list[Report]:
+        task = self.plain.tasks.get(self.name(id))
+        if task is None:
+            return []
+        kinds: list[dict[str, Any]] = [
+            {"attempt": task.attempt, "progress": Progress(done=float(self.beats))},
+            {"attempt": task.attempt, "checkpoint": b"state"},
+            {"attempt": task.attempt, "acknowledged": task.last_order},
+            {"attempt": task.attempt - 1, "progress": Progress(done=-1.0)},
+        ]
+        return [Report(id=task.id, **kinds[kind])]
+
+    @rule(id=some_workers, queues=some_queues, limit=some_limits, handles=some_handles)
+    def reserve(self, id: str, queues: list[str], limit: int, handles: Handles) -> None:
+        answers = self.both(
+            lambda: self.store.reserve(id, queues, limit, handles),
+            lambda: self.plain.reserve(id, queues, limit, handles),
+        )
+        if answers is not None:
+            assert [visible(task) for task in answers[0]] == [visible(t) for t in answers[1]]
+            self.remember(*answers[1])
+
+    @rule(id=some_workers)
+    def work(self, id: str) -> None:
+        """Take all that there is and start it, so that much is running."""
+        self.reserve(id, QUEUES, 10, EVERYTHING)
+        tasks = [task for task in self.plain.holdings(id) if task.state == "reserved"]
+        self.commit_both([decide(task, Start(pid=5)) for task in tasks])
+
+    @rule(id=some_workers, queues=some_queues, limit=some_limits, finished=st.integers(0, 3))
+    def turn(self, id: str, queues: list[str], limit: int, finished: int) -> None:
+        changes = [decide(task, Done("turn")) for task in self.plain.holdings(id)[:finished]]
+        answers = self.both(
+            lambda: self.store.turn(id, changes, queues, limit, EVERYTHING),
+            lambda: self.plain.turn(id, changes, queues, limit, EVERYTHING),
+        )
+        if answers is not None:
+            (applied, given), (expected_applied, expected_given) = answers
+            assert applied == expected_applied
+            assert [visible(task) for task in given] == [visible(task) for task in expected_given]
+
+    @rule(judge=some_workers, silent=some_workers, right=st.booleans(), decided=st.booleans())
+    def bury(self, judge: str, silent: str, right: bool, decided: bool) -> None:
+        if judge == silent:
+            return
+        lease = self.plain.leases.get(silent)
+        numbers = {silent: (lease.number if lease else 1) + (0 if right else 1)}
+        answers = self.both(
+            lambda: self.store.bury(judge, numbers), lambda: self.plain.bury(judge, numbers)
+        )
+        if answers is not None:
+            assert by_id(answers[0]) == by_id(answers[1])
+            if decided:
+                self.commit_both([decide(task, Lose()) for task in answers[1]])
+
+    @rule(id=some_workers, step=st.sampled_from([None, None, 0, 1]))
+    def drop_worker(self, id: str, step: int | None) -> None:
+        lease = self.plain.leases.get(id)
+        if lease is not None and lease.dead:
+            return  # what is left of it is not said
+        number = None if step is None else (lease.number if lease else 1) + step
+        answers = self.both(
+            lambda: self.store.drop_worker(id, number), lambda: self.plain.drop_worker(id, number)
+        )
+        if answers is not None:
+            assert by_id(answers[0]) == by_id(answers[1])
+
+    @rule()
+    def everyone_comes_back(self) -> None:
+        """Workers that were buried are replaced by new ones, so that there is always somebody."""
+        for id in WORKERS:
+            lease = self.plain.leases.get(id)
+            if lease is not None and lease.dead:
+                self.retire(id)
+
+    def retire(self, id: str) -> None:
+        """Let what the dead one holds be lost, and have it forgotten by a passing judge."""
+        judge = Worker(id=f"judge {self.beats}", node="nowhere", pid=1, lease=LEASE)
+        self.beats += 1
+        self.store.beat(judge, 1, "only", [])
+        self.plain.beat(judge, 1, "only", [])
+        self.commit_both([decide(task, Lose()) for task in self.plain.holdings(id)])
+        assert id not in {task.worker for task in self.store.bury(judge.id, {})}
+        del self.plain.leases[id]
+        self.store.drop_worker(judge.id, 1)
+        self.plain.drop_worker(judge.id, 1)
+
+    # What must be so after every step
+
+    @invariant()
+    def tasks_are_the_same(self) -> None:
+        names = [self.name(id) for id in IDS]
+        for id, task in zip(names, self.store.get(names), strict=True):
+            expected = self.plain.tasks.get(id)
+            assert (task and visible(task)) == (expected and visible(expected))
+
+    @invariant()
+    def queues_are_the_same(self) -> None:
+        infos = self.store.queues()
+        assert [info.name for info in infos] == sorted(self.plain.settings)
+        counts = {
+            (info.name, state): number
+            for info in infos
+            for state, number in info.counts.items()
+            if number
+        }
+        assert counts == self.plain.counts()
+        assert {info.name: Settings(info.paused, info.limit) for info in infos} == (
+            self.plain.settings
+        )
+
+    @invariant()
+    def workers_are_the_same(self) -> None:
+        known = {each.id: (each.number, each.running, each.state) for each in self.store.workers()}
+        assert known == self.plain.workers()
+        for id in WORKERS:
+            assert by_id(self.store.holdings(id)) == by_id(self.plain.holdings(id))
+
+    def tries_are_the_same(self) -> None:
+        for id in self.plain.tasks:
+            for seen, expected in zip(self.store.attempts(id), self.plain.tries[id], strict=True):
+                assert (seen.attempt, seen.worker) == (expected.attempt, expected.worker)
+                assert (seen.started_at is not None) == expected.started
+                if not expected.late:  # else whether it was lost or done is not said
+                    assert seen.ending == expected.ending
+
+
+def visible(task: Task) -> dict[str, Any]:
+    """What the contract says of a task. How `returned_from` names a worker is not said."""
+    fields = asdict(task)
+    fields["returned_from"] = task.returned_from is not None
+    if task.state not in FINISHED:
+        del fields["ending"]  # of an attempt before: how long it is told is not said
+    del fields["updated"]  # a report may be an update or not
+    fields["progress"] = task.progress and task.progress.done
+    return fields
+
+
+def by_id(tasks: list[Task]) -> dict[str, dict[str, Any]]:
+    return {task.id: visible(task) for task in tasks}
+
+
+def sorted_beat(answer: Beat) -> tuple[float, list[Any], list[Any]]:
+    return (
+        answer.now,
+        sorted((orders.id, orders.attempt, orders.orders) for orders in answer.orders),
+        sorted((suspect.worker, suspect.number, suspect.lease) for suspect in answer.suspects),
+    )
+
+
+def run(fresh_url: FreshUrl, how: settings) -> None:
+    class Machine(StoreMachine):
+        def __init__(self) -> None:
+            super().__init__(fresh_url())
+
+    run_state_machine_as_test(Machine, settings=how)
+
+
+def test_a_store_does_what_its_model_does(fresh_url: FreshUrl) -> None:
+    run(fresh_url, settings(max_examples=100, stateful_step_count=50, report_multiple_bugs=False))
+
+
+@pytest.mark.long
+def test_a_store_does_what_its_model_does_for_long(fresh_url: FreshUrl) -> None:
+    run(fresh_url, settings(max_examples=1000, stateful_step_count=80, report_multiple_bugs=False))

@@ -1,0 +1,270 @@
+"""Store.submit: what is accepted, once, and how it comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer.core.lifecycle import Done
+from stayer.core.model import FINISHED, Policy, Task, Value
+from stayer.store import REMEMBERED, Store
+from tests.contract.builders import (
+    Clock,
+    apply,
+    check_counts,
+    counts,
+    get,
+    happened,
+    ids,
+    new,
+    register,
+    submit,
+    take,
+    taken,
+)
+
+VALUES: list[Value] = [
+    None,
+    False,
+    0,
+    -1.5,
+    2**53,
+    "",
+    "naïve ☃ \x00 \U0001f40c 'quoted' \"twice\"",
+    [],
+    [1, [2, [3, None]]],
+    {},
+    {"a": {"b": [True, "c"]}, "": None},
+    {"base64": "aGVsbG8="},
+    b"",
+    b"\x00\xff\xfe raw",
+    b'{"looks": "like JSON"}',
+]
+
+
+def test_an_accepted_task_is_there_as_it_was_submitted(store: Store, clock: Clock) -> None:
+    wanted = new(
+        "a-1",
+        queue="videos",
+        name="encode",
+        command=("ffmpeg", "-i", "in put.mov", ""),
+        cwd="/data",
+        env={"LANG": "C", "EMPTY": ""},
+        parameters={"crf": 23},
+        priority=-7,
+        owner="ada",
+        tags=("night", "4k"),
+        held=True,
+        policy=Policy(retries=2, losses=9),
+    )
+
+    [answer] = store.submit([wanted])
+
+    assert answer.fresh
+    assert answer.task == Task(
+        id="a-1",
+        queue="videos",
+        name="encode",
+        command=("ffmpeg", "-i", "in put.mov", ""),
+        cwd="/data",
+        env={"LANG": "C", "EMPTY": ""},
+        parameters={"crf": 23},
+        state="pending",
+        priority=-7,
+        owner="ada",
+        tags=("night", "4k"),
+        held=True,
+        policy=Policy(retries=2, losses=9),
+        created=clock.now,
+        updated=clock.now,
+    )
+    assert store.get(["a-1"]) == [answer.task]
+
+
+def test_a_task_that_says_nothing_has_the_defaults(store: Store, clock: Clock) -> None:
+    [task] = submit(store, new("bare"))
+    assert task == Task(id="bare", queue="q", created=clock.now, updated=clock.now)
+    assert get(store, "bare") == task
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_parameters_come_back_as_they_went_in(store: Store, value: Value) -> None:
+    [task] = submit(store, new("a", parameters=value))
+    for seen in (task, get(store, "a")):
+        assert seen.parameters == value
+        assert type(seen.parameters) is type(value)
+
+
+@pytest.mark.parametrize("id", ["x" * 200, "with space", "ü☃", "50%_off*[a]", "a/b:c{d}", "it's"])
+def test_any_text_may_be_an_id_and_a_queue(store: Store, id: str) -> None:
+    register(store)
+    submit(store, new(id, queue=id), new("plain", queue="another"))
+    assert get(store, id).queue == id
+    assert ids(take(store, queues=[id], limit=10)) == [id]
+    assert counts(store, id) == {"reserved": 1}
+
+
+def test_ids_that_differ_in_case_alone_are_different(store: Store) -> None:
+    submit(store, new("Task"), new("task"))
+    assert ids([get(store, "Task"), get(store, "task")]) == ["Task", "task"]
+
+
+def test_tasks_are_accepted_in_the_order_given(store: Store) -> None:
+    register(store)
+    names = ["m", "z", "a", "k", "b"]
+    answers = store.submit([new(name) for name in names])
+    assert [answer.task.id for answer in answers] == names
+    assert ids(take(store, limit=10)) == names
+
+
+def test_nothing_submitted_is_nothing_done(store: Store) -> None:
+    assert store.submit([]) == []
+    assert store.queues() == []
+
+
+def test_an_id_that_is_there_is_not_accepted_again(store: Store, clock: Clock) -> None:
+    [first] = submit(store, new("a", parameters=1))
+    clock.advance(5)
+    [again] = store.submit([new("a", parameters=2, priority=9)])
+    assert not again.fresh
+    assert again.task == first
+    assert get(store, "a") == first
+    assert counts(store) == {"pending": 1}
+    assert happened(store.events("a")) == ["pending"]
+
+
+def test_an_id_is_accepted_once_within_one_call(store: Store) -> None:
+    answers = store.submit([new("a", parameters=1), new("b"), new("a", parameters=2)])
+    assert [(answer.task.id, answer.fresh) for answer in answers] == [
+        ("a", True),
+        ("b", True),
+        ("a", False),
+    ]
+    assert answers[2].task.parameters == 1
+    assert counts(store) == {"pending": 2}
+
+
+def test_an_id_drawn_at_random_is_accepted_once_too(store: Store) -> None:
+    [first] = store.submit([new("a", parameters=1, generated=True)])
+    [again] = store.submit([new("a", parameters=2, generated=True)])
+    within = store.submit([new("b", generated=True), new("b", generated=True)])
+    assert (first.fresh, again.fresh) == (True, False)
+    assert again.task.parameters == 1
+    assert [answer.fresh for answer in within] == [True, False]
+    assert counts(store) == {"pending": 2}
+
+
+def test_an_id_is_one_across_queues(store: Store) -> None:
+    submit(store, new("a", queue="q"))
+    [again] = store.submit([new("a", queue="elsewhere")])
+    assert not again.fresh
+    assert again.task.queue == "q"
+    assert store.queues(["elsewhere"]) == []
+    check_counts(store)
+
+
+def test_the_answer_is_the_task_as_it_is_by_now(store: Store) -> None:
+    register(store)
+    apply(store, taken(store, id="a"), Done(result="the end"))
+    [again] = store.submit([new("a")])
+    assert not again.fresh
+    assert (again.task.state, again.task.result) == ("complete", "the end")
+    assert take(store) == []
+
+
+def test_known_and_new_ids_may_come_in_one_call(store: Store) -> None:
+    submit(store, new("b"))
+    answers = store.submit([new("a"), new("b"), new("c")])
+    assert [(answer.task.id, answer.fresh) for answer in answers] == [
+        ("a", True),
+        ("b", False),
+        ("c", True),
+    ]
+    check_counts(store)
+
+
+def test_an_eta_to_come_makes_a_task_scheduled(store: Store, clock: Clock) -> None:
+    [task] = submit(store, new("a", eta=clock.now + 0.5))
+    assert (task.state, task.eta) == ("scheduled", clock.now + 0.5)
+    assert happened(store.events("a")) == ["scheduled"]
+    assert counts(store) == {"scheduled": 1}
+
+
+def test_a_delay_counts_from_the_clock_of_the_store(store: Store, clock: Clock) -> None:
+    [task] = submit(store, new(delay=30))
+    assert (task.state, task.eta) == ("scheduled", clock.now + 30)
+
+
+@pytest.mark.parametrize("past", [0.0, 10.0])
+def test_an_eta_that_has_come_makes_a_task_pending(store: Store, clock: Clock, past: float) -> None:
+    register(store)
+    [task] = submit(store, new("a", eta=clock.now - past))
+    assert task.state == "pending"
+    assert ids(take(store)) == ["a"]
+
+
+def test_no_delay_makes_a_task_pending(store: Store) -> None:
+    [task] = submit(store, new(delay=0))
+    assert task.state == "pending"
+
+
+def test_a_task_makes_its_queue(store: Store) -> None:
+    submit(store, new(queue="b"), new(queue="a"), new(queue="b"))
+    made = store.queues()
+    assert [info.name for info in made] == ["a", "b"]
+    assert [(info.paused, info.limit) for info in made] == [(False, None)] * 2
+    assert counts(store, "b") == {"pending": 2}
+
+
+def test_submitting_is_an_event(store: Store, clock: Clock) -> None:
+    submit(store, new("a", queue="videos"))
+    [event] = store.events("a")
+    assert (event.id, event.queue, event.event) == ("a", "videos", "pending")
+    assert (event.at, event.attempt, event.worker) == (clock.now, 0, None)
+
+
+def test_thousands_may_come_in_one_call(store: Store) -> None:
+    names = [f"t{number}" for number in range(3000)]
+    assert all(answer.fresh for answer in store.submit([new(name) for name in names]))
+    assert [task and task.id for task in store.get(names)] == names
+    assert not any(answer.fresh for answer in store.submit([new(name) for name in names]))
+    assert counts(store) == {"pending": 3000}
+
+
+def test_what_one_submits_the_other_sees(store: Store, other: Store) -> None:
+    [task] = submit(store, new("a"))
+    assert other.get(["a"]) == [task]
+    assert not other.submit([new("a")])[0].fresh
+
+
+class TestAPurgedId:
+    """An id stays refused for `REMEMBERED` after its task was purged."""
+
+    @pytest.fixture
+    def ended(self, store: Store, clock: Clock) -> Task:
+        register(store, lease=10 * REMEMBERED)
+        ended = apply(store, taken(store, id="a", parameters="large"), Done(result="large"))
+        clock.advance(1000)
+        assert store.purge(None, FINISHED, clock.now, 10) == ["a"]
+        return ended
+
+    def test_is_not_accepted_again(self, store: Store, clock: Clock, ended: Task) -> None:
+        clock.advance(REMEMBERED - 1)
+        [answer] = store.submit([new("a", queue="elsewhere")])
+        assert not answer.fresh
+        seen = answer.task
+        assert (seen.id, seen.queue, seen.state) == ("a", "q", "complete")
+        assert (seen.created, seen.finished_at) == (ended.created, ended.finished_at)
+        assert store.get(["a"]) == [None]
+        assert (take(store), counts(store)) == ([], {})
+
+    def test_is_accepted_after_that(self, store: Store, clock: Clock, ended: Task) -> None:
+        clock.advance(REMEMBERED + 1)
+        [task] = submit(store, new("a", parameters="new"))
+        assert (task.state, task.attempt, task.result) == ("pending", 0, None)
+        assert ids(take(store)) == ["a"]
+        assert not store.submit([new("a")])[0].fresh
+
+    def test_is_refused_among_new_ones(self, store: Store, ended: Task) -> None:
+        answers = store.submit([new("b"), new("a"), new("c")])
+        assert [answer.fresh for answer in answers] == [True, False, True]
+        check_counts(store)

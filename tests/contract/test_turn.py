@@ -1,0 +1,116 @@
+"""Store.turn: commit, then reserve, in one round trip."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer.core.errors import LeaseLost
+from stayer.core.lifecycle import Done, Interrupt, decide
+from stayer.core.model import EVERYTHING, Handles
+from stayer.store import Store
+from tests.contract.builders import (
+    apply,
+    check_counts,
+    counts,
+    fill,
+    get,
+    ids,
+    new,
+    register,
+    submit,
+    take,
+    taken,
+)
+
+
+def test_a_turn_commits_and_reserves(store: Store) -> None:
+    register(store)
+    names = fill(store, 5)
+    held = take(store, limit=2)
+
+    changes = [decide(task, Done(task.id)) for task in held]
+    applied, fresh = store.turn("w", changes, ["q"], 2, EVERYTHING)
+
+    assert applied == [True, True]
+    assert [get(store, name).result for name in names[:2]] == names[:2]
+    assert ids(fresh) == names[2:4]
+    assert all((task.state, task.worker, task.attempt) == ("reserved", "w", 1) for task in fresh)
+    assert ids(store.holdings("w")) == names[2:4]
+    assert counts(store) == {"complete": 2, "reserved": 2, "pending": 1}
+    check_counts(store)
+
+
+def test_a_refused_change_does_not_keep_a_turn_from_reserving(store: Store) -> None:
+    register(store)
+    held = taken(store)
+    apply(store, held, Done("first"))
+    running = taken(store)
+    [name] = fill(store, 1)
+    changes = [decide(held, Done("second")), decide(running, Done())]
+    applied, fresh = store.turn("w", changes, ["q"], 1, EVERYTHING)
+    assert applied == [False, True]
+    assert ids(fresh) == [name]
+    assert get(store, held.id).result == "first"
+
+
+def test_the_commit_comes_first(store: Store) -> None:
+    register(store)
+    store.set_queue("q", limit=1)
+    held = taken(store)
+    [name] = fill(store, 1)
+    _, fresh = store.turn("w", [decide(held, Done())], ["q"], 1, EVERYTHING)
+    assert ids(fresh) == [name]
+
+
+def test_what_a_turn_hands_back_may_be_taken_in_it(store: Store) -> None:
+    register(store)
+    held = taken(store)
+    applied, fresh = store.turn("w", [decide(held, Interrupt())], ["q"], 1, EVERYTHING)
+    assert applied == [True]
+    assert [(task.id, task.attempt) for task in fresh] == [(held.id, 2)]
+
+
+def test_a_turn_may_only_commit_or_only_reserve(store: Store) -> None:
+    register(store)
+    held = taken(store)
+    [name] = fill(store, 1)
+    assert store.turn("w", [decide(held, Done())], ["q"], 0, EVERYTHING) == ([True], [])
+    assert get(store, held.id).state == "complete"
+    applied, fresh = store.turn("w", [], ["q"], 1, EVERYTHING)
+    assert (applied, ids(fresh)) == ([], [name])
+
+
+def test_a_turn_reserves_by_the_rules_of_reserve(store: Store) -> None:
+    register(store)
+    store.set_queue("paused", paused=True)
+    submit(
+        store,
+        new("paused", queue="paused"),
+        new("other", queue="b"),
+        new("held", held=True),
+        new("named", name="x"),
+        new("second", queue="a"),
+        new("first", queue="a", priority=1),
+    )
+    _, fresh = store.turn("w", [], ["paused", "q", "a", "b"], 3, Handles(plain=True))
+    assert ids(fresh) == ["first", "second", "other"]
+
+
+def test_a_turn_of_a_buried_worker_does_nothing(store: Store) -> None:
+    register(store, "judge")
+    register(store, "w")
+    held = taken(store)
+    fill(store, 1)
+    store.bury("judge", {"w": 1})
+    with pytest.raises(LeaseLost):
+        store.turn("w", [decide(held, Done())], ["q"], 1, EVERYTHING)
+    assert counts(store) == {"pending": 1, "reserved": 1}
+    assert get(store, held.id) == held
+
+
+def test_a_turn_of_a_stranger_does_nothing(store: Store) -> None:
+    register(store, "w")
+    held = taken(store)
+    with pytest.raises(LeaseLost):
+        store.turn("stranger", [decide(held, Done())], ["q"], 0, EVERYTHING)
+    assert get(store, held.id) == held
