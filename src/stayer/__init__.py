@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from stayer import aio
     from stayer.app import App, TaskFunction
     from stayer.client import Client, DuplicateWarning, Listener, Processor, Queue, TaskHandle
+    from stayer.context.context import Context, current_task
     from stayer.core.errors import (
         BadConfig,
         BadInput,
+        BadResult,
         LeaseLost,
         NotHeld,
         Refused,
         StayerError,
+        Stopped,
         StoreError,
         StoreUnreachable,
         StoreUnusable,
@@ -45,7 +48,9 @@ __all__ = [
     "Attempt",
     "BadConfig",
     "BadInput",
+    "BadResult",
     "Client",
+    "Context",
     "DuplicateWarning",
     "Event",
     "Fault",
@@ -59,6 +64,7 @@ __all__ = [
     "QueueInfo",
     "Refused",
     "StayerError",
+    "Stopped",
     "StoreError",
     "StoreUnreachable",
     "StoreUnusable",
@@ -75,10 +81,17 @@ __all__ = [
     "Worker",
     "__version__",
     "aio",
+    "current_task",
 ]
 
 # From the bottom up, so that no name brings in more than it stands on.
-_LAYERS = ("stayer.core.model", "stayer.core.errors", "stayer.client", "stayer.app")
+_LAYERS = (
+    "stayer.core.model",
+    "stayer.core.errors",
+    "stayer.context.context",
+    "stayer.client",
+    "stayer.app",
+)
 
 
 if not TYPE_CHECKING:  # to a type checker it would be as if any name were there

@@ -11,21 +11,53 @@ import copy
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path, PurePath
-from types import GenericAlias
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast, get_type_hints, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 import msgspec
 
 from stayer.client import Client, TaskHandle
+from stayer.client.arguments import Arguments, from_json, to_json
 from stayer.client.inputs import Duration, Moment
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
-from stayer.core.errors import BadInput
+from stayer.context.context import Context, current_task
+from stayer.core.errors import BadInput, BadResult
 from stayer.core.model import NewTask, Task, Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Hook = TypeVar("Hook", bound=Callable[[Context], object])
+
+if TYPE_CHECKING:
+    Coro = Coroutine[Any, Any, R]
+
+
+class _Register(Protocol):
+    """Makes a function a task. One whose first parameter is a Context is submitted without it."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[Context, P], Coro[R]], /
+    ) -> AsyncTaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coro[R]], /) -> AsyncTaskFunction[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
 
 
 class App:
@@ -37,6 +69,8 @@ class App:
         self._client = url_or_client if isinstance(url_or_client, Client) else None
         self._connecting = threading.Lock()
         self._functions: dict[str, TaskFunction[..., Any]] = {}
+        self._before: list[Callable[[Context], object]] = []
+        self._after: list[Callable[[Context], object]] = []
 
     @property
     def client(self) -> Client:
@@ -52,6 +86,14 @@ class App:
         return tuple(self._functions)
 
     @overload
+    def task(
+        self, function: Callable[Concatenate[Context, P], Coro[R]], /
+    ) -> AsyncTaskFunction[P, R]: ...
+    @overload
+    def task(self, function: Callable[Concatenate[Context, P], R], /) -> TaskFunction[P, R]: ...
+    @overload
+    def task(self, function: Callable[P, Coro[R]], /) -> AsyncTaskFunction[P, R]: ...
+    @overload
     def task(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
     @overload
     def task(
@@ -62,34 +104,60 @@ class App:
         name: str | None = None,
         queue: str | None = None,
         **options: Unpack[Life],
-    ) -> Callable[[Callable[P, R]], TaskFunction[P, R]]: ...
+    ) -> _Register: ...
     def task(
         self,
-        function: Callable[P, R] | None = None,
+        function: Callable[..., Any] | None = None,
         /,
         *,
         name: str | None = None,
         queue: str | None = None,
         **options: Unpack[Life],
-    ) -> TaskFunction[P, R] | Callable[[Callable[P, R]], TaskFunction[P, R]]:
-        """Make a function a task; the options hold for each submission that says nothing else."""
+    ) -> TaskFunction[..., Any] | _Register:
+        """Make a function a task; the options hold for each submission that says nothing else.
 
-        def register(function: Callable[P, R]) -> TaskFunction[P, R]:
+        A parameter annotated `Context` is given the running task, and is not submitted.
+        """
+
+        def register(function: Callable[..., Any]) -> TaskFunction[..., Any]:
             called = _stable_name(function) if name is None else name
-            made = TaskFunction(self, function, called, queue, options)
+            kind = AsyncTaskFunction if inspect.iscoroutinefunction(function) else TaskFunction
+            made = kind(self, function, called, queue, options)
             if made.name in self._functions:
                 raise BadInput(f"there is a task {made.name} already: give this one another name")
             self._functions[made.name] = made
             return made
 
-        return register if function is None else register(function)
+        return cast(_Register, register) if function is None else register(function)
 
-    def call(self, task: Task | TaskHandle[object]) -> Value:
+    def before(self, hook: Hook, /) -> Hook:
+        """Call this before each task, in its process, with its Context; what it raises fails it."""
+        self._before.append(hook)
+        return hook
+
+    def after(self, hook: Hook, /) -> Hook:
+        """Call this after each task that has begun, however it ended, the last added first."""
+        self._after.insert(0, hook)
+        return hook
+
+    def call(self, task: Task | TaskHandle[object] | Context) -> Value:
         """Run the function of a task with its parameters; the result as it is to be stored."""
         function = self._functions.get(task.name or "")
         if function is None:
             raise BadInput(f"no function for task {task.id}: {task.name!r} is not in this app")
-        return function.call(task.parameters)
+        if isinstance(task, TaskHandle):
+            task = task.record
+        if isinstance(task, Task) and (self._before or self._after or function.wants_context):
+            task = Context.detached(task)
+        if not isinstance(task, Context):
+            return function.call(task.parameters)
+        for hook in self._before:
+            hook(task)
+        try:
+            return function.call(task.parameters, task)
+        finally:
+            for hook in self._after:
+                hook(task)
 
 
 class TaskFunction(Generic[P, R]):
@@ -98,13 +166,13 @@ class TaskFunction(Generic[P, R]):
     def __init__(
         self, app: App, function: Callable[P, R], name: str, queue: str | None, options: Life
     ) -> None:
-        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-            raise BadInput(f"task {name}: a task is a plain function, neither async nor generator")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise BadInput(f"task {name}: a task is a plain or async function, not a generator")
         functools.update_wrapper(self, function)
         self.name = name
         self._app = app
         self._function = function
-        self._arguments = _Arguments(function, name)
+        self._arguments = Arguments(function, name)
         self._queue = app.queue if queue is None else queue
         self._options: Life = options
         self._id: str | None = None
@@ -117,7 +185,19 @@ class TaskFunction(Generic[P, R]):
         return f"<TaskFunction {self.name}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.wants_context:
+            context = current_task() or Context.for_test(name=self.name)
+            positional, named = self._arguments.complete(context, *args, **kwargs)
+            return cast(Callable[..., R], self._function)(*positional, **named)
         return self._function(*args, **kwargs)
+
+    @property
+    def wants_context(self) -> bool:
+        """Whether it has a parameter for the running task."""
+        try:
+            return bool(self._arguments.contexts)
+        except TypeError:  # annotations that are not there at run time
+            return False
 
     def options(
         self,
@@ -165,12 +245,19 @@ class TaskFunction(Generic[P, R]):
             raise BadInput(f"task {id} is one of {found.kind or 'no function'}, not of {self.name}")
         return TaskHandle(self._app.client.store, found.record, self._convert)
 
-    def call(self, parameters: Value) -> Value:
+    def call(self, parameters: Value, context: Context | None = None) -> Value:
         """Run the function with stored parameters; the result as it is to be stored."""
-        positional, named = self._arguments.unpack(parameters)
+        positional, named = self._arguments.unpack(parameters, context)
         # ParamSpec can't know what was made from JSON.
         result = cast(Callable[..., object], self._function)(*positional, **named)
-        return result if isinstance(result, bytes) else _to_json(result)
+        if isinstance(result, Coroutine):
+            from stayer.context import coroutines
+
+            result = coroutines.run(result, context)
+        try:
+            return result if isinstance(result, bytes) else to_json(result)
+        except TypeError as error:
+            raise BadResult(f"the result of task {self.name}: {error}", result) from None
 
     def _new(self, parameters: Value, defaults: Defaults) -> NewTask:
         return build(
@@ -186,110 +273,19 @@ class TaskFunction(Generic[P, R]):
 
     def _convert(self, result: Value) -> R:
         try:
-            return cast(R, _from_json(result, self._arguments.hints.get("return", Any)))
+            return cast(R, from_json(result, self._arguments.hints.get("return", Any)))
         except msgspec.ValidationError as error:
             raise BadInput(
                 f"the result of a task {self.name} is of another type: {error}"
             ) from None
 
 
-class _Arguments:
-    """The arguments of a function, to and from one JSON object by parameter name."""
+class AsyncTaskFunction(TaskFunction[P, R]):
+    """One that is awaited when called; where it runs as a task, an event loop runs it."""
 
-    def __init__(self, function: Callable[..., object], name: str) -> None:
-        self._function = function
-        self._name = name
-        self._signature = inspect.signature(function)
+    if TYPE_CHECKING:
 
-    @functools.cached_property
-    def hints(self) -> dict[str, Any]:
-        """Resolved late: an annotation may name what the module defines further down."""
-        try:
-            return get_type_hints(self._function, include_extras=True)
-        except NameError as error:
-            raise TypeError(
-                f"task {self._name}: its annotations must be importable when it is called: {error}"
-            ) from None
-
-    def pack(self, *args: object, **kwargs: object) -> Value:
-        """What a call passes; defaults are left out. TypeError if the function can't be called so,
-        or what it would get elsewhere does not have the annotated type.
-        """
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"task {self._name}: {error}") from None
-        packed: dict[str, Value] = {}
-        for name, value in bound.arguments.items():
-            try:
-                packed[name] = _to_json(value)
-                self._convert(name, packed[name])
-            except (TypeError, msgspec.ValidationError) as error:
-                raise TypeError(f"task {self._name}: argument {name!r}: {error}") from None
-        return cast(Value, packed)
-
-    def unpack(self, parameters: Value) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The call that stored parameters ask for; BadInput if there is no such call."""
-        given = {} if parameters is None else parameters
-        if not isinstance(given, dict):
-            raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
-        known = self._signature.parameters
-        if unknown := [name for name in given if name not in known]:
-            raise BadInput(f"task {self._name} has no parameter {unknown[0]!r}")
-        bound = self._signature.bind_partial()
-        for name, parameter in known.items():
-            if name in given:
-                bound.arguments[name] = self._converted(name, given[name])
-            elif parameter.default is parameter.empty and parameter.kind in _NAMED:
-                raise BadInput(f"task {self._name}: parameter {name!r} is missing")
-        bound.apply_defaults()
-        return bound.args, bound.kwargs
-
-    def _converted(self, name: str, value: Value) -> object:
-        try:
-            return self._convert(name, value)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"task {self._name}: parameter {name!r}: {error}") from None
-
-    def _convert(self, name: str, value: Value) -> object:
-        hint = self.hints.get(name, Any)
-        kind = self._signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            hint = GenericAlias(tuple, (hint, ...))
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            hint = GenericAlias(dict, (str, hint))
-        return _from_json(value, hint)
-
-
-_NAMED = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    inspect.Parameter.KEYWORD_ONLY,
-)
-
-
-def _to_json(value: object) -> Value:
-    return cast(Value, msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other))
-
-
-def _from_json(value: Value, hint: Any) -> object:
-    """Strict, so that "1" is no number; only what JSON lacks is made from text."""
-    converted: object = msgspec.convert(value, hint, str_keys=True, dec_hook=_decode_other)
-    return converted
-
-
-def _encode_other(value: object) -> object:
-    if isinstance(value, PurePath):
-        return str(value)
-    raise TypeError(f"JSON can't say what is of class {type(value).__qualname__}")
-
-
-def _decode_other(kind: type[object], value: object) -> object:
-    if isinstance(value, kind):
-        return value
-    if issubclass(kind, PurePath) and isinstance(value, str):
-        return kind(value)
-    raise TypeError(f"class {kind.__qualname__} can't be made from JSON")
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coro[R]: ...  # type: ignore[override]
 
 
 def _stable_name(function: Callable[..., object]) -> str:

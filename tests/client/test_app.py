@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, assert_type
 import msgspec
 import pytest
 
-from stayer import App, BadInput, Client, DuplicateWarning, Task, TaskFailed, TaskHandle, TooLarge
+from stayer import (
+    App,
+    BadInput,
+    BadResult,
+    Client,
+    DuplicateWarning,
+    Task,
+    TaskFailed,
+    TaskHandle,
+    TooLarge,
+)
 from tests.client.actors import take
 
 if TYPE_CHECKING:
@@ -289,7 +299,7 @@ def test_a_result_that_json_can_not_say_fails_its_task(app: App) -> None:
     def huge() -> str:
         return "x" * 1_000_001
 
-    for function, error in ((opaque, TypeError), (huge, TooLarge)):
+    for function, error in ((opaque, BadResult), (huge, TooLarge)):
         task = function.submit()
         with pytest.raises(error):
             run(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,15 @@ def app(client: Client) -> App:
 
 
 def test_what_can_be_no_task_is_refused(app: App) -> None:
-    async def coroutine() -> None: ...
+    def generator() -> Iterator[int]:
+        yield 1
 
-    with pytest.raises(BadInput, match="plain function"):
-        app.task(coroutine)
+    async def asynchronous_generator() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (generator, asynchronous_generator):
+        with pytest.raises(BadInput, match="not a generator"):
+            app.task(function)
     with pytest.raises(BadInput, match="lambda"):
         app.task(lambda: 1)
     with pytest.raises(BadInput, match="name"):

@@ -1,0 +1,152 @@
+"""`add --jsonl`: many tasks, one JSON object a line, chunk by chunk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, BinaryIO
+
+from msgspec import structs
+
+from stayer.cli.add import READ_LIMIT, difference, working_directory
+from stayer.cli.command import Given
+from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
+from stayer.cli.progress import Advance, progress
+from stayer.core import codec, ids, submission
+from stayer.core.errors import BadInput, StayerError
+from stayer.core.model import NewTask, Submitted
+from stayer.store import Store
+
+CHUNK = 1000
+"""How many tasks are checked, then submitted, together."""
+_NOT_FOR_MANY = ("id", "name", "data", "delay", "eta", "cwd", "env", "tag", "hold", "priority")
+
+
+@dataclass
+class Tally:
+    """How far it has come."""
+
+    accepted: int = 0
+    there: int = 0
+
+
+def add_lines(
+    given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
+) -> None:
+    """Submit what the lines say, and print the ids in their order."""
+    unfit = [f"--{name}" for name in _NOT_FOR_MANY if options[name]]
+    if words or unfit:
+        what = unfit[0] if unfit else "a command"
+        raise BadInput(f"{what} is for one task: with --jsonl, say it in each line")
+    config = given.config()
+    defaults = {
+        name: getattr(config, name) if options[name] is None else options[name]
+        for name in ("queue", "owner", "retries")
+    }
+    tally = Tally()
+    # Ids that run over the screen are news enough.
+    wanted = not on_screen()
+    with _opened(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
+        answers = _submitted(given.store(), _tasks(file, name, defaults), tally)
+        if as_json:
+            print_json_array(
+                {**codec.record(answer.task), "fresh": answer.fresh}
+                for chunk in _shown(answers, file, tally, advance)
+                for answer in chunk
+            )
+        else:
+            for chunk in _shown(answers, file, tally, advance):
+                print_lines(answer.task.id for answer in chunk)
+    if not tally.accepted:
+        note(f"no tasks in {name}")
+    if tally.there:
+        note(f"{tally.there:,} of {many(tally.accepted)} were already there")
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[BinaryIO, str]]:
+    """The file and its name in messages."""
+    if path == "-":
+        yield stdin(), "stdin"
+        return
+    try:
+        file = open(path, "rb")  # noqa: SIM115  # an error while it is used is not one of opening
+    except OSError as error:
+        raise BadInput(f"--jsonl: {path} can't be opened: {error.strerror}") from None
+    with file:
+        yield file, path
+
+
+def _tasks(file: BinaryIO, name: str, defaults: Mapping[str, Any]) -> Iterator[NewTask]:
+    for number, line in _lines(file, name):
+        if line.strip():
+            yield _task(line, f"{name}:{number}", defaults)
+
+
+def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    try:
+        while line := file.readline(READ_LIMIT + 1):
+            number += 1
+            if len(line) > READ_LIMIT:
+                raise BadInput(f"{name}:{number}: the line is over {READ_LIMIT:,} bytes")
+            yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    except OSError as error:
+        raise BadInput(f"{name} can't be read: {error.strerror}") from None
+
+
+def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
+    said = codec.parse_submission(line, where)
+    fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
+    try:
+        if said.command is not None:
+            fields["cwd"] = working_directory(said.cwd)
+        new = submission.new_task(**{**defaults, **fields})
+        # Now, so that the line can be named, and before anything is submitted.
+        codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    except BadInput as error:
+        error.args = (f"{where}: {error}",)
+        raise
+    return new
+
+
+def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator[list[Submitted]]:
+    try:
+        while chunk := _with_near_ids(list(islice(tasks, CHUNK))):
+            answers = store.submit(chunk)
+            tally.accepted += len(chunk)
+            tally.there += sum(not answer.fresh for answer in answers)
+            for new, answer in zip(chunk, answers, strict=True):
+                if not answer.fresh and (other := difference(store, new, answer)):
+                    note(f"warning: task {new.id} is already there, {other}; it was left as it is")
+            yield answers
+    except StayerError as error:
+        number = tally.accepted
+        news = f"the first {many(number)} were accepted, the rest was not"
+        error.args = (f"{error} ({news if number else 'nothing was accepted'})",)
+        raise
+
+
+def _shown(
+    answers: Iterator[list[Submitted]], file: BinaryIO, tally: Tally, advance: Advance
+) -> Iterator[list[Submitted]]:
+    for chunk in answers:
+        yield chunk
+        advance(file.tell() if _size(file) else 0, many(tally.accepted))
+
+
+def _size(file: BinaryIO) -> int | None:
+    """How long the file is; None for a pipe."""
+    try:
+        return os.fstat(file.fileno()).st_size or None
+    except OSError:
+        return None
+
+
+def _with_near_ids(chunk: list[NewTask]) -> list[NewTask]:
+    """Drawn together, ids are neighbours in the store's index, which keeps it quick."""
+    drawn = iter(ids.generate_many(sum(new.generated for new in chunk)))
+    return [structs.replace(new, id=next(drawn)) if new.generated else new for new in chunk]

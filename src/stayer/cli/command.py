@@ -1,0 +1,184 @@
+"""What all commands share: the options that may stand before or after the verb, and the store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click as plain_click
+import rich_click as click
+
+from stayer.cli import VERBS
+
+if TYPE_CHECKING:
+    from rich_click.rich_help_rendering import RichPanelRow
+
+    from stayer.config import Config
+    from stayer.store import Store
+
+FILTER, EVERYWHERE = "Filter", "Everywhere"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+class Given:
+    """What the user gave before or after the verb, and the store that it leads to."""
+
+    def __init__(self) -> None:
+        self.store_url: str | None = None
+        self.config_file: str | None = None
+        self._store: Store | None = None
+
+    def config(self) -> Config:
+        """The settings in force."""
+        from stayer import config
+
+        return config.load({"store": self.store_url, "config": self.config_file})
+
+    def store(self) -> Store:
+        """The store, ready to be used; the same one if asked again."""
+        if self._store is None:
+            self._store = self.unopened_store()
+            self._store.setup()
+        return self._store
+
+    def unopened_store(self) -> Store:
+        """The store as it is found, for who wants to look at it before anything touches it."""
+        from stayer.stores import open_store
+
+        return open_store(self.config().store)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        if self._store is not None:
+            self._store.close()
+
+
+class Argument(click.RichArgument):
+    """An argument that the help calls by its metavar."""
+
+    def get_rich_table_row(
+        self,
+        ctx: click.RichContext,
+        formatter: click.RichHelpFormatter,
+        panel: click.RichOptionPanel | None = None,
+    ) -> RichPanelRow:
+        from rich.text import Text
+
+        name = Text(self.metavar or self.human_readable_name, formatter.config.style_argument)
+        return [None, name, self.get_rich_help(ctx, formatter)]
+
+
+class Command(click.RichCommand):
+    """A command with the shared options."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **{**attributes, "panels": _panels()})
+        self.params.extend(shared_options())
+
+    def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        tell_version_of_click()
+        super().format_help(ctx, formatter)
+
+
+class Group(click.RichGroup):
+    """A command with commands of its own, and the shared options."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **{**attributes, "panels": _panels()})
+        self.params.extend(shared_options())
+
+    def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        tell_version_of_click()
+        super().format_help(ctx, formatter)
+
+
+def _panels() -> list[click.RichPanel[Any, Any]]:
+    """The order in which the help goes through things."""
+    commands = (*dict.fromkeys(verb.panel for verb in VERBS.values()), "Commands")
+    return [
+        *(click.RichCommandPanel(name) for name in commands),
+        *(click.RichOptionPanel(name) for name in ("Arguments", "Options", FILTER, EVERYWHERE)),
+    ]
+
+
+def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command of its name (without a trailing underscore)."""
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        name = function.__name__.rstrip("_")
+        return click.command(name, cls=Command, **attributes)(click.pass_obj(function))
+
+    return decorate
+
+
+def argument(name: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
+    """An argument that the help explains."""
+    return click.argument(name, cls=Argument, **attributes)
+
+
+def shared_options() -> list[click.Parameter]:
+    """Fresh copies, because an option belongs to one command."""
+    return [
+        click.RichOption(
+            ["--store"],
+            metavar="URL",
+            help="The store, such as sqlite:///file.db. (Environment: STAYER_STORE.)",
+            expose_value=False,
+            callback=_keep_store,
+            panel=EVERYWHERE,
+        ),
+        click.RichOption(
+            ["--config"],
+            metavar="FILE",
+            help="Read settings from this file instead of stayer.toml.",
+            expose_value=False,
+            callback=_keep_config,
+            panel=EVERYWHERE,
+        ),
+        click.RichOption(
+            ["--no-color"],
+            is_flag=True,
+            is_eager=True,
+            help="No colours. (Environment: NO_COLOR.)",
+            expose_value=False,
+            callback=_keep_colourless,
+            panel=EVERYWHERE,
+        ),
+    ]
+
+
+def given(context: click.Context) -> Given:
+    """What the user gave so far; made by the first who asks."""
+    found = context.ensure_object(Given)
+    root = context.find_root()
+    if root.obj is None:
+        root.obj = found
+    return found
+
+
+def _keep_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        given(context).store_url = value
+
+
+def _keep_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        given(context).config_file = value
+
+
+def _keep_colourless(context: click.Context, _: click.Parameter, value: bool) -> None:
+    given(context)
+    if value:
+        os.environ["NO_COLOR"] = "1"  # heeded by rich, also where the help is printed
+
+
+def tell_version_of_click() -> None:
+    """rich_click wants to know it; asked, click imports 30 ms worth of modules to find out."""
+    from pathlib import Path
+
+    for found in Path(plain_click.__file__).parent.parent.glob("click-*.dist-info"):
+        vars(plain_click).setdefault("__version__", found.name[len("click-") : -len(".dist-info")])

@@ -1,0 +1,208 @@
+"""`doctor`: looks at everything that has to be right, changes nothing, says what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+
+import rich_click as click
+from msgspec import structs
+
+from stayer import __version__
+from stayer.cli.command import Given, command
+from stayer.cli.output import many, print_json, safe
+from stayer.core.errors import StayerError
+from stayer.core.model import Worker
+from stayer.core.units import format_duration, format_size
+from stayer.store import Store
+from stayer.stores.findings import CheckedStore, FileStore, Finding
+
+_SQLITE = (3, 35, 0)
+_NETWORK = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs",
+    "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "virtiofs",
+}  # fmt: skip
+_MOUNTS = "/proc/self/mountinfo"
+_CLOCKS_APART = 5.0
+_LITTLE_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
+
+
+@command()
+@click.option("--json", "as_json", is_flag=True, help="Print an array of findings, as JSON.")
+def doctor(given: Given, as_json: bool) -> int:
+    """Check that all is well, and say what to do if not.
+
+    The exit code is 1 if something failed. Makes no store where there is none.
+    """
+    findings = list(_findings(given))
+    if as_json:
+        print_json([structs.asdict(finding) for finding in findings])
+    else:
+        _print(findings)
+    return int(any(finding.status == "fail" for finding in findings))
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.text import Text
+
+    from stayer.cli.tables import draw
+
+    styles = {"ok": "green", "warn": "bold yellow", "fail": "bold red"}
+    lines = []
+    for finding in findings:
+        line = Text(f"{finding.status:6}", styles[finding.status])
+        line.append(f"{finding.check:13}", "default bold")
+        line.append(safe(finding.message), "default not bold")
+        lines.append(line)
+        if finding.todo:
+            lines.append(Text(f"{'':19}{safe(finding.todo)}", "bold"))
+    draw(*lines)
+
+
+def _findings(given: Given) -> Iterator[Finding]:
+    yield _versions()
+    try:
+        store = given.unopened_store()
+    except StayerError as error:
+        yield _failed("settings", error)
+        return
+    source = given.config().sources["store"]
+    yield Finding("settings", "ok", f"store {store.url} (from {source})")
+    if isinstance(store, FileStore):
+        yield from _file(store.path)
+        if not os.path.exists(store.path):
+            return
+    yield from _store(store)
+
+
+def _versions() -> Finding:
+    said = (
+        f"stayer {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
+    if sqlite3.sqlite_version_info < _SQLITE:
+        wanted = ".".join(map(str, _SQLITE))
+        return Finding("versions", "fail", said, f"use a Python with SQLite {wanted} or newer")
+    return Finding("versions", "ok", said)
+
+
+def _file(path: str) -> Iterator[Finding]:
+    folder = os.path.dirname(path)
+    if not os.path.exists(path):
+        todo = "`stayer init` makes it" if os.path.isdir(folder) else f"make the folder {folder}"
+        yield Finding("file", "fail", f"there is no store at {path}", todo)
+    if os.path.isdir(folder):
+        yield _permissions(path, folder)
+        yield _space(folder)
+        yield _file_system(folder)
+
+
+def _permissions(path: str, folder: str) -> Finding:
+    for place in (folder, path):
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.W_OK):
+            return Finding(
+                "permissions",
+                "fail",
+                f"this user may not read and write {place}",
+                "change its owner or its permissions",
+            )
+    if os.path.exists(path) and os.stat(path).st_mode & 0o002:
+        return Finding(
+            "permissions",
+            "warn",
+            f"every user may write {path}, and so make tasks run",
+            f"chmod o-w {path}",
+        )
+    return Finding("permissions", "ok", f"{path} can be read and written")
+
+
+def _space(folder: str) -> Finding:
+    free = _free(folder)
+    said = f"{format_size(free)} free in {folder}"
+    if free >= _LITTLE_SPACE:
+        return Finding("disk", "ok", said)
+    todo = "free some space; `stayer purge --older 7d` forgets old tasks"
+    return Finding("disk", "fail" if free < _NO_SPACE else "warn", said, todo)
+
+
+def _free(folder: str) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _file_system(folder: str) -> Finding:
+    kind = _kind_of_file_system(os.path.realpath(folder))
+    if kind in _NETWORK:
+        return Finding(
+            "file system",
+            "warn",
+            f"{folder} is on a network file system ({kind}), where SQLite can lose data",
+            "move the store to a local disk; for several machines use a database server",
+        )
+    return Finding("file system", "ok", f"{folder} is on a local disk ({kind or 'unknown kind'})")
+
+
+def _kind_of_file_system(folder: str) -> str | None:
+    """From the longest mount point above the folder; None where the system does not tell."""
+    best, kind = "", None
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
+            for line in mounts:
+                fields, _, rest = line.partition(" - ")
+                point = fields.split()[4].replace("\\040", " ")
+                inside = folder == point or folder.startswith(point.rstrip("/") + "/")
+                if inside and len(point) >= len(best):
+                    best, kind = point, rest.split()[0]
+    except OSError:
+        return None
+    return kind
+
+
+def _store(store: Store) -> Iterator[Finding]:
+    try:
+        store.setup()
+        apart = store.now() - _here()
+        queues, workers = store.queues(), store.workers()
+        yield Finding("store", "ok", f"answers, {many(len(queues), 'queue')}")
+        if isinstance(store, CheckedStore):
+            yield from store.check()
+        yield _clock(apart)
+        yield _workers(workers)
+    except StayerError as error:
+        yield _failed("store", error)
+    finally:
+        store.close()
+
+
+def _here() -> float:
+    return time.time()
+
+
+def _clock(apart: float) -> Finding:
+    if abs(apart) < _CLOCKS_APART:
+        return Finding("clock", "ok", "the store's clock and this one agree")
+    side = "ahead of" if apart > 0 else "behind"
+    return Finding(
+        "clock",
+        "warn",
+        f"the store's clock is {format_duration(abs(apart))} {side} this one",
+        "set both by NTP: etas and ages are by the store's clock",
+    )
+
+
+def _workers(workers: list[Worker]) -> Finding:
+    stale = [worker.id for worker in workers if worker.state == "STALE"]
+    if not stale:
+        return Finding("workers", "ok", f"{many(len(workers), 'worker')}, none stale")
+    return Finding(
+        "workers",
+        "warn",
+        f"{', '.join(stale)} did not renew the lease",
+        "look at that node; `stayer workers drop ID` returns its tasks to the queue",
+    )
+
+
+def _failed(check: str, error: StayerError) -> Finding:
+    return Finding(check, "fail", str(error))

@@ -1,0 +1,171 @@
+"""`ls`, `show`, `wait`: what there is, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import FILTER, Given, argument, command
+from stayer.cli.output import (
+    many,
+    note,
+    on_screen,
+    print_json,
+    print_json_array,
+    print_json_lines,
+    print_lines,
+    say,
+)
+from stayer.cli.selection import Asked, Tries, filter_options, ids_argument, resolve, to_filter
+from stayer.cli.values import DURATION, complete_task
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import Filter, Task
+from stayer.core.units import format_duration
+from stayer.store import Store
+
+LIMIT = 50
+TIMED_OUT = 124
+_ENDED = {"complete": 0, "failed": 1, "cancelled": 3}
+
+
+@command()
+@filter_options
+@click.option("--held", is_flag=True, help="Held, waiting to be released.", panel=FILTER)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=LIMIT,
+    metavar="N",
+    help=f"How many at most; 0 for all. Default: {LIMIT}.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
+@click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="Print a record a line, as JSON.")
+@click.option("--ids", "form", flag_value="ids", help="Print only the ids, one a line.")
+def ls(given: Given, asked: Asked, held: bool, limit: int, watch: bool, form: str | None) -> None:
+    """List tasks, newest first.
+
+    Shows the beginning of a generated id: as much as it takes to name the task. AGE counts from
+    the submission, RAN is how long the last attempt ran, TRY is its number.
+    """
+    if watch and (form or not on_screen()):
+        raise BadInput("-w draws on a terminal: leave it out to write elsewhere, or as JSON")
+    store = given.store()
+    filter = to_filter(store, asked._replace(held=held or None))
+    if watch:
+        from stayer.cli.live import watch_tasks
+
+        watch_tasks(store, filter, limit)
+        return
+    match form:
+        case "json":
+            print_json_array(map(codec.record, _found(store, filter, limit)))
+        case "jsonl":
+            print_json_lines(map(codec.record, _found(store, filter, limit)))
+        case "ids":
+            print_lines(task.id for task in _found(store, filter, limit))
+        case _:
+            _print_table(store, filter, limit)
+
+
+def _found(store: Store, filter: Filter, limit: int) -> Iterator[Task]:
+    """Up to `limit` tasks (0: all), fetching no more than it takes."""
+    if not limit:
+        yield from control.find_all(store, filter)
+        return
+    cursor: str | None = None
+    while limit > 0:
+        page = store.find(filter, cursor, min(limit, control.BATCH))
+        yield from page.tasks
+        limit -= len(page.tasks)
+        cursor = page.next
+        if cursor is None:
+            return
+
+
+def _print_table(store: Store, filter: Filter, limit: int) -> None:
+    # One more than is shown tells whether there are more.
+    tasks = list(_found(store, filter, limit + 1 if limit else 0))
+    shown = tasks[:limit] if limit else tasks
+    if not tasks:
+        note(f"no tasks match in {store.url}" if filter != Filter() else f"no tasks in {store.url}")
+        return
+    from stayer.cli.tables import draw, tasks_table
+
+    draw(tasks_table(shown, store.now()))
+    if len(tasks) > len(shown):
+        note(f"there are more than these {many(limit)}: -n {10 * limit} shows more, -n 0 all")
+
+
+@command()
+@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the record with attempts and events, as JSON."
+)
+def show(given: Given, id: str, as_json: bool) -> None:
+    """Show all there is to know about a task."""
+    store = given.store()
+    task = control.get(store, control.resolve(store, id))
+    attempts, events = store.attempts(task.id), store.events(task.id)
+    if as_json:
+        print_json(
+            {
+                **codec.record(task),
+                "attempts": [codec.attempt_record(attempt) for attempt in attempts],
+                "events": [codec.event_record(event) for event in events],
+            }
+        )
+        return
+    from stayer.cli.page import print_page
+
+    print_page(task, attempts, events, store.now())
+
+
+@command()
+@ids_argument(required=True)
+@click.option(
+    "--timeout", type=DURATION, metavar="DURATION", help="Give up after 10m, 1h … (exit code 124)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print an array of records, as JSON.")
+def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
+    """Wait until tasks have ended; the exit code says how.
+
+    0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
+    is printed as it ends.
+    """
+    store, tries = given.store(), Tries()
+    open_ids = dict.fromkeys(resolve(store, ids, tries))
+    ended = _ended(store, open_ids, timeout, tries)
+    if as_json:
+        print_json_array(map(codec.record, ended))
+    else:
+        for task in ended:
+            say(_ending(task))
+    if open_ids and timeout is not None:
+        first = next(iter(open_ids))
+        others = f" and {len(open_ids) - 1:,} more" if len(open_ids) > 1 else ""
+        note(f"{first}{others} did not end in {format_duration(timeout)}: wait again, or cancel")
+        tries.count(TIMED_OUT)
+    return tries.worst
+
+
+def _ended(
+    store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
+) -> Iterator[Task]:
+    """Each task as it ends; those that have not are left in `open_ids`."""
+    for task in control.wait(store, list(open_ids), timeout):
+        del open_ids[task.id]
+        tries.count(_ENDED[task.state])
+        yield task
+
+
+def _ending(task: Task) -> str:
+    if task.state == "failed" and task.error:
+        return f"{task.id} failed: {task.error.type}: {task.error.message}".rstrip(": ")
+    if task.started_at is None or task.finished_at is None:
+        return f"{task.id} {task.state}"
+    return f"{task.id} {task.state} in {format_duration(task.finished_at - task.started_at)}"

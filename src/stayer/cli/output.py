@@ -1,0 +1,125 @@
+"""What goes to the screen: one-line messages, JSON, and text that can do no harm there.
+
+Tables for people are in `tables.py`, which imports rich; nothing here needs it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, BinaryIO
+
+import rich_click as click
+
+if TYPE_CHECKING:
+    from stayer.core.model import JSON
+
+_PORTION = 500
+"""How many values are written at a time."""
+
+# msgspec escapes the control characters below the space; terminals obey these too.
+_COMMANDING = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def safe(text: str, *, lines: bool = False) -> str:
+    """The text with whatever a terminal might obey written as an escape; `lines` keeps lines."""
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(
+        letter if letter.isprintable() or letter in kept else _escaped(letter) for letter in text
+    )
+
+
+def _escaped(letter: str) -> str:
+    return ascii(letter)[1:-1]
+
+
+def say(text: str) -> None:
+    """One line for people, on stdout."""
+    click.echo(safe(text))
+
+
+def note(text: str) -> None:
+    """One line for people, on stderr, where it disturbs no program that reads stdout."""
+    click.echo(f"stayer: {safe(' '.join(text.split()))}", err=True)
+
+
+def json_text(value: JSON, *, pretty: bool = False) -> str:
+    """JSON that is also harmless on a terminal."""
+    from stayer.core import codec
+
+    text = codec.encode_pretty(value) if pretty else codec.encode(value)
+    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def print_json(value: JSON) -> None:
+    """One indented JSON value."""
+    _write(json_text(value, pretty=True) + "\n")
+
+
+def print_json_lines(values: Iterable[JSON]) -> None:
+    """One JSON value a line, as they come."""
+    print_lines(json_text(value) for value in values)
+
+
+def print_json_array(values: Iterable[JSON]) -> None:
+    """An indented array, written as its values come, however many there are."""
+    opening = "[\n  "
+    try:
+        for value in values:
+            _write(opening + json_text(value, pretty=True).replace("\n", "\n  "))
+            opening = ",\n  "
+    except Exception:
+        if opening.startswith(","):
+            _write("\n]\n")
+        raise
+    _write("\n]\n" if opening.startswith(",") else "[]\n")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """One line each, in portions, as they come."""
+    portion: list[str] = []
+    for line in lines:
+        portion.append(f"{safe(line)}\n")
+        if len(portion) >= _PORTION:
+            _write("".join(portion))
+            portion.clear()
+    _write("".join(portion))
+
+
+def _write(text: str) -> None:
+    """As UTF-8 whatever the locale, because programs read it."""
+    if sys.stdout is None:
+        return
+    sys.stdout.flush()
+    left = text.encode("utf-8", "backslashreplace")
+    while left:  # unbuffered (PYTHONUNBUFFERED), it may take a part and say nothing
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()
+
+
+def many(number: int, what: str = "task") -> str:
+    """`1 task`, `2 tasks`, `12,000 tasks`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def on_screen() -> bool:
+    """Whether stdout goes to a terminal; it may also be closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def is_terminal() -> bool:
+    """Whether somebody is there to answer a question."""
+    streams = (sys.stdin, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def stdin() -> BinaryIO:
+    """What is piped in; raises BadInput where stdin was closed."""
+    if sys.stdin is None:
+        from stayer.core.errors import BadInput
+
+        raise BadInput("stdin is closed, there is nothing to read: name a file")
+    return sys.stdin.buffer

@@ -1,0 +1,171 @@
+"""The page that `show` prints about a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stayer.cli.output import json_text, safe
+from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran
+from stayer.core.model import Attempt, Event, Fault, Task, Value
+from stayer.core.units import ago, format_duration, format_size
+
+_LINES = 40
+"""How much of a long value is shown."""
+_EVENTS = 30
+
+
+def print_page(
+    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], now: float
+) -> None:
+    """The record, then what it was given, what came of it, and what happened on the way."""
+    pictures: list[RenderableType] = [_title(task), _facts(task, now)]
+    for heading, content in _sections(task, attempts, events, now):
+        pictures += ["", Text(heading, "bold"), Padding(content, (0, 0, 0, 2), expand=False)]
+    draw(*pictures)
+
+
+def _title(task: Task) -> Text:
+    title = Text(safe(task.id), "bold")
+    title.append("  ")
+    title.append(task.state, STYLES.get(task.state, ""))
+    if task.held:
+        title.append(" held", "bold magenta")
+    if task.cancel_wanted:
+        title.append(" (asked to stop)", "magenta")
+    return title
+
+
+def _facts(task: Task, now: float) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for name, value in _lines(task, now):
+        if value:
+            table.add_row(name, Text(safe(str(value)), overflow="fold"))
+    return table
+
+
+def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
+    yield "queue", task.queue
+    yield "name", task.name
+    yield "command", None if task.command is None else _command_line(task.command)
+    yield "cwd", task.cwd
+    yield "env", " ".join(f"{name}={value}" for name, value in (task.env or {}).items())
+    yield "priority", str(task.priority) if task.priority else None
+    yield "owner", task.owner
+    yield "tags", ", ".join(task.tags)
+    yield "progress", progress(task)
+    yield "ran", ran(task, now)
+    yield "attempt", _attempt(task)
+    yield "node", task.node
+    yield "worker", task.worker
+    yield "pid", str(task.pid) if task.pid else None
+    yield "created", _when(task.created, now)
+    yield "due", _when(task.eta, now)
+    yield "started", _when(task.started_at, now)
+    yield "finished", _when(task.finished_at, now)
+
+
+def _command_line(words: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(words)
+
+
+def _attempt(task: Task) -> str | None:
+    if not task.attempt:
+        return None
+    said = [f"{task.attempt}"]
+    if task.failures:
+        said.append(f"failures {task.failures} of {task.policy.retries + 1} allowed")
+    if task.interruptions:
+        said.append(f"interruptions {task.interruptions}")
+    if task.ending:
+        said.append(f"ending {task.ending}")
+    return ", ".join(said)
+
+
+def _when(epoch: float | None, now: float) -> str | None:
+    return None if epoch is None else f"{local_time(epoch)} ({ago(now - epoch)})"
+
+
+def _sections(
+    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], now: float
+) -> Iterator[tuple[str, RenderableType]]:
+    if task.parameters is not None:
+        yield "Parameters", _value(task.parameters)
+    if task.result is not None:
+        yield "Result", _value(task.result)
+    if task.error is not None:
+        yield "Error", _error(task.error)
+    if attempts:
+        yield "Attempts", _attempts(attempts, now)
+    if events:
+        yield "Events", _events(events)
+
+
+def _value(value: Value) -> Text:
+    if isinstance(value, bytes):
+        return cell(f"{format_size(len(value))} of bytes: --json shows them, as base64")
+    if isinstance(value, str):
+        return _cut(safe(value, lines=True))
+    return _cut(safe(json_text(value, pretty=True), lines=True))
+
+
+def _cut(text: str, style: str = "", *, tail: bool = False) -> Text:
+    """What fits a screen; of a traceback the end matters most."""
+    lines = text.splitlines()
+    if len(lines) <= _LINES:
+        return Text(text, style, overflow="fold")
+    cut = f"… {len(lines) - _LINES:,} more lines: --json shows all"
+    shown = [cut, *lines[-_LINES:]] if tail else [*lines[:_LINES], cut]
+    return Text("\n".join(shown), style, overflow="fold")
+
+
+def _error(error: Fault) -> Group:
+    parts = [Text(safe(f"{error.type}: {error.message}".rstrip(": "), lines=True), "bold red")]
+    if error.exit_code is not None:
+        parts.append(cell(f"exit code {error.exit_code}"))
+    if error.signal is not None:
+        parts.append(cell(f"signal {error.signal}"))
+    if error.traceback:
+        parts.append(_cut(safe(error.traceback, lines=True), "red", tail=True))
+    return Group(*parts)
+
+
+def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
+    table = grid("TRY", "ENDING", "NODE*", "PID", "STARTED", "RAN", "ERROR*", right=("TRY", "RAN"))
+    for attempt in attempts:
+        begun = attempt.started_at
+        ended = now if attempt.finished_at is None else attempt.finished_at
+        fault = attempt.error
+        table.add_row(
+            cell(attempt.attempt),
+            cell(attempt.ending or "goes on", "" if attempt.ending else "bold yellow"),
+            cell(attempt.node),
+            cell(attempt.pid),
+            cell(local_time(begun if begun is not None else attempt.reserved_at)),
+            cell(None if begun is None else format_duration(ended - begun)),
+            cell(f"{fault.type}: {fault.message}".rstrip(": ") if fault else None, "red"),
+        )
+    return table
+
+
+def _events(events: Sequence[Event]) -> Group:
+    table = grid("AT", "EVENT", "TRY", "WORKER*", "NOTE*", right=("TRY",))
+    for event in events[-_EVENTS:]:
+        table.add_row(
+            cell(local_time(event.at)),
+            cell(event.event, STYLES.get(event.event, "")),
+            cell(event.attempt or None),
+            cell(event.worker),
+            cell(event.note),
+        )
+    if len(events) <= _EVENTS:
+        return Group(table)
+    return Group(cell(f"… {len(events) - _EVENTS:,} earlier ones: --json shows all"), table)

@@ -1,0 +1,61 @@
+"""`purge`, `delete`: forgetting what has ended."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, command
+from stayer.cli.output import many, say
+from stayer.cli.selection import Tries, ids_argument, resolve
+from stayer.cli.values import DURATION
+from stayer.core.model import FINISHED, Filter, State
+
+
+@command()
+@click.option(
+    "--older",
+    type=DURATION,
+    required=True,
+    metavar="DURATION",
+    help="Those that ended longer ago than 7d, 12h …",
+)
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(FINISHED),
+    metavar="STATE",
+    help=f"Only those in this state: {', '.join(FINISHED)}. May be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Say how many it would be, and change nothing.")
+def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) -> None:
+    """Forget the finished tasks that ended long ago.
+
+    With their results, logs and checkpoints. Their ids stay refused for 30 days.
+    """
+    store = given.store()
+    before = store.now() - older
+    states = states or FINISHED
+    if dry_run:
+        found = control.find_all(store, Filter(states=states))
+        number = sum(1 for task in found if (task.finished_at or before) < before)
+        say(f"{many(number)} would be forgotten")
+        return
+    number = sum(len(ids) for ids in control.purge(store, before, states))
+    say(f"{many(number)} forgotten")
+
+
+@command()
+@ids_argument(required=True)
+def delete(given: Given, ids: tuple[str, ...]) -> int:
+    """Forget finished tasks.
+
+    With their results, logs and checkpoints. Their ids stay refused for 30 days.
+    """
+    store, tries = given.store(), Tries()
+    for id in resolve(store, ids, tries):
+        with tries.each():
+            control.delete(store, id)
+            say(f"{id} deleted")
+    return tries.worst

@@ -1,0 +1,77 @@
+"""`init`, `config`: getting started, and seeing what is set."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import rich_click as click
+
+from stayer import config as configuration
+from stayer.cli.command import Given, command
+from stayer.cli.output import print_json, say
+from stayer.core.model import JSON
+from stayer.core.units import format_duration
+from stayer.stores.findings import FileStore
+
+_PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
+
+
+@command()
+def init(given: Given) -> None:
+    """Make the store, if it is not there.
+
+    Any command that needs the store does this by itself; here it says where it is.
+    """
+    store = given.unopened_store()
+    new = isinstance(store, FileStore) and not os.path.exists(store.path)
+    store = given.store()
+    say(f"{store.url} {'is made' if new else 'is ready'}")
+
+
+@command()
+@click.option("--json", "as_json", is_flag=True, help="Print the settings, as JSON.")
+@click.option(
+    "--write", metavar="FILE", help="Write the settings that are not default to this file."
+)
+@click.option("--force", is_flag=True, help="With --write: also if the file is there.")
+def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
+    """Show each setting and where it comes from.
+
+    A flag goes before the environment, the environment before the file (./stayer.toml, else the
+    one in ~/.config/stayer), the file before the default.
+    """
+    found = given.config()
+    if write is not None:
+        configuration.write(found, Path(write), overwrite=force)
+        say(f"{write} is written")
+    elif as_json:
+        print_json({name: _entry(found, name) for name in configuration.SETTINGS})
+    else:
+        _print_table(found)
+
+
+def _entry(found: configuration.Config, name: str) -> JSON:
+    return {"value": _shown(getattr(found, name)), "source": found.sources[name]}
+
+
+def _shown(value: str | float) -> str | float:
+    """A password in a URL is nobody's business who looks over a shoulder."""
+    return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
+
+
+def _print_table(found: configuration.Config) -> None:
+    from stayer.cli.tables import cell, draw, grid
+
+    table = grid("SETTING", "VALUE*", "FROM*", "")
+    for name, setting in configuration.SETTINGS.items():
+        source = found.sources[name]
+        value = _shown(getattr(found, name))
+        table.add_row(
+            cell(name),
+            cell(format_duration(value) if isinstance(value, float) else value, "bold"),
+            cell(source, "dim" if source == configuration.DEFAULT else ""),
+            cell(setting.help, "dim"),
+        )
+    draw(table)

@@ -1,0 +1,234 @@
+"""`cancel`, `retry`, `hold`, `release` for tasks; `pause`, `resume` for queues."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Decorated, Given, command
+from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.progress import progress
+from stayer.cli.selection import (
+    Asked,
+    Tries,
+    check_queues,
+    choose,
+    confirm,
+    filter_options,
+    ids_argument,
+)
+from stayer.cli.values import DURATION, complete_queue
+from stayer.core import codec
+from stayer.core.errors import Refused, UnknownTask
+from stayer.core.model import QUEUED, RUNNING, QueueInfo, State, Task
+from stayer.store import Store
+
+
+class Steering(NamedTuple):
+    """A verb on tasks: what it does, whom a filter without --state means, what it says."""
+
+    verb: str
+    act: Callable[[Store, str], Task]
+    states: tuple[State, ...]
+    told: Callable[[Task], str]
+    held: bool | None = None
+
+
+def steering(function: Decorated) -> Decorated:
+    """What the verbs on one or many tasks have in common."""
+    options = (
+        click.option("--json", "as_json", is_flag=True, help="Print the records, as JSON."),
+        click.option("-y", "--yes", is_flag=True, help="Don't ask before acting on a filter."),
+        filter_options,
+        ids_argument(),
+    )
+    for decorate in options:
+        function = decorate(function)
+    return function
+
+
+@command()
+@click.option(
+    "--grace",
+    type=DURATION,
+    metavar="DURATION",
+    help="How long a running task may take to stop before it is killed, such as 30s.",
+)
+@steering
+def cancel(
+    given: Given,
+    ids: tuple[str, ...],
+    asked: Asked,
+    yes: bool,
+    as_json: bool,
+    grace: float | None,
+) -> int:
+    """Cancel tasks; running ones are asked to stop, then killed.
+
+    Name them, or give a filter: then all unfinished tasks that match are meant, unless --state
+    says otherwise. `stayer wait` tells when a running one is gone.
+    """
+    return _steer(
+        given,
+        Steering(
+            verb="cancel",
+            act=lambda store, id: control.cancel(store, id, grace),
+            states=(*QUEUED, *RUNNING),
+            told=lambda task: "cancelled" if task.state == "cancelled" else "asked to stop",
+        ),
+        ids,
+        asked,
+        yes,
+        as_json,
+    )
+
+
+@command()
+@steering
+def retry(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+    """Run finished tasks again.
+
+    Name them, or give a filter: then all failed and cancelled tasks that match are meant, unless
+    --state says otherwise. Counters start at zero, the last checkpoint is kept.
+    """
+    return _steer(
+        given,
+        Steering("retry", control.retry, ("failed", "cancelled"), lambda task: task.state),
+        ids,
+        asked,
+        yes,
+        as_json,
+    )
+
+
+@command()
+@steering
+def hold(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+    """Keep tasks from being taken until they are released.
+
+    Name them, or give a filter: then all waiting, scheduled and pending tasks that match are
+    meant, unless --state says otherwise. What runs, runs on.
+    """
+    return _steer(
+        given,
+        Steering("hold", control.hold, QUEUED, lambda task: "held", held=False),
+        ids,
+        asked,
+        yes,
+        as_json,
+    )
+
+
+@command()
+@steering
+def release(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+    """Let held tasks be taken again.
+
+    Name them, or give a filter: then all held tasks that match are meant.
+    """
+    return _steer(
+        given,
+        Steering("release", control.release, (), lambda task: "released", held=True),
+        ids,
+        asked,
+        yes,
+        as_json,
+    )
+
+
+def _steer(
+    given: Given,
+    steering: Steering,
+    ids: Sequence[str],
+    asked: Asked,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    store, tries = given.store(), Tries()
+    chosen = choose(store, ids, asked, tries, states=steering.states, held=steering.held)
+    if not ids and not chosen:
+        note(f"no task to {steering.verb} matches")
+    elif not ids and not confirm(f"{steering.verb.capitalize()} {many(len(chosen))}?", yes):
+        return 1
+    done = _act(store, steering, chosen, tries, forgiving=not ids)
+    if as_json:
+        print_json_array(codec.record(task) for task in done)
+    elif ids:
+        for task in done:
+            say(f"{task.id} {steering.told(task)}")
+    else:
+        _print_summary(done, steering, len(chosen))
+    return tries.worst
+
+
+def _print_summary(tasks: Iterator[Task], steering: Steering, total: int) -> None:
+    counts: Counter[str] = Counter()
+    with progress(total, wanted=total > control.BATCH) as advance:
+        for task in tasks:
+            counts[steering.told(task)] += 1
+            advance(counts.total(), many(counts.total()))
+    for told, number in counts.items():
+        say(f"{many(number)} {told}")
+
+
+def _act(
+    store: Store, steering: Steering, ids: Sequence[str], tries: Tries, *, forgiving: bool
+) -> Iterator[Task]:
+    """Each task as the verb left it. `forgiving`: one that is past it meanwhile is no failure."""
+    for id in ids:
+        with tries.each():
+            try:
+                yield steering.act(store, id)
+            except (Refused, UnknownTask):
+                if not forgiving:
+                    raise
+
+
+QUEUES = click.option(
+    "-q",
+    "--queue",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="QUEUE",
+    help="The queue. May be repeated.",
+    shell_complete=complete_queue,
+)
+QUEUES_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the queues, as JSON.")
+
+
+@command()
+@QUEUES
+@QUEUES_AS_JSON
+def pause(given: Given, names: tuple[str, ...], as_json: bool) -> None:
+    """Let no more tasks of a queue be taken; what runs, runs on."""
+    _switch(given, names, control.pause_queue, "paused", as_json)
+
+
+@command()
+@QUEUES
+@QUEUES_AS_JSON
+def resume(given: Given, names: tuple[str, ...], as_json: bool) -> None:
+    """Let tasks of a paused queue be taken again."""
+    _switch(given, names, control.resume_queue, "resumed", as_json)
+
+
+def _switch(
+    given: Given,
+    names: Sequence[str],
+    act: Callable[[Store, str], QueueInfo],
+    told: str,
+    as_json: bool,
+) -> None:
+    store = given.store()
+    check_queues(store, names)  # a typing error must not make a queue, and pause that
+    queues = [act(store, name) for name in dict.fromkeys(names)]
+    if as_json:
+        print_json_array(codec.queue_record(queue) for queue in queues)
+        return
+    for queue in queues:
+        say(f"{queue.name} {told}")

@@ -1,0 +1,222 @@
+"""Tables for people. Imports rich, so only what draws imports this."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import rich_click as click
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stayer.cli.output import on_screen, safe
+from stayer.core.model import FINISHED, STATES, QueueInfo, Task, Worker
+from stayer.core.units import format_duration
+
+STYLES = {
+    "waiting": "dim",
+    "scheduled": "cyan",
+    "pending": "",
+    "reserved": "yellow",
+    "started": "bold yellow",
+    "complete": "green",
+    "failed": "bold red",
+    "cancelled": "magenta",
+    "IDLE": "green",
+    "PROCESSING": "bold yellow",
+    "DRAINING": "cyan",
+    "STALE": "bold red",
+}
+
+_USUAL = ("pending", "started", "complete", "failed")
+
+_GENERATED = re.compile(r"[a-z2-7]{16}")
+_SHORT = 10
+"""Of a generated id. The ids of one batch share the first four characters: of a million batches of
+a thousand, one has two tasks that are the same in ten.
+"""
+_UNBOUNDED = 1000
+"""The width of what is not a screen."""
+
+
+def console() -> Console:
+    """Where tables go: as wide as the screen, or as they need where it is none."""
+    width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def draw(*pictures: RenderableType) -> None:
+    """Print these; what goes into a file or a pipe has no blanks at its line ends."""
+    if sys.stdout is None:
+        return
+    screen = console()
+    if screen.is_terminal:
+        screen.print(*pictures, sep="\n")
+        return
+    with screen.capture() as captured:
+        screen.print(*pictures, sep="\n")
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def grid(*columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table; a column in `right` has numbers, one that ends in * may be cut."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.rstrip("*"),
+            justify="right" if column in right else "left",
+            no_wrap=not column.endswith("*"),
+        )
+    return table
+
+
+def cell(value: object, style: str = "") -> Text:
+    """A piece of data that can neither style the table nor command the terminal."""
+    text = "" if value is None else safe(str(value))
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Beginnings that are enough to name these tasks; an id that somebody chose stays whole."""
+    full = sorted(ids)
+    short: dict[str, str] = {}
+    for index, id in enumerate(full):
+        neighbours = full[max(0, index - 1) : index] + full[index + 1 : index + 2]
+        common = max((_shared(id, other) for other in neighbours), default=0)
+        length = max(_SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
+        short[id] = id[:length]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters they have in common at the beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def tasks_table(tasks: Sequence[Task], now: float) -> Table:
+    """What `ls` shows."""
+    table = grid(
+        "ID", "STATE", "QUEUE*", "KIND*", "PROGRESS*", "AGE", "RAN", "TRY", "NODE*",
+        right=("AGE", "RAN", "TRY"),
+    )  # fmt: skip
+    short = short_ids(task.id for task in tasks)
+    for task in tasks:
+        state = cell(task.state, STYLES.get(task.state, ""))
+        if task.held:
+            state.append(" held", "bold magenta")
+        table.add_row(
+            cell(short[task.id]),
+            state,
+            cell(task.queue),
+            cell(task.kind),
+            news(task, now),
+            cell(age(now - task.created)),
+            cell(ran(task, now)),
+            cell(task.attempt or None),
+            cell(task.node),
+        )
+    return table
+
+
+def news(task: Task, now: float) -> Text:
+    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
+    if task.state == "failed" and task.error:
+        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
+    if task.state == "scheduled" and task.eta is not None:
+        return cell(f"in {age(task.eta - now)}", "cyan")
+    if task.cancel_wanted:
+        return cell("stopping", "magenta")
+    return cell(progress(task) if task.state not in FINISHED else None)
+
+
+def progress(task: Task) -> str:
+    """`40%  2h 03m left  epoch 4`."""
+    made = task.progress
+    if made is None:
+        return ""
+    parts = []
+    if made.done is not None and made.total:
+        parts.append(f"{100 * made.done / made.total:.0f}%")
+    elif made.done is not None:
+        parts.append(f"{made.done:g}")
+    if made.remaining is not None:
+        parts.append(f"{format_duration(made.remaining)} left")
+    if made.message:
+        parts.append(made.message)
+    return "  ".join(parts)
+
+
+def ran(task: Task, now: float) -> str | None:
+    """How long its last attempt ran, or has been running."""
+    if task.started_at is None:
+        return None
+    if task.state == "started":
+        return format_duration(now - task.started_at)
+    if task.state in FINISHED and task.finished_at is not None:
+        return format_duration(task.finished_at - task.started_at)
+    return None
+
+
+def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
+    """What `queues` shows: of the states, the usual ones, and those that are not empty."""
+    states = [
+        state
+        for state in STATES
+        if state in _USUAL or any(queue.counts.get(state) for queue in queues)
+    ]
+    headings = [state.upper() for state in states]
+    numbers = ("LIMIT", *headings, "WORKERS", "OLDEST")
+    table = grid("QUEUE", "", *numbers, right=numbers)
+    for queue in queues:
+        counts = ((state, queue.counts.get(state, 0)) for state in states)
+        table.add_row(
+            cell(queue.name),
+            cell("paused" if queue.paused else "", "bold magenta"),
+            cell(queue.limit),
+            *(cell(number, STYLES[state] if number else "dim") for state, number in counts),
+            cell(queue.workers),
+            cell(None if queue.oldest is None else age(now - queue.oldest)),
+        )
+    return table
+
+
+def workers_table(workers: Sequence[Worker], now: float) -> Table:
+    """What `workers` shows."""
+    table = grid(
+        "ID", "STATE", "NODE*", "PID", "RUNNING", "QUEUES*", "LAST BEAT", "UP", "VERSION",
+        right=("PID", "RUNNING", "LAST BEAT", "UP"),
+    )  # fmt: skip
+    for worker in workers:
+        table.add_row(
+            cell(worker.id),
+            cell(worker.state, STYLES.get(worker.state, "")),
+            cell(worker.node),
+            cell(worker.pid),
+            cell(f"{worker.running}/{worker.slots}"),
+            cell(", ".join(worker.queues)),
+            cell(f"{age(now - worker.beat_at)} ago"),
+            cell(age(now - worker.started_at)),
+            cell(worker.version),
+        )
+    return table
+
+
+def age(seconds: float) -> str:
+    """Whole seconds are enough."""
+    return format_duration(max(0, int(seconds)) if math.isfinite(seconds) else seconds)
+
+
+def local_time(epoch: float | None) -> str:
+    """The user's own time; what no calendar has is a question mark."""
+    if epoch is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(epoch).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+    except (ValueError, OverflowError, OSError):
+        return "?"

@@ -1,0 +1,157 @@
+"""The kinds of values that options take, and what a shell may offer to complete them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import rich_click as click
+from click.shell_completion import CompletionItem
+
+from stayer.cli.command import given
+from stayer.core import units
+from stayer.core.errors import BadInput, StayerError
+from stayer.core.model import Filter
+from stayer.store import Store
+from stayer.stores.findings import FileStore
+
+if TYPE_CHECKING:
+    Seconds: TypeAlias = click.ParamType[float]
+    Words: TypeAlias = click.ParamType[str]
+    Number: TypeAlias = click.ParamType[int]
+else:  # older ones have no type arguments
+    Seconds = Words = Number = click.ParamType
+
+_OFFERED = 100
+"""How many words a shell is offered at most."""
+
+_EPOCH = re.compile(r"[0-9]{9,}(\.[0-9]+)?")
+
+
+class Duration(Seconds):
+    """`10m`, as seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return units.duration(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+class Moment(Words):
+    """A time that is understood; kept as text, to be read again by the store's clock."""
+
+    name = "time"
+
+    def __init__(self, read: Callable[[str, float], float]) -> None:
+        self.read = read
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            self.read(value, time.time())
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+class Limit(Number):
+    """A whole number, or `none`; that is 0 here."""
+
+    name = "number"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if value == "none":
+            return 0
+        if not str(value).isdecimal() or not 0 < int(value) < 2**31:
+            self.fail(f"{value!r}: give a whole number from 1 on, or none", param, ctx)
+        return int(value)
+
+
+def since(text: str, now: float) -> float:
+    """The moment that `2h` (ago), `20:30` (the last one) or a date means."""
+    if not _EPOCH.fullmatch(text):
+        try:
+            return now - units.duration(text)
+        except BadInput:
+            pass
+    moment = units.moment(text, now)
+    if moment > now and ":" in text and len(text) <= len("20:30:00"):
+        moment -= units.DAY
+    if moment > now:
+        raise BadInput(f"{text!r} lies in the future: write for example 2h, 20:30 or 2026-11-15")
+    return moment
+
+
+class Size(Number):
+    """`8G`, as bytes."""
+
+    name = "size"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        try:
+            return units.size(value)
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = Duration()
+SIZE = Size()
+ETA = Moment(units.moment)
+SINCE = Moment(since)
+LIMIT = Limit()
+
+
+def complete_queue(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of queues that begin like this."""
+
+    def names(store: Store) -> list[str]:
+        return [queue.name for queue in store.queues() if queue.name.startswith(incomplete)]
+
+    return _offer(context, names)
+
+
+def complete_task(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of the newest tasks that begin like this."""
+
+    def ids(store: Store) -> list[str]:
+        filter = Filter(prefix=incomplete or None)
+        return [task.id for task in store.find(filter, None, _OFFERED).tasks]
+
+    return _offer(context, ids)
+
+
+def complete_worker(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of workers that begin like this."""
+
+    def ids(store: Store) -> list[str]:
+        return [worker.id for worker in store.workers() if worker.id.startswith(incomplete)]
+
+    return _offer(context, ids)
+
+
+def _offer(context: click.Context, words: Callable[[Store], list[str]]) -> list[CompletionItem]:
+    """Words from the store; a store that can't be asked offers nothing, and says nothing."""
+    try:
+        store = given(context).unopened_store()
+        if isinstance(store, FileStore) and not os.path.exists(store.path):
+            return []  # asking would make it
+        return [CompletionItem(word) for word in words(store)[:_OFFERED] if word.isprintable()]
+    except StayerError:
+        return []

@@ -1,0 +1,54 @@
+"""`workers`: who takes tasks, and dropping one that is gone."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, Group, argument
+from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.selection import Tries
+from stayer.cli.values import complete_worker
+from stayer.core import codec
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print an array of workers, as JSON.")
+@click.pass_context
+def workers(context: click.Context, as_json: bool) -> None:
+    """List workers; drop a stale one."""
+    if context.invoked_subcommand is not None:
+        return
+    given: Given = context.obj
+    store = given.store()
+    found = store.workers()
+    if as_json:
+        print_json_array(map(codec.worker_record, found))
+    elif not found:
+        note(f"no workers in {store.url}")
+    else:
+        from stayer.cli.tables import draw, workers_table
+
+        draw(workers_table(found, store.now()))
+
+
+@workers.command()
+@argument(
+    "ids",
+    nargs=-1,
+    required=True,
+    metavar="ID...",
+    shell_complete=complete_worker,
+    help="Ids of workers.",
+)
+@click.pass_obj
+def drop(given: Given, ids: tuple[str, ...]) -> int:
+    """Give up stale workers, and return what they held to the queue.
+
+    Other workers do this by themselves after a while; a worker that is not stale is refused.
+    """
+    store, tries = given.store(), Tries()
+    for id in dict.fromkeys(ids):
+        with tries.each():
+            say(f"{id} dropped, {many(control.drop_worker(store, id))} returned")
+    return tries.worst

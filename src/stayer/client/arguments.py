@@ -1,0 +1,150 @@
+"""Arguments and results of functions, to and from JSON by their annotations. Used by `App`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import PurePath
+from types import GenericAlias
+from typing import Any, cast, get_args, get_type_hints
+
+import msgspec
+
+from stayer.context.context import Context
+from stayer.core.errors import BadInput
+from stayer.core.model import Value
+
+
+class Arguments:
+    """The arguments of a function, to and from one JSON object by parameter name."""
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self._function = function
+        self._name = name
+        self._signature = inspect.signature(function)
+
+    @functools.cached_property
+    def hints(self) -> dict[str, Any]:
+        """Resolved late: an annotation may name what the module defines further down."""
+        try:
+            return get_type_hints(self._function, include_extras=True)
+        except NameError as error:
+            raise TypeError(
+                f"task {self._name}: its annotations must be importable when it is called: {error}"
+            ) from None
+
+    @functools.cached_property
+    def contexts(self) -> tuple[str, ...]:
+        """The parameters that are given the running task; no caller passes them."""
+        return tuple(
+            name
+            for name in self._signature.parameters
+            if (hint := self.hints.get(name)) is Context or Context in get_args(hint)
+        )
+
+    @functools.cached_property
+    def _passed(self) -> inspect.Signature:
+        """What a caller passes."""
+        known = self._signature.parameters
+        kept = [known[name] for name in known if name not in self.contexts]
+        return self._signature.replace(parameters=kept)
+
+    def pack(self, *args: object, **kwargs: object) -> Value:
+        """What a call passes; defaults are left out. TypeError if the function can't be called so,
+        or what it would get elsewhere does not have the annotated type.
+        """
+        try:
+            bound = self._passed.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"task {self._name}: {error}") from None
+        packed: dict[str, Value] = {}
+        for name, value in bound.arguments.items():
+            try:
+                packed[name] = to_json(value)
+                self._convert(name, packed[name])
+            except (TypeError, msgspec.ValidationError) as error:
+                raise TypeError(f"task {self._name}: argument {name!r}: {error}") from None
+        return cast(Value, packed)
+
+    def unpack(
+        self, parameters: Value, context: Context | None
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The call that stored parameters ask for; BadInput if there is no such call."""
+        given = {} if parameters is None else parameters
+        if not isinstance(given, dict):
+            raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
+        known = self._passed.parameters
+        if unknown := [name for name in given if name not in known]:
+            raise BadInput(f"task {self._name} has no parameter {unknown[0]!r}")
+        converted: dict[str, object] = {}
+        for name, parameter in known.items():
+            if name in given:
+                converted[name] = self._converted(name, given[name])
+            elif parameter.default is parameter.empty and parameter.kind in _NAMED:
+                raise BadInput(f"task {self._name}: parameter {name!r} is missing")
+        return self._with(context, converted)
+
+    def complete(
+        self, context: Context | None, *args: object, **kwargs: object
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """A direct call, with the running task where the caller left it out."""
+        if any(isinstance(value, Context) for value in (*args, *kwargs.values())):
+            return args, kwargs
+        return self._with(context, self._passed.bind(*args, **kwargs).arguments)
+
+    def _with(
+        self, context: Context | None, given: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        bound = self._signature.bind_partial()
+        bound.arguments.update(given)
+        bound.arguments.update(dict.fromkeys(self.contexts, context))
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _converted(self, name: str, value: Value) -> object:
+        try:
+            return self._convert(name, value)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"task {self._name}: parameter {name!r}: {error}") from None
+
+    def _convert(self, name: str, value: Value) -> object:
+        hint = self.hints.get(name, Any)
+        kind = self._signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            hint = GenericAlias(tuple, (hint, ...))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            hint = GenericAlias(dict, (str, hint))
+        return from_json(value, hint)
+
+
+_NAMED = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.KEYWORD_ONLY,
+)
+
+
+def to_json(value: object) -> Value:
+    """What JSON makes of a value; TypeError if it can't say it."""
+    return cast(Value, msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other))
+
+
+def from_json(value: Value, hint: Any) -> object:
+    """Strict, so that "1" is no number; only what JSON lacks is made from text."""
+    converted: object = msgspec.convert(value, hint, str_keys=True, dec_hook=_decode_other)
+    return converted
+
+
+def _encode_other(value: object) -> object:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"JSON can't say what is of class {type(value).__qualname__}")
+
+
+def _decode_other(kind: type[object], value: object) -> object:
+    if isinstance(value, kind):
+        return value
+    if issubclass(kind, PurePath) and isinstance(value, str):
+        return kind(value)
+    raise TypeError(f"class {kind.__qualname__} can't be made from JSON")

@@ -1,0 +1,110 @@
+"""How far a task has come: lines appended to its `report` file, not too many of them."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import operator
+import os
+import threading
+import time
+from typing import SupportsFloat, SupportsIndex, TypeAlias
+
+Number: TypeAlias = SupportsIndex | SupportsFloat
+
+MESSAGE_LIMIT = 1000
+_BRISK, _STEADY = 0.1, 1.0
+"""Seconds between two lines, at first and later: a task of weeks must not fill the disk."""
+_BRISK_LINES = 1000
+
+
+def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
+    """Append a line, whole or not at all."""
+    said = {"done": _number(done), "total": _number(total), "message": _short(message)}
+    line = json.dumps({name: value for name, value in said.items() if value is not None})
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        data = line.encode() + b"\n"
+        if os.write(descriptor, data) < len(data):  # the disk is full
+            os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _number(value: Number | None) -> float | None:
+    """Also from what numpy and its like call a number; what is none to JSON is left out."""
+    if value is None:
+        return None
+    if isinstance(value, SupportsIndex):
+        return operator.index(value)
+    found = float(value)
+    return found if math.isfinite(found) else None
+
+
+def _short(message: str | None) -> str | None:
+    if message is None or len(message) <= MESSAGE_LIMIT:
+        return message
+    return message[: MESSAGE_LIMIT - 1] + "…"
+
+
+class Reports:
+    """The `report` file of a task: takes any number of reports, writes a few, the last always.
+
+    From any thread, and from processes that the task forks. A report is news, not work: one that
+    can't be written is dropped.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._last: tuple[Number | None, Number | None, str | None] = (None, None, None)
+        self._lines = 0
+        self._start_afresh()
+        atexit.register(self.flush)
+
+    def _start_afresh(self) -> None:
+        # Reentrant, because a signal's handler may report while its thread is at it.
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._waiting = False
+        self._timer: threading.Timer | None = None
+        self._next = -math.inf
+
+    def add(self, done: Number | None, total: Number | None, message: str | None) -> None:
+        """Take a report; without a number, what was done before still stands."""
+        if self._process != os.getpid():
+            self._start_afresh()  # the lock may be another thread's, which was not forked
+        with self._lock:
+            if done is None:
+                done, total = self._last[:2]
+            self._last = (done, total, message)
+            self._waiting = True
+            pause = self._next - time.monotonic()
+            if pause <= 0:
+                self.flush()
+            elif self._timer is None:
+                self._timer = threading.Timer(pause, self._write_late)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def flush(self) -> None:
+        """Write the last report, if that has not been done."""
+        if self._process != os.getpid():
+            return  # it is for the process that made it to write
+        with self._lock:
+            if not self._waiting:
+                return
+            self._waiting = False
+            self._lines += 1
+            pause = _BRISK if self._lines < _BRISK_LINES else _STEADY
+            self._next = time.monotonic() + pause
+            try:
+                write(self._path, *self._last)
+            except OSError:
+                return
+
+    def _write_late(self) -> None:
+        with self._lock:
+            self._timer = None
+            self.flush()

@@ -1,0 +1,13 @@
+"""Run by path, `python -I -S …/keeper STATE_DIRECTORY`, without the package around it."""
+
+import os
+import sys
+import types
+
+package = types.ModuleType("keeper")
+package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+sys.modules["keeper"] = package
+
+from keeper.nursery import main  # type: ignore[import-not-found]  # noqa: E402
+
+main()

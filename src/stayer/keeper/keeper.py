@@ -1,0 +1,448 @@
+"""The keeper: parent of one task's process, and all that stands between it and trouble.
+
+It starts the process, reaps whatever comes of it, holds the fence (freezes what it can no longer
+prove it owns), minds the limits, climbs the ladder when the task must stop, and writes down how it
+ended, once nothing is left of it. It knows no store and no worker: it reads and writes files of the
+run directory (see `docs/reference/run-directory.md`) and hears SIGUSR1, "look now".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from typing import Any
+
+from . import tree
+from .folder import Lease, RunDirectory
+from .kernel import DeathTimer, adopt_orphans, contents, moment, punch
+from .spawn import Birth
+
+_HEARD = (signal.SIGCHLD, signal.SIGUSR1)
+_LONGEST_SLEEP = 10.0
+_FROZEN_LOOK = 2.0
+_PAUSE_PATIENCE = 0.5
+_SAMPLE = 5.0
+_QUICK_SAMPLE = 1.0
+_SPEW_SAMPLE = 0.1
+_SAY = 60.0
+_LEFTOVER_PATIENCE = 0.5
+_LEFTOVER_GRACE = 5.0
+_STACK_PAUSE = 1.0
+_KILL_ROUND = 0.05
+_STUCK_ROUND = 1.0
+_LOG_HEAD = 1_000_000
+_WRITE_AGAIN = 5.0
+_LOCK_PATIENCE = 1.0
+_DIED = 256
+"""As wait status: it ended itself, by exit code 1."""
+_FINAL = frozenset(("fence", "timeout", "silent", "memory"))
+
+
+class Keeper:
+    """One task, from its start to the proof that nothing of it is left."""
+
+    def __init__(self, folder: RunDirectory, spec: dict[str, Any]) -> None:
+        self._folder = folder
+        self._limits: dict[str, float] = dict(spec.get("limits") or {})
+        self._fence: str = spec.get("fence", "freeze")
+        self._grace = float(spec.get("grace", 30.0))
+        self._kill_interval = float(spec.get("kill_interval", 10.0))
+        self._log_cap: int = spec.get("log_cap") or 0
+        self._stack_signal: int | None = spec.get("stack_signal")
+        self._lease = Lease(spec["lease"])
+        self._timer = DeathTimer()
+        self._pid = os.getpid()
+        self._birth: Birth | None = None
+        self._main = 0
+        self._identity: dict[str, object] = {}
+        self._status: int | None = None
+        self._go: bytes | None = None
+        self._pause_wanted = False
+        self._thaw = 0.0
+        self._signals_done = 0
+        self._stopped: set[str] = set()
+        self._fenced_since = 0.0
+        self._stop: dict[str, Any] | None = None
+        self._next_term = self._kill_from = 0.0
+        self._leftovers = 0
+        self._ran = self._silent = 0.0
+        self._ticked = time.monotonic()
+        self._began = time.time()
+        self._activity: tuple[object, ...] = ()
+        self._next_sample = self._said = 0.0
+        self._usage: dict[str, float] = {}
+        self._peak = 0.0
+        self._oom_kills = _oom_kills()
+        self._log_size = 0
+        self._punched = 0
+
+    def run(self, spec: dict[str, Any]) -> None:
+        """The whole life."""
+        if not self._start(spec):
+            return
+        spec.clear()  # it holds the whole environment
+        while self._alive():
+            self._hear_orders()
+            self._hold_the_fence()
+            self._mind_the_limits()
+            self._climb_the_ladder()
+            self._stand_still_or_go_on()
+            self._sample()
+            signal.sigtimedwait(_HEARD, self._rest())
+            self._tick()
+        self._timer.set(None)
+        self._cap_the_log()
+        failure = self._birth.failure() if self._birth else None
+        self._record(**({"not_started": failure} if failure else {}))
+
+    def give_up(self, error: BaseException) -> None:
+        """Something is wrong with ourselves: the task must not outlive us."""
+        while self._alive():
+            tree.kill(self._pid)
+            signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
+        self._timer.set(None)
+        self._record(keeper_died=_DIED, note=repr(error))
+
+    def _start(self, spec: dict[str, Any]) -> bool:
+        """Start the main process, or record what kept it from starting."""
+        if not self._lease.good:
+            self._record(not_started="the lease was over before it began", node=True)
+            return False
+        if spec.get("isolate"):
+            self._record(
+                not_started=f"isolate = {spec['isolate']!r} is not to be had here", node=True
+            )
+            return False
+        if self._fence != "keep":
+            self._timer.set(self._lease.kill_at)
+        try:
+            self._birth = Birth(self._folder, spec)
+        except OSError as error:
+            self._record(not_started=f"no process could be made: {error}", node=True)
+            return False
+        self._main = self._birth.pid
+        failure = self._birth.failure()
+        if failure is not None:
+            os.waitpid(self._main, 0)
+            self._record(not_started=failure)
+            return False
+        self._identity = {
+            "pid": self._main,
+            "started": tree.started(self._main),
+            "keeper": self._pid,
+            "keeper_started": tree.started(self._pid),
+            "boot": self._lease.boot,
+        }
+        self._say()
+        return True
+
+    # The loop's steps
+
+    def _alive(self) -> bool:
+        """Reap what has ended; False when there is nothing left to wait for: the proof."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self._main:
+                self._status = status
+
+    def _hear_orders(self) -> None:
+        if not self._folder.is_there():
+            self._end_now("the run directory is gone")
+            return
+        go = self._folder.read("go")
+        if go is None or go == self._go:
+            return
+        self._go = go
+        try:
+            self._obey(json.loads(go.decode()))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return  # words of a worker that we don't know; those before them are obeyed
+
+    def _obey(self, orders: dict[str, Any]) -> None:
+        stop = orders.get("stop")
+        if stop:
+            self._begin_to_stop(str(stop["why"]), float(stop.get("grace", self._grace)))
+        self._pause_wanted = bool(orders.get("paused"))
+        self._thaw = float(orders.get("thaw") or 0.0)
+        self._limits.update(orders.get("limits") or {})
+        for number, name in orders.get("signals") or ():
+            if number > self._signals_done:
+                self._signals_done = number
+                # What stands still must not be woken by the way.
+                if not (name == "SIGCONT" and self._stopped):
+                    self._send_to_main(getattr(signal, name))
+
+    def _hold_the_fence(self) -> None:
+        lease = self._lease
+        lease.read()
+        if lease.void:
+            self._end_now("the worker was given up as dead")
+        elif self._fence == "keep":
+            pass
+        elif "fenced" in self._stopped:
+            if not tree.frozen(self._pid):
+                self._end_now("something woke the frozen task")
+            elif self._thaw > self._fenced_since and lease.good and self._stop is None:
+                self._timer.set(lease.kill_at)
+                self._release("fenced")
+        elif lease.good:
+            self._timer.set(lease.kill_at)
+        elif self._fence == "kill" or not tree.freeze(self._pid, lease.freeze_by):
+            self._end_now("the lease was over")
+        else:
+            self._timer.set(None)
+            self._stopped.add("fenced")
+            self._fenced_since = moment()
+            self._say()
+
+    def _mind_the_limits(self) -> None:
+        if self._stop is not None or self._stopped or self._status is not None:
+            return
+        seen = map(self._folder.seen, ("log", "report", "checkpoint", "result"))
+        activity = tuple(
+            found and (found.st_ino, found.st_size, found.st_mtime_ns) for found in seen
+        )
+        if activity != self._activity:
+            self._activity, self._silent = activity, 0.0
+        for why, have, limit in (
+            ("timeout", self._ran, self._limits.get("time")),
+            ("silent", self._silent, self._limits.get("silence")),
+            ("memory", self._usage.get("rss", 0.0), self._limits.get("memory")),
+        ):
+            if limit and have > limit:
+                self._begin_to_stop(why, self._grace)
+                self._show_stack()
+                return
+
+    def _climb_the_ladder(self) -> None:
+        """TERM, again and again, then KILL until nothing is left."""
+        now = moment()
+        if self._status is not None and not self._leftovers:
+            self._count_what_is_left(now)
+        if self._stop is None and not self._leftovers:
+            return
+        if now >= self._kill_from or "fenced" in self._stopped:
+            tree.kill(self._pid)
+        elif now >= self._next_term:
+            self._next_term = now + self._kill_interval
+            self._ask_to_end()
+
+    def _count_what_is_left(self, now: float) -> None:
+        """The main process has ended; what it leaves behind may still be about to."""
+        self._leftovers = len(tree.below(self._pid))
+        if self._leftovers:
+            self._next_term = now + _LEFTOVER_PATIENCE
+            end = self._next_term + _LEFTOVER_GRACE
+            self._kill_from = end if self._stop is None else min(end, self._kill_from)
+
+    def _stand_still_or_go_on(self) -> None:
+        """Pause, after the ladder: what is asked to end must have been asked before it goes on."""
+        wanted = self._pause_wanted and self._stop is None and self._status is None
+        if not wanted:
+            if "paused" in self._stopped:
+                self._release("paused")
+            return
+        new = "paused" not in self._stopped
+        self._stopped.add("paused")
+        if "fenced" not in self._stopped:
+            # Not proven is no harm here: it is tried again at the next turn.
+            tree.freeze(self._pid, min(moment() + _PAUSE_PATIENCE, self._lease.fence_at))
+        if new:
+            self._say()
+
+    def _sample(self) -> None:
+        now = moment()
+        if now < self._next_sample:
+            return
+        spewing = self._cap_the_log()
+        if not spewing or now >= self._said + _QUICK_SAMPLE:
+            before, self._usage = self._usage, tree.usage(self._pid)
+            self._peak = max(self._peak, self._usage["rss"])
+            if self._usage != before or now >= self._said + _SAY:
+                self._say()
+        pause = _QUICK_SAMPLE if self._limits.get("memory") else _SAMPLE
+        self._next_sample = now + (_SPEW_SAMPLE if spewing else pause)
+
+    def _rest(self) -> float:
+        """How long nothing needs to be done, if nobody calls."""
+        now = moment()
+        until = [now + _LONGEST_SLEEP, self._next_sample]
+        if self._stopped:
+            until.append(now + _FROZEN_LOOK)
+        if self._fence != "keep" and "fenced" not in self._stopped:
+            until.append(self._lease.fence_at)
+        if self._stop is not None or self._leftovers:
+            stuck = now > self._kill_from + _LEFTOVER_GRACE
+            if now >= self._kill_from:
+                until.append(now + (_STUCK_ROUND if stuck else _KILL_ROUND))
+            else:
+                until += (self._next_term, self._kill_from)
+        elif not self._stopped:
+            for limit, used in (("time", self._ran), ("silence", self._silent)):
+                if self._limits.get(limit):
+                    until.append(now + max(0.01, self._limits[limit] - used))
+        return max(0.0, min(until) - now)
+
+    def _tick(self) -> None:
+        """Limits stand still while the task, or the whole machine, does."""
+        now = time.monotonic()
+        if not self._stopped:
+            self._ran += now - self._ticked
+            self._silent += now - self._ticked
+        self._ticked = now
+
+    # Deeds
+
+    def _release(self, reason: str) -> None:
+        """One reason to stand still less; with none left, and the lease good, it runs."""
+        self._stopped.discard(reason)
+        if not self._stopped:
+            self._lease.read()
+            if self._fence == "keep" or self._lease.good:
+                tree.thaw(self._pid)
+        self._say()
+
+    def _begin_to_stop(self, why: str, grace: float) -> None:
+        """By a limit, or by an order; a later order may shorten the time that is left, not add."""
+        now = moment()
+        if self._stop is None:
+            self._next_term, self._kill_from = now, now + grace
+        self._kill_from = min(self._kill_from, now + grace)
+        if self._stop is None or self._stop["why"] not in _FINAL:
+            self._stop = {"why": why, "grace": grace}
+        self._say()
+
+    def _end_now(self, why: str) -> None:
+        """No grace: what runs here may run elsewhere by now."""
+        if self._stop is None or self._stop["why"] != "fence":
+            self._stop = {"why": "fence", "grace": 0.0, "note": why}
+            self._kill_from = moment()
+            self._say()
+
+    def _ask_to_end(self) -> None:
+        if self._status is None:
+            self._send_to_main(signal.SIGTERM, group=True)
+        else:
+            tree.send(tree.below(self._pid), signal.SIGTERM)
+
+    def _send_to_main(self, number: int, *, group: bool = False) -> None:
+        if self._status is not None:  # reaped: its number may be another's
+            return
+        try:
+            os.kill(-self._main if group else self._main, number)
+        except PermissionError:
+            return  # it is another user's now; the ladder ends with what can be killed
+
+    def _show_stack(self) -> None:
+        """A Python task's runner writes its stack to the log on this signal."""
+        if self._stack_signal:
+            self._send_to_main(self._stack_signal)
+            self._next_term += _STACK_PAUSE
+            self._kill_from += _STACK_PAUSE
+
+    def _cap_the_log(self) -> bool:
+        """Keep its head and its tail; True if it grows so fast that we should look again soon."""
+        seen = self._folder.seen("log") if self._log_cap else None
+        if seen is None:
+            return False
+        grown, self._log_size = seen.st_size - self._log_size, seen.st_size
+        head = min(_LOG_HEAD, self._log_cap // 4)
+        start, end = max(head, self._punched), seen.st_size - (self._log_cap - head)
+        if end > start:
+            try:
+                descriptor = self._folder.open("log", os.O_RDWR | os.O_NONBLOCK)
+            except OSError:
+                return False
+            if punch(descriptor, start, end):
+                self._punched = end
+            else:  # this file system can't: the head is what we can keep
+                os.ftruncate(descriptor, head)
+            os.close(descriptor)
+        return grown > self._log_cap // 8
+
+    def _say(self) -> None:
+        """What is true now, for the worker."""
+        self._said = moment()
+        self._folder.write(
+            "running",
+            {
+                **self._identity,
+                "stopped": sorted(self._stopped),
+                "stop": self._stop,
+                "ran": self._ran,
+                "usage": {**self._usage, "peak": self._peak},
+            },
+        )
+
+    def _record(self, **extra: object) -> None:
+        """How it ended: as often as it takes, unless nobody can read it any more."""
+        content = self._ending() | extra
+        while self._folder.is_there():
+            try:
+                self._folder.write_exit(content)
+                return
+            except OSError:
+                time.sleep(_WRITE_AGAIN)
+
+    def _ending(self) -> dict[str, Any]:
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
+        killed = self._stop is None and code in {-signal.SIGKILL, 128 + signal.SIGKILL}
+        return {
+            "exit_code": code if code is not None and code >= 0 else None,
+            "signal": -code if code is not None and code < 0 else None,
+            "stop": self._stop,
+            "oom": killed and _oom_kills() > self._oom_kills,
+            "leftovers": self._leftovers,
+            "began": self._began,
+            "ended": time.time(),
+            "ran": self._ran,
+            "usage": {
+                "user": spent.ru_utime,
+                "system": spent.ru_stime,
+                "peak": max(self._peak, spent.ru_maxrss * 1024),
+                **_io(),
+            },
+        }
+
+
+def keep(path: str) -> None:
+    """The life of a keeper process. Whatever goes wrong here must not leave the task without it."""
+    folder = RunDirectory(path)
+    # The worker may be trying the lock just now, to see whether anybody holds it.
+    if not folder.lock(_LOCK_PATIENCE) or folder.exists("void") or folder.exists("exit"):
+        return
+    if not folder.allocate_exit():
+        return  # a keeper that is no more began it: never twice
+    adopt_orphans()
+    try:
+        spec = json.loads((folder.read("task.json") or b"").decode())["keeper"]
+        keeper = Keeper(folder, spec)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        folder.write_exit({"not_started": f"task.json can't be understood: {error!r}"})
+        return
+    try:
+        keeper.run(spec)
+    except BaseException as error:
+        keeper.give_up(error)
+        raise
+
+
+def _oom_kills() -> int:
+    _, found, rest = (contents("/proc/vmstat") or b"").partition(b"\noom_kill ")
+    return int(rest.split(None, 1)[0]) if found else 0
+
+
+def _io() -> dict[str, int]:
+    """Bytes read and written by all that we have reaped."""
+    rows = [line.partition(b": ") for line in (contents("/proc/self/io") or b"").splitlines()]
+    found = {name: int(value) for name, _, value in rows}
+    return {"read": found.get(b"rchar", 0), "written": found.get(b"wchar", 0)}

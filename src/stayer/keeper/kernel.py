@@ -1,0 +1,138 @@
+"""What the kernel offers and Python does not: death signals, subreapers, timers, holes in files.
+
+Files are read by descriptor here and next door: Python's own file objects would cost every keeper a
+good part of its memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_TIMER_ABSTIME = 1
+_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
+_CHUNK = 16384
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("padding", ctypes.c_char * 64),
+    )
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Timer(ctypes.Structure):
+    _fields_ = (("interval", _Time), ("value", _Time))
+
+
+def moment() -> float:
+    """Time since boot, suspension included: the clock of leases."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def contents(path: str, folder: int | None = None) -> bytes | None:
+    """A whole file; None if it can't be read. Never waits, whatever was put in its place."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        found = b""
+        while part := os.read(descriptor, _CHUNK):
+            found += part
+        return found
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def boot_id() -> str:
+    """Which boot this is: moments of another one mean nothing."""
+    return (contents("/proc/sys/kernel/random/boot_id") or b"").decode("ascii").strip()
+
+
+def set_name(name: str) -> None:
+    """What `ps` and `top` show."""
+    write_once("/proc/self/comm", name)
+
+
+def write_once(path: str, text: str) -> bool:
+    """Write to a file of the kernel's; False if it will not have it."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.write(descriptor, text.encode()) > 0
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent ends, even if that happened before this call."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant that loses its own."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+
+
+class DeathTimer:
+    """Kills this process at a moment, by the kernel: also if it is stopped or frozen then."""
+
+    def __init__(self) -> None:
+        event = _Event(None, signal.SIGKILL, 0, b"")
+        self._timer = ctypes.c_void_p()
+        self._setting = _Timer()
+        self._at: float | None = None
+        made = _libc.timer_create(
+            time.CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)
+        )
+        _check(made, "timer_create")
+
+    def set(self, at: float | None) -> None:
+        """Fire then; None: never."""
+        if at == self._at:
+            return
+        value = self._setting.value
+        if at is None:
+            value.seconds = value.nanoseconds = 0
+        else:
+            # All zero disarms, so a moment long past must not look like it.
+            value.seconds = max(0, int(at))
+            value.nanoseconds = max(1, int(at % 1 * 1e9))
+        setting = ctypes.byref(self._setting)
+        _check(
+            _libc.timer_settime(self._timer, _TIMER_ABSTIME, setting, None),
+            "timer_settime",
+        )
+        self._at = at
+
+
+def punch(descriptor: int, start: int, end: int) -> bool:
+    """Give the disk space of a part of a file back; False if its file system can't."""
+    offset, length = ctypes.c_int64(start), ctypes.c_int64(end - start)
+    return bool(_libc.fallocate(descriptor, _KEEP_SIZE_PUNCH_HOLE, offset, length) == 0)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

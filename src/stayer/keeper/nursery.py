@@ -1,0 +1,216 @@
+"""The nursery: forks keepers, outlives the worker, and sweeps up after a keeper that died.
+
+    python -I -S …/keeper STATE_DIRECTORY [VERSION]
+
+One for a state directory and a version of this code; the lock `nursery-VERSION.lock` says it lives.
+It reads lines from the pipe `nursery-VERSION.fifo`:
+
+    start RUN_DIRECTORY      fork a keeper for it
+    retire                   end when the last keeper has ended
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import signal
+import sys
+
+from . import tree
+from .folder import RunDirectory
+from .keeper import keep
+from .kernel import adopt_orphans, contents, moment, set_name
+
+_HEARD = (signal.SIGCHLD, signal.SIGIO)
+_LOOK = 30.0
+_SWEEP_ROUND = 0.05
+_FORGOTTEN_AFTER = 60.0
+_LONGEST_LINE = 65536
+_MODULUS = (1 << 61) - 1
+
+
+def version() -> str:
+    """A name for just this code: keepers of another one have a nursery of their own."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    text = b""
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as file:
+                text += file.read()
+    # Not hashlib, nor zlib: each would bring a library into every keeper.
+    return f"{int.from_bytes(text, 'big') % _MODULUS:016x}"
+
+
+class Nursery:
+    """The loop of the process."""
+
+    def __init__(self, state: str, name: str, lock: int) -> None:
+        self._lock = lock
+        self._keepers: dict[int, str] = {}
+        self._died: dict[str, int] = {}
+        self._retiring = False
+        self._asked_at = moment()
+        self._buffer = b""
+        self._path = os.path.join(state, f"nursery-{name}.fifo")
+        if not os.path.exists(self._path):
+            os.mkfifo(self._path, 0o600)
+        # Open for writing too: no worker at the other end is no end of file.
+        self._fifo = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.fcntl(self._fifo, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(self._fifo, fcntl.F_SETFL, os.O_RDWR | os.O_NONBLOCK | os.O_ASYNC)
+
+    def run(self) -> None:
+        """Until retired and alone, or forgotten."""
+        while True:
+            self._read_requests()
+            self._reap()
+            swept = self._sweep()
+            if swept:
+                self._speak_for_the_dead()
+            if swept and not self._keepers and (self._retiring or self._forgotten()):
+                return
+            signal.sigtimedwait(_HEARD, _LOOK if swept else _SWEEP_ROUND)
+
+    def _read_requests(self) -> None:
+        while True:
+            try:
+                self._buffer += os.read(self._fifo, _LONGEST_LINE)
+            except BlockingIOError:
+                return
+            self._asked_at = moment()
+            *lines, self._buffer = self._buffer.split(b"\n")
+            if len(self._buffer) > _LONGEST_LINE:
+                self._buffer = b""
+            for line in lines:
+                verb, _, argument = line.decode(errors="surrogateescape").partition(" ")
+                if verb == "start":
+                    self._start(argument)
+                elif verb == "retire":
+                    self._retiring = True
+
+    def _start(self, path: str) -> None:
+        if path in self._keepers.values():
+            return
+        try:
+            pid = os.fork()
+        except OSError as error:
+            _write_exit(path, {"not_started": f"no keeper could be made: {error}", "node": True})
+            return
+        if pid == 0:
+            self._become_keeper(path)
+        self._keepers[pid] = path
+
+    def _become_keeper(self, path: str) -> None:
+        code = 1
+        try:
+            os.setsid()
+            # The lock is the nursery's own life: another must be able to take its place.
+            os.close(self._lock)
+            os.close(self._fifo)
+            set_name("stayer-keeper")
+            keep(path)
+            code = 0
+        except BaseException as error:
+            sys.stderr.write(f"keeper of {path}: {error!r}\n")
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            path = self._keepers.pop(pid, None)
+            if path is not None and status != 0:
+                self._died[path] = status
+
+    def _sweep(self) -> bool:
+        """What we inherit that is no keeper belonged to one that died. True: nothing is left."""
+        me = os.getpid()
+        strangers = [pid for pid in tree.children(me) if pid not in self._keepers]
+        for pid in strangers:
+            tree.kill(pid)
+            fields = tree.stat(str(pid))
+            if fields is not None:
+                tree.send([(pid, fields)], signal.SIGKILL)
+        return not strangers
+
+    def _speak_for_the_dead(self) -> None:
+        """A keeper died, and nothing is left of its task: say so in its place."""
+        for path, status in list(self._died.items()):
+            if _write_exit(path, {"keeper_died": status, "stop": None}):
+                del self._died[path]
+
+    def _forgotten(self) -> bool:
+        """Nothing to do for long, and no worker; the next one will start a nursery.
+
+        Trying the lock itself could make a worker that starts just now believe there is another.
+        """
+        if moment() < self._asked_at + _FORGOTTEN_AFTER:
+            return False
+        try:
+            inode = os.stat("lock").st_ino
+        except OSError:
+            return True
+        locks = contents("/proc/locks") or b""
+        return f":{inode} ".encode() not in locks
+
+
+def _write_exit(path: str, content: dict[str, object]) -> bool:
+    """In a keeper's place; False if it is worth another try."""
+    try:
+        folder = RunDirectory(path)
+    except OSError:
+        return True
+    try:
+        if not folder.lock():
+            return False
+        if not folder.exists("exit"):
+            folder.write_exit(content)
+        return True
+    except OSError as error:
+        sys.stderr.write(f"{path}: {error}\n")
+        return False
+    finally:
+        folder.close()
+
+
+def main() -> None:
+    """Become the nursery of a state directory; do nothing if there is one."""
+    state = os.path.abspath(sys.argv[1])
+    # Given by a worker that began before the files of this folder were replaced.
+    name = sys.argv[2] if len(sys.argv) > 2 else version()
+    while os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) <= 2:
+        pass  # what a task gets as its input must not be among the first three
+    lock = os.open(
+        os.path.join(state, f"nursery-{name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    os.chdir(state)
+    os.close(os.pidfd_open(os.getpid()))  # Linux before 5.3: better fail here than in a keeper
+    adopt_orphans()
+    set_name("stayer-nursery")
+    _hear_nothing()
+    nursery = Nursery(state, name, lock)
+    # Pages that the collector does not touch stay shared with every keeper.
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+    nursery.run()
+
+
+def _hear_nothing() -> None:
+    """Nothing but KILL and STOP reaches nursery and keepers; tasks begin with default actions."""
+    everything = signal.valid_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+    for number in everything - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    if os.getpgrp() != os.getpid():
+        os.setsid()

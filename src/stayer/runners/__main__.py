@@ -1,0 +1,134 @@
+"""`python -m stayer.runners class FILE[:Class] | app MODULE[:app] | names MODULE[:app]`
+
+The first two run the task that the environment tells of; the third prints the names of an app's
+tasks as JSON, on the last line of stdout.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+
+from stayer.context.context import Context
+from stayer.core.errors import BadInput, BadResult, Stopped
+from stayer.runners import ending
+from stayer.runners.load import load_app, load_class
+from stayer.runners.stack import show_stacks_when_asked
+from stayer.runners.stopping import Stopping
+
+BAD_USE = 2
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    match arguments:
+        case ["names", target]:
+            return _print_names(target)
+        case ["class" | "app" as kind, target]:
+            try:
+                context = Context.from_environment()
+            except BadInput as error:
+                print(f"stayer: {error}", file=sys.stderr)
+                return BAD_USE
+            sys.argv = [target]
+            return _run(context, _run_class if kind == "class" else _run_app, target)
+        case _:
+            print(__doc__, file=sys.stderr)
+            return BAD_USE
+
+
+def _run(context: Context, work: Callable[[str, Context], object], target: str) -> int:
+    ended_by: list[signal.Signals] = []
+    atexit.register(_end_by, ended_by)  # the first to be registered is the last to be called
+    _write_lines_at_once()
+    show_stacks_when_asked()
+    stopping = Stopping(context)
+    with context:
+        try:
+            value = work(target, context)
+        except BaseException as error:
+            stopping.work_is_over()
+            return _broke_off(context, error, ended_by)
+        stopping.work_is_over()
+        return ending.complete(context, value)
+
+
+def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Signals]) -> int:
+    """The exit code of a task that did not come to its end."""
+    match error:
+        case SystemExit(code=None):
+            return 0
+        case SystemExit(code=int(code)):
+            return code and (code & 0xFF or ending.FAILED)
+        case SystemExit():
+            print(error, file=sys.stderr)
+            ending.say_failed(context, "SystemExit", str(error))
+            return ending.FAILED
+        case Stopped() | KeyboardInterrupt():
+            ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
+            print(f"stayer: stopped by {ended_by[0].name}", file=sys.stderr)
+            return ending.FAILED
+        case BadResult():
+            return ending.fail(context, error, ending.keep(context, error.value, error))
+        case _:
+            return ending.fail(context, error)
+
+
+def _run_class(target: str, context: Context) -> object:
+    task = load_class(target)(context)
+    if callable(kill := getattr(task, "kill", None)):
+        context.on_stop(kill)
+    if callable(before := getattr(task, "before", None)):
+        before()
+    try:
+        value = task.run()
+        if isinstance(value, Coroutine):
+            from stayer.context import coroutines
+
+            value = coroutines.run(value, context)
+        return value
+    finally:
+        if callable(after := getattr(task, "after", None)):
+            after()
+
+
+def _run_app(target: str, context: Context) -> object:
+    return load_app(target).call(context)
+
+
+def _print_names(target: str) -> int:
+    import json
+
+    try:
+        names = load_app(target).names
+    except ImportError as error:
+        import traceback
+
+        traceback.print_exception(error)
+        return 1
+    print("", json.dumps(names), sep="\n", flush=True)
+    os._exit(0)  # the module may have started threads, or want to say goodbye on the last line
+
+
+def _write_lines_at_once() -> None:
+    """To a file, Python would write in large pieces, and the log would lag behind."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def _end_by(numbers: list[signal.Signals]) -> None:
+    """Die of the signal that ended the work, as a program does that knows nothing of it."""
+    for number in numbers:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""How a task's code ended, as files that the worker reads: `result`, or `error`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from types import TracebackType
+
+from stayer.context import files
+from stayer.context.context import Context
+from stayer.core import codec
+from stayer.core.errors import BadInput, TooLarge
+
+FAILED = 1
+
+_MACHINERY = (
+    os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    os.path.dirname(importlib.__file__) + os.sep,
+    contextlib.__file__,
+    "<frozen importlib",
+)
+"""Where the code lies that leads to the user's."""
+
+_MESSAGE_LIMIT = 10_000
+_TRACEBACK_LIMIT = 64_000
+_SHOWN_LIMIT = 10_000
+
+
+def complete(context: Context, value: object) -> int:
+    """Write the result; the exit code. One that can't be stored is a failure, but is kept."""
+    try:
+        data = _encoded(value)
+    except BadInput as error:
+        return fail(context, error, keep(context, value, error))
+    if data is not None:
+        files.replace(context.result_path, data)
+    return 0
+
+
+def keep(context: Context, value: object, error: BadInput) -> str:
+    """Save what was returned but can't be the result; says where it is."""
+    path = str(context.folder / "result.refused")
+    try:
+        files.replace(path, _plainly(value, error))
+    except OSError as problem:
+        return f". It could not be kept: {problem}"
+    return f". What was returned is in {path} on {os.uname().nodename}"
+
+
+def fail(context: Context, error: BaseException, hint: str = "") -> int:
+    """Write what went wrong, to the log too; the exit code."""
+    import traceback
+
+    _leave_out_ours(error)
+    # TracebackException also knows how to show an exception whose own __str__ fails.
+    trace = traceback.TracebackException.from_exception(error)
+    text = "".join(trace.format())
+    print(text + hint.removeprefix(". "), file=sys.stderr)
+    if len(text) > _TRACEBACK_LIMIT:
+        text = "…\n" + text[-_TRACEBACK_LIMIT:]
+    say_failed(context, _name(type(error)), str(trace)[:_MESSAGE_LIMIT] + hint, text)
+    return FAILED
+
+
+def say_failed(context: Context, type: str, message: str, traceback: str | None = None) -> None:
+    """Write the file; if that can't be, the exit code has to say it all."""
+    said = {"type": type, "message": message, "traceback": traceback}
+    content = {name: _storable(text) for name, text in said.items() if text is not None}
+    import json
+
+    with contextlib.suppress(OSError):
+        files.replace(str(context.folder / "error"), json.dumps(content).encode())
+
+
+def _encoded(value: object) -> bytes | None:
+    """The result as the worker reads it: JSON, or bytes that are none. Raises BadInput."""
+    codec.pack(value, "the result", codec.RESULT_LIMIT)  # type: ignore[arg-type]  # it complains
+    if value is None:
+        return None
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return codec.encode(value).encode()  # type: ignore[arg-type]
+    data = bytes(value)
+    try:
+        codec.parse(data, "the result")
+    except BadInput:
+        if data:
+            return data
+    import base64
+
+    return codec.encode({"base64": base64.b64encode(data).decode()}).encode()
+
+
+def _plainly(value: object, error: BadInput) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(error, TooLarge):
+        return codec.encode(value).encode()  # type: ignore[arg-type]
+    try:
+        shown = repr(value)
+    except Exception as problem:
+        shown = f"<{type(value).__qualname__}, whose repr() fails: {problem}>"
+    print(f"What was returned: {shown[:_SHOWN_LIMIT]}", file=sys.stderr)
+    return shown.encode("utf-8", "backslashreplace")
+
+
+def _storable(text: str) -> str:
+    """Text without the lone surrogates that file names bring along."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _name(kind: type[BaseException]) -> str:
+    built_in = kind.__module__ == "builtins"
+    return kind.__qualname__ if built_in else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _leave_out_ours(error: BaseException) -> None:
+    """Let the tracebacks begin where the user's code does."""
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        link = chain.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        link.__traceback__ = _from_user_code(link.__traceback__)
+        chain += (link.__cause__, link.__context__)
+
+
+def _from_user_code(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_MACHINERY):
+            break
+        trace = trace.tb_next
+    return trace

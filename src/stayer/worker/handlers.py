@@ -1,0 +1,105 @@
+"""What a worker runs for a task: the argv, by the kind of task it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from stayer.core.errors import BadConfig
+from stayer.core.model import Handles, Task
+
+_RUNNER = (sys.executable, "-m", "stayer.runners")
+_SECRET = ("STAYER_STORE", "STAYER_CONFIG")
+
+
+class Handlers(Struct, frozen=True, kw_only=True):
+    """The configured handlers: what may run here, and nothing else."""
+
+    exec: tuple[str, ...] | None = None
+    run: str | None = None
+    app: str | None = None
+    names: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+
+    @property
+    def handles(self) -> Handles:
+        """What to reserve."""
+        plain = self.exec is not None or self.run is not None
+        return Handles(plain=plain, names=self.names, programs=self.programs)
+
+    def argv(self, task: Task) -> list[str]:
+        """The process for a task."""
+        if task.command is not None:
+            return list(task.command)
+        if task.name is not None:
+            return [*_RUNNER, "app", self.app or ""]
+        if self.exec is not None:
+            return [*self.exec, task.id]
+        return [*_RUNNER, "class", self.run or ""]
+
+    def env(self, task: Task, folder: Path) -> dict[str, str]:
+        """The process's environment: the worker's, less what opens the store, and the interface."""
+        kept = {name: value for name, value in os.environ.items() if name not in _SECRET}
+        return {
+            **kept,
+            **self.environment,
+            **(task.env or {}),
+            "STAYER_TASK_ID": task.id,
+            "STAYER_ATTEMPT": str(task.attempt),
+            "STAYER_DIR": str(folder),
+            "STAYER_REPORT": str(folder / "report"),
+            "STAYER_CHECKPOINT": str(folder / "checkpoint"),
+            "STAYER_RESULT": str(folder / "result"),
+        }
+
+
+def configure(
+    *,
+    exec: str | None = None,
+    run: str | None = None,
+    app: str | None = None,
+    allow_commands: bool = False,
+    allow_command: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Handlers:
+    """Handlers from flags, checked: what can't work is said before any task is taken."""
+    if exec is not None and run is not None:
+        raise BadConfig("--exec and --run both take tasks without a name: give one of them")
+    if not (exec or run or app or allow_commands or allow_command):
+        raise BadConfig(
+            "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, or "
+            "--allow-commands for the commands that tasks bring along"
+        )
+    return Handlers(
+        exec=tuple(shlex.split(exec)) if exec else None,
+        run=_checked_file(run) if run else None,
+        app=app,
+        names=_names(app) if app else (),
+        programs=("*",) if allow_commands else allow_command,
+        environment=environment or {},
+    )
+
+
+def _checked_file(run: str) -> str:
+    path, _, name = run.partition(":")
+    if not os.path.isfile(path):
+        raise BadConfig(f"--run {run}: there is no file {path}")
+    return f"{os.path.abspath(path)}:{name}" if name else os.path.abspath(path)
+
+
+def _names(app: str) -> tuple[str, ...]:
+    """The names of an app's tasks, asked in a process of its own: user code stays out of here."""
+    asked = subprocess.run(
+        [*_RUNNER, "names", app], capture_output=True, text=True, check=False, timeout=600
+    )
+    if asked.returncode != 0:
+        last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise BadConfig(f"--app {app} can't be loaded: {last[0]}")
+    return tuple(json.loads(asked.stdout.splitlines()[-1]))

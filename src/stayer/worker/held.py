@@ -1,0 +1,174 @@
+"""What a worker knows of one attempt that it holds, and the news of it for the store."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from stayer.core import codec
+from stayer.core.model import LogPiece, Progress, Report, Task
+from stayer.heart import moment
+from stayer.store import LOG_HEAD, LOG_TAIL
+from stayer.worker.run import Run
+
+_PIECE = 256_000
+_LOG_A_BEAT = 1_000_000
+_PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
+
+
+class Held:
+    """An attempt in this worker's hands."""
+
+    def __init__(self, task: Task, run: Run) -> None:
+        self.task = task
+        self.run = run
+        self.adopted = moment()
+        self.order_seen = 0
+        self.signals: list[tuple[int, str]] = []
+        self.stopping = False
+        self.lost = False
+        self.limits: dict[str, float] = {}
+        self._log_sent = 0
+        self._report_read = 0
+        self._checkpoint_sent = self._checkpoint_signature()
+        self._first: tuple[float, float] | None = None
+        self._gathered: tuple[int, int, object] | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.task.id, self.task.attempt
+
+    def has_news(self) -> bool:
+        """There is something that the store has not got."""
+        return (
+            self._size("log") > self._log_sent
+            or self._size("report") > self._report_read
+            or self._checkpoint_signature() != self._checkpoint_sent
+        )
+
+    def gather(self) -> Report | None:
+        """The news; `delivered` says that they arrived, else they are gathered again."""
+        self._gathered = None
+        log, log_sent = self._read_log()
+        progress, report_read = self._read_report()
+        signature = self._checkpoint_signature()
+        checkpoint = None if signature == self._checkpoint_sent else self._read_checkpoint()
+        if not log and progress is None and checkpoint is None:
+            return None
+        self._gathered = log_sent, report_read, signature
+        return Report(
+            id=self.task.id,
+            attempt=self.task.attempt,
+            progress=progress,
+            checkpoint=checkpoint,
+            log=log,
+        )
+
+    def delivered(self) -> None:
+        """The beat with the news got through."""
+        if self._gathered is not None:
+            self._log_sent, self._report_read, self._checkpoint_sent = self._gathered
+            self._gathered = None
+
+    def new_checkpoint(self) -> bool:
+        """A checkpoint must not wait for the next beat."""
+        return self._checkpoint_signature() != self._checkpoint_sent
+
+    def _read_log(self) -> tuple[tuple[LogPiece, ...], int]:
+        end, start = self._size("log"), self._log_sent
+        if end <= start:
+            return (), start
+        # What will be dropped from the middle is not sent at all.
+        if start >= LOG_HEAD and end - start > LOG_TAIL:
+            start = end - LOG_TAIL
+        pieces: list[LogPiece] = []
+        with open(self.run.folder / "log", "rb") as file:
+            file.seek(start)
+            while start < end and len(pieces) * _PIECE < _LOG_A_BEAT:
+                data = file.read(min(_PIECE, end - start))
+                if not data:
+                    break
+                pieces.append(LogPiece(start, data))
+                start += len(data)
+        return tuple(pieces), start
+
+    def _read_report(self) -> tuple[Progress | None, int]:
+        """The last complete line that makes sense."""
+        end = self._size("report")
+        if end <= self._report_read:
+            return None, self._report_read
+        with open(self.run.folder / "report", "rb") as file:
+            file.seek(self._report_read)
+            data = file.read(end - self._report_read)
+        whole = data.rfind(b"\n") + 1
+        found: Progress | None = None
+        for line in reversed(data[:whole].splitlines()[-1000:]):
+            found = parse_report(line.decode(errors="replace"))
+            if found is not None:
+                found = replace(found, remaining=self._remaining(found))
+                break
+        return found, self._report_read + whole
+
+    def _remaining(self, progress: Progress) -> float | None:
+        """From the rate since the first report of this attempt."""
+        done, total, now = progress.done, progress.total, moment()
+        if done is None or total is None:
+            return None
+        if self._first is None:
+            self._first = now, done
+            return None
+        began, first = self._first
+        rate = (done - first) / (now - began) if now > began else 0.0
+        return (total - done) / rate if rate > 0 else None
+
+    def _read_checkpoint(self) -> bytes | None:
+        try:
+            data = (self.run.folder / "checkpoint").read_bytes()
+        except OSError:
+            return None
+        return data if len(data) <= codec.CHECKPOINT_LIMIT else None
+
+    def _checkpoint_signature(self) -> object:
+        try:
+            seen = os.stat(self.run.folder / "checkpoint")
+        except OSError:
+            return None
+        return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+    def _size(self, name: str) -> int:
+        try:
+            return os.stat(self.run.folder / name).st_size
+        except OSError:
+            return 0
+
+
+def parse_report(line: str) -> Progress | None:
+    """`{"progress": 0.4}`, `{"done": 4, "total": 10, "message": …}`, `4/10 message` or `40%`."""
+    line = line.strip()
+    if line.startswith("{"):
+        try:
+            content = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            return None
+        done, total = content.get("done"), content.get("total")
+        if "progress" in content:
+            done, total = content["progress"], 1.0
+        message = content.get("message")
+    else:
+        found = _PLAIN.fullmatch(line)
+        if found is None:
+            return None
+        done, total, percent, message = found.groups()
+        total = 100.0 if percent else total
+    try:
+        return Progress(
+            None if done is None else float(done),
+            None if total is None else float(total),
+            str(message)[:1000] if message else None,
+        )
+    except (TypeError, ValueError):
+        return None

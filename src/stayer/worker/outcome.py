@@ -1,0 +1,71 @@
+"""From what a keeper wrote about the end of a task to what that means for its life. Pure."""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import Any
+
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Stop
+from stayer.core.model import Fault, Value
+
+_LIMITS = {
+    "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit"),
+    "silent": ("silent", "SilenceLimit", "it gave no sign of life for as long as its limit allows"),
+    "memory": ("oom", "MemoryLimit", "it used more memory than its limit"),
+}
+
+
+def outcome(
+    exit: dict[str, Any], result: Value, error: dict[str, Any] | None, tail: str
+) -> Happening:
+    """What happened, from the keeper's exit file and what the task left behind."""
+    if "keeper_died" in exit:
+        return Lose("its keeper was killed")
+    if "not_started" in exit:
+        if "lease" in exit["not_started"]:
+            return Interrupt(exit["not_started"])
+        return Fail(Fault("NotStarted", f"it could not be started: {exit['not_started']}"))
+    stop = exit.get("stop")
+    if stop is not None:
+        return _stopped(stop, exit, tail)
+    if exit.get("signal") is not None:
+        return _killed(exit, tail)
+    if exit["exit_code"] == 0:
+        return Done(result)
+    if error is not None:
+        return Fail(_fault(error, exit["exit_code"]))
+    said = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
+    return Fail(said)
+
+
+def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:
+    match stop["why"]:
+        case "cancel":
+            return Stop()
+        case "interrupt":
+            return Interrupt(stop.get("note") or "its worker stopped")
+        case "fence":
+            return Interrupt(stop.get("note") or "its lease was over")
+        case why if why in _LIMITS:
+            ending, type, message = _LIMITS[why]
+            return Fail(Fault(type, message, tail or None, signal=exit.get("signal")), ending)  # type: ignore[arg-type]
+        case why:
+            return Interrupt(f"stopped: {why}")
+
+
+def _killed(exit: dict[str, Any], tail: str) -> Fail:
+    number = exit["signal"]
+    name = signals.Signals(number).name if number in signals.valid_signals() else str(number)
+    if exit.get("oom") and number == signals.SIGKILL:
+        said = "the machine ran out of memory, and its kernel killed it"
+        return Fail(Fault("OutOfMemory", said, tail or None, signal=number), "oom")
+    return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
+
+
+def _fault(error: dict[str, Any], exit_code: int) -> Fault:
+    return Fault(
+        str(error.get("type", "Error")),
+        str(error.get("message", "")),
+        error.get("traceback"),
+        exit_code,
+    )

@@ -1,0 +1,169 @@
+"""The worker's side of a run directory: see `docs/reference/run-directory.md`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import Task, Value
+
+LOG_CAP = 64_000_000
+"""How much of a log stays on the node, in bytes."""
+
+
+class Run:
+    """One attempt's folder, and the process that keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._pidfd: int | None = None
+
+    def prepare(self, task: Task, keeper: dict[str, Any], checkpoint: bytes | None) -> None:
+        """Write all that a keeper needs; `task.json` last, so that it is whole or not there."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.folder / "input").write_bytes(raw(task.parameters))
+        if checkpoint is not None:
+            (self.folder / "checkpoint").write_bytes(checkpoint)
+        content = {
+            "task": codec.record(task),
+            "worker": task.worker,
+            "attempt": task.attempt,
+            "keeper": keeper,
+        }
+        self._replace("task.json", json.dumps(content))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What `task.json` says."""
+        content: dict[str, Any] = json.loads((self.folder / "task.json").read_text())
+        return content
+
+    @property
+    def running(self) -> dict[str, Any] | None:
+        """What the keeper says, once the process runs."""
+        return self._read("running")
+
+    @property
+    def exit(self) -> dict[str, Any] | None:
+        """How it ended; None while it goes on."""
+        return self._read("exit")
+
+    def has_ended(self) -> bool:
+        return (self.folder / "exit").exists()
+
+    def declare_ended(self, content: dict[str, Any]) -> None:
+        """Say how it ended in the place of a keeper that can't any more."""
+        self._replace("exit", json.dumps(content))
+
+    def is_kept(self) -> bool:
+        """A keeper lives."""
+        try:
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+
+    def void(self) -> bool:
+        """See to it that no keeper ever starts here; False if one is at it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (self.folder / "void").touch()
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+
+    def order(self, **wanted: object) -> None:
+        """Add to what is asked of the keeper, and make it look."""
+        asked = {**(self._read("go") or {}), **wanted}
+        self._replace("go", json.dumps(asked))
+        running = self.running
+        if running is not None:
+            with suppress(ProcessLookupError):
+                os.kill(running["keeper"], signal.SIGUSR1)
+
+    def pidfd(self) -> int | None:
+        """A descriptor that becomes readable when the keeper ends."""
+        if self._pidfd is None:
+            running = self.running
+            if running is not None:
+                try:
+                    self._pidfd = os.pidfd_open(running["keeper"])
+                except OSError:
+                    return None
+        return self._pidfd
+
+    def result(self) -> Value:
+        """What the task left as its result: JSON, else a line of text, else the bytes."""
+        try:
+            data = (self.folder / "result").read_bytes()
+        except OSError:
+            return None
+        try:
+            return codec.parse(data, "result") if data.strip() else None
+        except BadInput:
+            pass
+        try:
+            return data.decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            return data
+
+    def error(self) -> dict[str, Any] | None:
+        """What a Python task said of its failure."""
+        return self._read("error")
+
+    def log_tail(self, size: int = 2000) -> str:
+        """The last lines of its output."""
+        try:
+            with open(self.folder / "log", "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - size))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def remove(self) -> None:
+        """The store has it all."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content = json.loads((self.folder / name).read_text())
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    def _replace(self, name: str, content: str) -> None:
+        temporary = self.folder / (name + ".new")
+        temporary.write_text(content)
+        temporary.replace(self.folder / name)
+
+
+def raw(parameters: Value) -> bytes:
+    """Parameters as a program reads them: JSON text, or the bytes themselves."""
+    if isinstance(parameters, bytes):
+        return parameters
+    return b"" if parameters is None else codec.encode(parameters).encode()

@@ -1,0 +1,143 @@
+"""The state directory: one worker at a time, its identity, its lease file, its run directories."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from stayer.core import ids
+from stayer.core.errors import Refused, StoreUnusable
+from stayer.core.model import Task
+from stayer.worker.run import Run
+
+
+def node_name() -> str:
+    """This machine's name."""
+    return socket.gethostname()
+
+
+class StateDirectory:
+    """What a worker knows beside the store; locked while it lives."""
+
+    def __init__(self, path: Path, node: str) -> None:
+        self.path = path.absolute()
+        self.node = node
+        self.worker_id = ""
+        self.resumed = False
+        self._lock = -1
+
+    def open(self, *, take_over: bool = False) -> None:
+        """Take the directory and the identity that is in it, or a new one."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self.path / "run").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StoreUnusable(
+                f"the state directory {self.path} can't be made: {error.strerror}. "
+                "Choose another with --state-dir"
+            ) from error
+        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._wait_for_it(take_over)
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        self._take_identity()
+
+    def close(self) -> None:
+        """Let the next worker in."""
+        os.close(self._lock)
+
+    def forget_identity(self) -> None:
+        """It has taken leave of the store, and will not come back."""
+        for path in (self.path / "identity", self.lease_path):
+            path.unlink(missing_ok=True)
+
+    def new_identity(self) -> None:
+        """Be somebody else from now on: what the old one held is lost to it."""
+        self.worker_id = ids.worker_id(self.node, os.getpid(), time.time())
+        self.resumed = False
+        content = json.dumps({"id": self.worker_id, **_where(self.path)})
+        _replace(self.path / "identity", content)
+
+    @property
+    def lease_path(self) -> Path:
+        """The file that all keepers of this identity read."""
+        return self.path / f"lease-{self.worker_id}"
+
+    def write_lease(self, until: float, length: float) -> None:
+        """In place and of fixed width: works on a full disk, and is never seen half written."""
+        line = f"{_boot_id()} {until:020.6f} {length:012.3f}\n"
+        self._write_in_place(line)
+
+    def void_lease(self) -> None:
+        """Whoever reads it must kill: this identity holds nothing any more."""
+        self._write_in_place("void".ljust(70) + "\n")
+
+    def runs(self) -> Iterator[Run]:
+        """Every run directory that is there."""
+        for folder in sorted((self.path / "run").iterdir()):
+            if (folder / "task.json").exists():
+                yield Run(folder)
+
+    def run_for(self, task: Task) -> Run:
+        """The run directory of an attempt, there or not."""
+        safe = task.id if task.id.replace("-", "").replace("_", "").isalnum() else ""
+        name = safe or "x" + task.id.encode().hex()[:80]
+        return Run(self.path / "run" / f"{name}.{task.attempt}")
+
+    def _wait_for_it(self, take_over: bool) -> None:
+        """Somebody has the directory: refuse, or ask them to leave their tasks to us."""
+        holder = os.pread(self._lock, 20, 0).decode()
+        if not take_over or not holder.isdecimal():
+            os.close(self._lock)
+            raise Refused(
+                f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
+                "from it with --take-over, or give this one a --state-dir of its own"
+            )
+        os.kill(int(holder), signal.SIGHUP)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def _take_identity(self) -> None:
+        try:
+            known = json.loads((self.path / "identity").read_text())
+        except (OSError, ValueError):
+            known = {}
+        if known and {key: known.get(key) for key in _where(self.path)} == _where(self.path):
+            self.worker_id = known["id"]
+            self.resumed = True
+        else:
+            self.new_identity()
+
+    def _write_in_place(self, line: str) -> None:
+        descriptor = os.open(self.lease_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.pwrite(descriptor, line.encode(), 0)
+        os.close(descriptor)
+
+
+def _where(path: Path) -> dict[str, object]:
+    """What must be the same for an identity to be taken up: not after a reboot, nor in a copy."""
+    seen = os.stat(path)
+    return {
+        "boot": _boot_id(),
+        "namespace": os.readlink("/proc/self/ns/pid"),
+        "device": seen.st_dev,
+        "inode": seen.st_ino,
+    }
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _replace(path: Path, content: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(content)
+    temporary.replace(path)

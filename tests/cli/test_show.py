@@ -1,0 +1,98 @@
+"""`stayer show`."""
+
+from __future__ import annotations
+
+from stayer.core import ids
+from stayer.core.lifecycle import Done, Fail, Interrupt
+from stayer.core.model import Fault, Policy, Progress, Report
+from stayer.store import Store
+from tests.cli.running import Here
+from tests.contract.builders import apply, beat, new, started, submit, take_one
+
+
+def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: str) -> None:
+    # Given a task that was interrupted once, then failed
+    fault = Fault("ValueError", "bad input", "Traceback:\n  File x\nValueError", exit_code=3)
+    first = started(
+        store, id="t", command=("train", "a b"), cwd="/data", env={"SEED": "1"}, priority=7,
+        owner="ann", tags=("night", "gpu"), parameters={"rate": 0.5}, policy=Policy(retries=0),
+    )  # fmt: skip
+    apply(store, first, Interrupt("drained"))
+    again = take_one(store)
+    apply(store, again, Fail(fault))
+
+    # When it is shown
+    page = stayer("show", "t").works().out
+
+    # Then everything is there
+    for said in (
+        "t  failed", "train 'a b'", "/data", "SEED=1", "priority  7", "night, gpu", "ann",
+        '"rate": 0.5', "ValueError: bad input", "exit code 3", "File x", "interrupted", "drained",
+        "node-of-w", "interruptions 1", "failures 1 of 1 allowed", "UTC",
+    ):  # fmt: skip
+        assert said in page, (said, page)
+    assert all(line == line.rstrip() for line in page.splitlines())
+
+
+def test_a_running_task_shows_how_far_it_is(stayer: Here, store: Store, worker: str) -> None:
+    task = started(store, id="t")
+    progress = Progress(done=1, total=4, message="halfway", remaining=90)
+    beat(store, worker, 2, Report(id="t", attempt=task.attempt, progress=progress))
+
+    page = stayer("show", "t").works().out
+
+    assert "25%  1m 30s left  halfway" in page
+    assert "goes on" in page
+
+
+def test_results_and_bytes_are_shown(stayer: Here, store: Store, worker: str) -> None:
+    apply(store, started(store, id="json"), Done({"loss": 0.1}))
+    apply(store, started(store, id="text", parameters="line one\nline two"), Done("done\n"))
+    apply(store, started(store, id="bytes", parameters=b"\0" * 2000), Done())
+
+    assert '"loss": 0.1' in stayer("show", "json").works().out
+    assert "  line one\n  line two\n" in stayer("show", "text").works().out
+    assert "2 kB of bytes" in stayer("show", "bytes").works().out
+
+
+def test_what_is_long_is_cut_and_says_so(stayer: Here, store: Store, worker: str) -> None:
+    long = "\n".join(f"frame {number}" for number in range(100))
+    task = started(store, id="t", parameters=list(range(1000)))
+    apply(store, task, Fail(Fault("E", "m", long)))
+
+    page = stayer("show", "t").works().out
+
+    assert "962 more lines: --json shows all" in page
+    assert "frame 99" in page
+    assert "frame 0\n" not in page
+    assert len(page.splitlines()) < 120
+
+
+def test_json_is_the_record_with_attempts_and_events(
+    stayer: Here, store: Store, worker: str
+) -> None:
+    apply(store, started(store, id="t"), Done([1]))
+
+    shown = stayer("show", "t", "--json").works().json
+
+    assert (shown["id"], shown["state"], shown["result"]) == ("t", "complete", [1])
+    assert [attempt["ending"] for attempt in shown["attempts"]] == ["done"]
+    assert [event["event"] for event in shown["events"]] == [
+        "pending", "reserved", "started", "complete",
+    ]  # fmt: skip
+
+
+def test_the_beginning_of_an_id_is_enough_if_it_is_only_one(stayer: Here, store: Store) -> None:
+    submit(store, new("abc-1"), new("abc-2"), new("abc"), new("xyz"))
+
+    assert stayer("show", "xy", "--json").works().json["id"] == "xyz"
+    assert stayer("show", "abc", "--json").works().json["id"] == "abc"
+    stayer("show", "abc-").refuses("several ids", "abc-1", "abc-2")
+
+
+def test_an_unknown_id_is_one_line(stayer: Here) -> None:
+    stayer("show", ids.generate()).refuses("no task", "stayer ls")
+    stayer("show", "").refuses("no task")
+    stayer("show", "%").refuses("no task")
+    stayer("show").refuses("missing argument", "stayer show --help")
+    stayer("show", "a", "b").refuses("stayer show --help")

@@ -1,0 +1,158 @@
+"""`stayer cancel`, `retry`, `hold`, `release`, `pause`, `resume`."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer import control
+from stayer.core.lifecycle import Done, Fail
+from stayer.core.model import Fault, Filter
+from stayer.store import Store
+from tests.cli.running import Here
+from tests.contract.builders import apply, get, new, started, submit
+
+
+@pytest.fixture(autouse=True)
+def tasks(store: Store, worker: str) -> None:
+    """One in each condition, in the queue q, and one elsewhere."""
+    apply(store, started(store, id="complete"), Done())
+    apply(store, started(store, id="failed"), Fail(Fault("E")))
+    submit(store, new("cancelled"))
+    control.cancel(store, "cancelled")
+    started(store, id="started")
+    submit(store, new("pending", name="f"), new("scheduled", delay=99), new("held", held=True))
+    submit(store, new("elsewhere", queue="other"))
+
+
+def in_state(store: Store, state: str) -> set[str]:
+    return {task.id for task in control.find_all(store, Filter()) if task.state == state}
+
+
+def test_cancel_ends_what_waits_and_asks_what_runs(stayer: Here, store: Store) -> None:
+    done = stayer("cancel", "pending", "started", "--grace", "5s").works()
+
+    assert done.lines == ["pending cancelled", "started asked to stop"]
+    assert get(store, "pending").state == "cancelled"
+    assert [(order.verb, order.arguments) for order in get(store, "started").orders] == [
+        ("cancel", {"grace": 5.0})
+    ]
+
+
+def test_all_are_tried_and_each_failure_is_a_line(stayer: Here, store: Store) -> None:
+    done = stayer("cancel", "nope", "complete", "pending", "sch")
+
+    assert done.lines == ["pending cancelled", "scheduled cancelled"]
+    assert done.err.splitlines()[0].startswith("stayer: no task 'nope'")
+    assert done.err.splitlines()[1].startswith("stayer: task complete is complete")
+    assert done.code == 2
+
+
+def test_the_same_id_twice_is_once(stayer: Here) -> None:
+    assert stayer("hold", "pending", "pend", "pending").works().lines == ["pending held"]
+
+
+def test_a_filter_means_what_has_not_ended(stayer: Here, store: Store) -> None:
+    done = stayer("cancel", "-q", "q", "--yes").works()
+
+    assert done.lines == ["3 tasks cancelled", "1 task asked to stop"]
+    assert in_state(store, "pending") == {"elsewhere"}
+    assert in_state(store, "complete") == {"complete"}
+
+
+def test_a_filter_can_name_states_and_names(stayer: Here, store: Store) -> None:
+    assert stayer("cancel", "--state", "scheduled", "-y").works().lines == ["1 task cancelled"]
+    assert stayer("cancel", "--name", "f", "-y").works().lines == ["1 task cancelled"]
+    assert in_state(store, "cancelled") == {"cancelled", "scheduled", "pending"}
+
+
+def test_retry_by_filter_leaves_complete_tasks_alone(stayer: Here, store: Store) -> None:
+    assert stayer("retry", "-q", "q", "--yes").works().lines == ["2 tasks pending"]
+    assert get(store, "complete").state == "complete"
+    assert stayer("retry", "--state", "complete", "--yes").works().lines == ["1 task pending"]
+    assert in_state(store, "pending") >= {"complete", "failed", "cancelled"}
+
+
+def test_retry_by_id_takes_any_finished_task(stayer: Here) -> None:
+    assert stayer("retry", "complete", "failed").works().lines == [
+        "complete pending", "failed pending",
+    ]  # fmt: skip
+    stayer("retry", "pending").refuses("only a finished task")
+
+
+def test_hold_and_release(stayer: Here, store: Store) -> None:
+    assert stayer("hold", "pending", "started").works().lines == ["pending held", "started held"]
+    assert stayer("hold", "-q", "q", "--yes").works().lines == ["1 task held"]
+    assert stayer("release", "-q", "q", "--yes").works().lines == ["4 tasks released"]
+    assert stayer("release", "pending").works().lines == ["pending released"]
+    assert not any(task.held for task in control.find_all(store, Filter()))
+    stayer("hold", "complete").refuses("nothing to hold")
+
+
+def test_json_is_an_array_of_records(stayer: Here) -> None:
+    by_id = stayer("cancel", "pending", "nope", "--json")
+    by_filter = stayer("retry", "--state", "failed", "--yes", "--json").works()
+
+    assert [(task["id"], task["state"]) for task in by_id.json] == [("pending", "cancelled")]
+    assert by_id.code == 2
+    assert [(task["id"], task["state"]) for task in by_filter.json] == [("failed", "pending")]
+    assert stayer("cancel", "--name", "none", "--yes", "--json").json == []
+
+
+def test_nothing_that_matches_is_no_error(stayer: Here) -> None:
+    done = stayer("cancel", "--name", "none")
+
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "stayer: no task to cancel matches\n"
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "hold", "release"])
+def test_a_filter_without_a_terminal_needs_yes(stayer: Here, store: Store, verb: str) -> None:
+    before = list(control.find_all(store, Filter()))
+
+    stayer(verb, "-q", "q", input="y\n").refuses("--yes", "task", "?")
+
+    assert list(control.find_all(store, Filter())) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["ids", "-q QUEUE"]),
+        (["pending", "-q", "q"], ["either ids or a filter"]),
+        (["--yes"], ["ids", "-q QUEUE"]),
+        (["-q", "nope", "--yes"], ["'nope'", "other, q"]),
+        (["--state", "over", "--yes"], ["'over'"]),
+        (["--since", "never", "--yes"], ["--since"]),
+    ],
+)
+@pytest.mark.parametrize("verb", ["cancel", "retry", "hold", "release"])
+def test_bad_input_is_one_line_and_changes_nothing(
+    stayer: Here, store: Store, verb: str, arguments: list[str], words: list[str]
+) -> None:
+    before = list(control.find_all(store, Filter()))
+
+    stayer(verb, *arguments).refuses(*words)
+
+    assert list(control.find_all(store, Filter())) == before
+
+
+def test_an_absurd_grace_is_refused(stayer: Here) -> None:
+    stayer("cancel", "pending", "--grace", "ages").refuses("--grace", "not a duration")
+
+
+def test_pause_and_resume_queues(stayer: Here, store: Store) -> None:
+    assert stayer("pause", "-q", "q", "-q", "other").works().lines == ["q paused", "other paused"]
+    assert [queue.paused for queue in store.queues()] == [True, True]
+    assert stayer("resume", "-q", "q").works().lines == ["q resumed"]
+    resumed = stayer("resume", "-q", "q", "--json").works().json
+    assert [(queue["name"], queue["paused"]) for queue in resumed] == [("q", False)]
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_an_unknown_queue_is_not_made(stayer: Here, store: Store, verb: str) -> None:
+    stayer(verb, "-q", "q", "-q", "qq").refuses("'qq'", "other, q")
+    stayer(verb).refuses("-q")
+
+    assert [(queue.name, queue.paused) for queue in store.queues()] == [
+        ("other", False), ("q", False),
+    ]  # fmt: skip

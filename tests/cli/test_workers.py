@@ -1,0 +1,86 @@
+"""`stayer workers`."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from stayer.store import Store
+from tests.cli.running import Here
+from tests.contract.builders import get, register, started
+
+
+def make_stale(folder: Path, worker: str) -> None:
+    """Let the worker's lease be over, without waiting for it."""
+    with sqlite3.connect(folder / "stayer.db") as database:
+        database.execute("UPDATE stayer_workers SET lease_end = 1 WHERE id = ?", [worker])
+    database.close()
+
+
+def test_the_table_says_who_does_what(stayer: Here, store: Store, tmp_path: Path) -> None:
+    register(store, "idle", slots=4)
+    register(store, "busy", queues=("q", "p"))
+    register(store, "gone")
+    started(store, "busy")
+    make_stale(tmp_path, "gone")
+
+    rows = {line.split()[0]: line.split() for line in stayer("workers").works().lines}
+
+    assert rows["ID"][:4] == ["ID", "STATE", "NODE", "PID"]
+    assert rows["idle"][1:5] == ["IDLE", "node-of-idle", "4242", "0/4"]
+    assert rows["busy"][1:7] == ["PROCESSING", "node-of-busy", "4242", "1/1", "q,", "p"]
+    assert rows["gone"][1] == "STALE"
+
+
+def test_json_is_an_array_of_workers(stayer: Here, store: Store) -> None:
+    assert stayer("workers", "--json").works().json == []
+    register(store, "w")
+
+    [worker] = stayer("workers", "--json").works().json
+
+    assert list(worker) == [
+        "id", "node", "pid", "queues", "slots", "version", "draining", "lease", "number",
+        "started_at", "beat_at", "running", "state",
+    ]  # fmt: skip
+    assert (worker["id"], worker["queues"], worker["state"]) == ("w", ["q"], "IDLE")
+
+
+def test_a_store_without_workers_says_so(stayer: Here) -> None:
+    done = stayer("workers")
+
+    assert (done.code, done.out) == (0, "")
+    assert "no workers" in done.err
+
+
+def test_dropping_a_stale_worker_returns_its_tasks(
+    stayer: Here, store: Store, tmp_path: Path
+) -> None:
+    register(store, "gone")
+    task = started(store, "gone")
+    make_stale(tmp_path, "gone")
+
+    done = stayer("workers", "drop", "gone", "gone").works()
+
+    assert done.out == "gone dropped, 1 task returned\n"
+    assert get(store, task.id).state == "pending"
+    assert store.workers() == []
+
+
+def test_a_worker_that_lives_is_not_dropped(stayer: Here, store: Store) -> None:
+    register(store, "alive")
+    task = started(store, "alive")
+
+    stayer("workers", "drop", "alive").refuses("alive")
+
+    assert get(store, task.id).state == "started"
+
+
+def test_an_unknown_worker_is_one_line(stayer: Here, store: Store, tmp_path: Path) -> None:
+    register(store, "gone")
+    make_stale(tmp_path, "gone")
+
+    done = stayer("workers", "drop", "nope", "gone")
+
+    assert (done.code, done.lines) == (2, ["gone dropped, 0 tasks returned"])
+    assert "nope" in done.err
+    stayer("workers", "drop").refuses("workers drop --help")
