@@ -309,6 +309,18 @@ class TestWatching:
         assert (last.id, last.event) == (name, "pending")
         assert store.last_event() == last.number > seen
 
+    def test_numbers_do_not_come_again_after_the_last_trace_is_gone(
+        self, store: Store, clock: Clock
+    ) -> None:
+        register(store)
+        apply(store, taken(store), Done())
+        store.purge(None, FINISHED, clock.advance(1), 10)
+        seen = store.last_event()
+        for _ in range(3):
+            store.purge(None, FINISHED, clock.advance(10 * 86400), 10)
+        [name] = fill(store, 1)
+        assert [event.id for event in store.watch(seen, 0, 10)] == [name]
+
     @pytest.mark.parametrize("how", ["purged", "dropped"])
     def test_shows_that_a_task_is_gone(self, store: Store, clock: Clock, how: str) -> None:
         register(store)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import time
 from typing import Any
 
 from . import tree
+from .accounts import oom_kills, spent
 from .folder import Lease, RunDirectory
-from .kernel import DeathTimer, adopt_orphans, contents, moment, punch
+from .kernel import DeathTimer, adopt_orphans, moment
+from .log import Log
 from .spawn import Birth
 
 _HEARD = (signal.SIGCHLD, signal.SIGUSR1)
@@ -33,7 +34,6 @@ _LEFTOVER_GRACE = 5.0
 _STACK_PAUSE = 1.0
 _KILL_ROUND = 0.05
 _STUCK_ROUND = 1.0
-_LOG_HEAD = 1_000_000
 _WRITE_AGAIN = 5.0
 _LOCK_PATIENCE = 1.0
 _DIED = 256
@@ -50,7 +50,7 @@ class Keeper:
         self._fence: str = spec.get("fence", "freeze")
         self._grace = float(spec.get("grace", 30.0))
         self._kill_interval = float(spec.get("kill_interval", 10.0))
-        self._log_cap: int = spec.get("log_cap") or 0
+        self._log = Log(folder, int(spec.get("log_cap") or 0))
         self._stack_signal: int | None = spec.get("stack_signal")
         self._lease = Lease(spec["lease"])
         self._timer = DeathTimer()
@@ -75,9 +75,7 @@ class Keeper:
         self._next_sample = self._said = 0.0
         self._usage: dict[str, float] = {}
         self._peak = 0.0
-        self._oom_kills = _oom_kills()
-        self._log_size = 0
-        self._punched = 0
+        self._oom_kills = oom_kills()
 
     def run(self, spec: dict[str, Any]) -> None:
         """The whole life."""
@@ -94,7 +92,7 @@ class Keeper:
             signal.sigtimedwait(_HEARD, self._rest())
             self._tick()
         self._timer.set(None)
-        self._cap_the_log()
+        self._log.trim()
         failure = self._birth.failure() if self._birth else None
         self._record(**({"not_started": failure} if failure else {}))
 
@@ -188,9 +186,11 @@ class Keeper:
         elif self._fence == "keep":
             pass
         elif "fenced" in self._stopped:
+            if self._stop is not None or self._status is not None:
+                return  # the ladder is at it, and what dies is not still
             if not tree.frozen(self._pid):
                 self._end_now("something woke the frozen task")
-            elif self._thaw > self._fenced_since and lease.good and self._stop is None:
+            elif self._thaw > self._fenced_since and lease.good:
                 self._timer.set(lease.kill_at)
                 self._release("fenced")
         elif lease.good:
@@ -262,7 +262,7 @@ class Keeper:
         now = moment()
         if now < self._next_sample:
             return
-        spewing = self._cap_the_log()
+        spewing = self._log.trim()
         if not spewing or now >= self._said + _QUICK_SAMPLE:
             before, self._usage = self._usage, tree.usage(self._pid)
             self._peak = max(self._peak, self._usage["rss"])
@@ -317,13 +317,13 @@ class Keeper:
             self._next_term, self._kill_from = now, now + grace
         self._kill_from = min(self._kill_from, now + grace)
         if self._stop is None or self._stop["why"] not in _FINAL:
-            self._stop = {"why": why, "grace": grace}
+            self._stop = {**(self._stop or {}), "why": why, "grace": grace}
         self._say()
 
     def _end_now(self, why: str) -> None:
         """No grace: what runs here may run elsewhere by now."""
-        if self._stop is None or self._stop["why"] != "fence":
-            self._stop = {"why": "fence", "grace": 0.0, "note": why}
+        if self._stop is None or "note" not in self._stop:
+            self._stop = {**(self._stop or {"why": "fence", "grace": 0.0}), "note": why}
             self._kill_from = moment()
             self._say()
 
@@ -347,26 +347,6 @@ class Keeper:
             self._send_to_main(self._stack_signal)
             self._next_term += _STACK_PAUSE
             self._kill_from += _STACK_PAUSE
-
-    def _cap_the_log(self) -> bool:
-        """Keep its head and its tail; True if it grows so fast that we should look again soon."""
-        seen = self._folder.seen("log") if self._log_cap else None
-        if seen is None:
-            return False
-        grown, self._log_size = seen.st_size - self._log_size, seen.st_size
-        head = min(_LOG_HEAD, self._log_cap // 4)
-        start, end = max(head, self._punched), seen.st_size - (self._log_cap - head)
-        if end > start:
-            try:
-                descriptor = self._folder.open("log", os.O_RDWR | os.O_NONBLOCK)
-            except OSError:
-                return False
-            if punch(descriptor, start, end):
-                self._punched = end
-            else:  # this file system can't: the head is what we can keep
-                os.ftruncate(descriptor, head)
-            os.close(descriptor)
-        return grown > self._log_cap // 8
 
     def _say(self) -> None:
         """What is true now, for the worker."""
@@ -393,24 +373,18 @@ class Keeper:
                 time.sleep(_WRITE_AGAIN)
 
     def _ending(self) -> dict[str, Any]:
-        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         killed = self._stop is None and code in {-signal.SIGKILL, 128 + signal.SIGKILL}
         return {
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "stop": self._stop,
-            "oom": killed and _oom_kills() > self._oom_kills,
+            "oom": killed and oom_kills() > self._oom_kills,
             "leftovers": self._leftovers,
             "began": self._began,
             "ended": time.time(),
             "ran": self._ran,
-            "usage": {
-                "user": spent.ru_utime,
-                "system": spent.ru_stime,
-                "peak": max(self._peak, spent.ru_maxrss * 1024),
-                **_io(),
-            },
+            "usage": spent(self._peak),
         }
 
 
@@ -434,15 +408,3 @@ def keep(path: str) -> None:
     except BaseException as error:
         keeper.give_up(error)
         raise
-
-
-def _oom_kills() -> int:
-    _, found, rest = (contents("/proc/vmstat") or b"").partition(b"\noom_kill ")
-    return int(rest.split(None, 1)[0]) if found else 0
-
-
-def _io() -> dict[str, int]:
-    """Bytes read and written by all that we have reaped."""
-    rows = [line.partition(b": ") for line in (contents("/proc/self/io") or b"").splitlines()]
-    found = {name: int(value) for name, _, value in rows}
-    return {"read": found.get(b"rchar", 0), "written": found.get(b"wchar", 0)}

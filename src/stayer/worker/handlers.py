@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from stayer.core.errors import BadConfig
 from stayer.core.model import Handles, Task
+from stayer.runners.stack import STACK_SIGNAL
 
-_RUNNER = (sys.executable, "-m", "stayer.runners")
+_RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
 _SECRET = ("STAYER_STORE", "STAYER_CONFIG")
 
 
@@ -43,6 +44,11 @@ class Handlers(Struct, frozen=True, kw_only=True):
         if self.exec is not None:
             return [*self.exec, task.id]
         return [*_RUNNER, "class", self.run or ""]
+
+    def stack_signal(self, task: Task) -> int | None:
+        """What makes the process write its stack to the log; None if it is no runner of ours."""
+        is_python = task.command is None and (task.name is not None or self.exec is None)
+        return STACK_SIGNAL if is_python else None
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
         """The process's environment: the worker's, less what opens the store, and the interface."""

@@ -17,6 +17,8 @@ from stayer.worker.run import Run
 
 _PIECE = 256_000
 _LOG_A_BEAT = 1_000_000
+_TIME_TO_NOTICE = 30.0
+_TIME_TO_BEGIN = 3.0
 _PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
 
 
@@ -26,7 +28,7 @@ class Held:
     def __init__(self, task: Task, run: Run) -> None:
         self.task = task
         self.run = run
-        self.adopted = moment()
+        self._asked = moment()
         self.order_seen = 0
         self.signals: list[tuple[int, str]] = []
         self.stopping = False
@@ -36,11 +38,20 @@ class Held:
         self._report_read = 0
         self._checkpoint_sent = self._checkpoint_signature()
         self._first: tuple[float, float] | None = None
+        self._last: Progress | None = None
+        self._missing_since: float | None = None
         self._gathered: tuple[int, int, object] | None = None
 
     @property
     def key(self) -> tuple[str, int]:
         return self.task.id, self.task.attempt
+
+    def is_overdue(self) -> bool:
+        """No keeper has taken it up, though it was asked for a while ago."""
+        if moment() - self._asked < _TIME_TO_BEGIN or self.run.is_kept():
+            return False
+        self._asked = moment()
+        return True
 
     def has_news(self) -> bool:
         """There is something that the store has not got."""
@@ -49,6 +60,19 @@ class Held:
             or self._size("report") > self._report_read
             or self._checkpoint_signature() != self._checkpoint_sent
         )
+
+    def has_vanished(self) -> bool:
+        """Somebody deleted the run directory, and its keeper has noticed, or had the time to."""
+        if self.run.folder.exists():
+            self._missing_since = None
+            return False
+        if self._missing_since is None:
+            self._missing_since = moment()
+        return self.run.keeper_ended() or moment() - self._missing_since > _TIME_TO_NOTICE
+
+    def log_left(self) -> bool:
+        """A part of the log has not been sent."""
+        return self._size("log") > self._log_sent
 
     def gather(self) -> Report | None:
         """The news; `delivered` says that they arrived, else they are gathered again."""
@@ -109,9 +133,16 @@ class Held:
         for line in reversed(data[:whole].splitlines()[-1000:]):
             found = parse_report(line.decode(errors="replace"))
             if found is not None:
-                found = replace(found, remaining=self._remaining(found))
+                found = self._complete(found)
                 break
         return found, self._report_read + whole
+
+    def _complete(self, found: Progress) -> Progress:
+        """A line with a message only says nothing of how far it is."""
+        if found.done is None and self._last is not None:
+            found = replace(found, done=self._last.done, total=self._last.total)
+        self._last = replace(found, remaining=self._remaining(found))
+        return self._last
 
     def _remaining(self, progress: Progress) -> float | None:
         """From the rate since the first report of this attempt."""

@@ -243,6 +243,8 @@ class WorkerLoop:
                 if running is not None:
                     self._watch(held)
                     fresh.append((held, running["pid"]))
+                elif held.is_overdue():
+                    self._nursery.start(held.run.folder)  # the line got lost with an old nursery
         if fresh:
             self._try(lambda: self._commit_starts(fresh))
 
@@ -260,13 +262,20 @@ class WorkerLoop:
             self._try(self._heart.beat_now)
 
     def _collect_outcomes(self) -> None:
+        for held in self._held.values():
+            if held.has_vanished() and held.run.void():
+                said = {"why": "fence", "note": "its run directory was deleted"}
+                held.run.declare_ended({"stop": said})
         ended = [held for held in self._held.values() if held.run.has_ended()]
         if ended:
             self._try(lambda: self._commit_outcomes(ended))
 
     def _commit_outcomes(self, ended: list[Held]) -> None:
+        # The last of log and checkpoint come before the end.
         if self._heart is not None and any(held.has_news() for held in ended):
-            self._heart.beat_now()  # the last of log and checkpoint come before the end
+            self._heart.beat_now()
+            while any(held.log_left() for held in ended):
+                self._heart.beat_now()
         batch: list[tuple[Held, Happening]] = [(held, self._outcome(held)) for held in ended]
         changes: list[Change] = []
         last: list[int] = []
@@ -400,13 +409,14 @@ class WorkerLoop:
         return {
             "argv": self._handlers.argv(task),
             "env": self._handlers.env(task, run.folder),
-            "cwd": task.cwd,
+            "cwd": task.cwd or os.getcwd(),
             "lease": str(self._state.lease_path),
             "grace": options.grace,
             "kill_interval": options.kill_interval,
             "fence": options.fence,
             "limits": {name: value for name, value in limits.items() if value},
             "log_cap": LOG_CAP,
+            "stack_signal": self._handlers.stack_signal(task),
         }
 
     def _wait(self) -> None:
@@ -488,10 +498,13 @@ class WorkerLoop:
         )
         held = Held(task, run)
         if not run.has_ended() and not run.is_kept():
-            if not run.void():
+            # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
+            # keeper wrote is believed: the original may be running. Burial sees to the rest.
+            if task.worker != self._state.worker_id or not run.void():
                 return
             sweep_strays(run.folder)
-            note = {"keeper_died": None} if run.running else {"not_started": "lease: never begun"}
+            never = {"not_started": "its worker died before it could begin", "node": True}
+            note: dict[str, Any] = {"keeper_died": None} if run.running else never
             run.declare_ended(note)
         self._try(lambda: self._refresh(held))
         self._hold(held)

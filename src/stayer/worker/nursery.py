@@ -25,7 +25,8 @@ class Nursery:
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._fifo = state / f"nursery-{version()}.fifo"
+        self._version = version()  # of the code as it was when this worker started
+        self._fifo = state / f"nursery-{self._version}.fifo"
         self._started: subprocess.Popen[bytes] | None = None
 
     def start(self, folder: Path) -> None:
@@ -69,7 +70,7 @@ class Nursery:
         log = open(self._state / "nursery.log", "ab")  # noqa: SIM115
         with log:
             self._started = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_CODE), str(self._state)],
+                [sys.executable, "-I", "-S", str(_CODE), str(self._state), self._version],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

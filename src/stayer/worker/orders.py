@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from signal import Signals
 
 from stayer.core.model import Order
+from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker.held import Held
 
 
@@ -31,7 +33,7 @@ def _pass_on(held: Held, order: Order, grace: float) -> None:
             held.signals.append((order.number, str(order.arguments["signal"])))
             held.run.order(signals=held.signals)
         case "stack":
-            held.signals.append((order.number, "SIGUSR2"))
+            held.signals.append((order.number, Signals(STACK_SIGNAL).name))
             held.run.order(signals=held.signals)
         case "set":
             held.limits.update(

@@ -20,10 +20,10 @@ def outcome(
 ) -> Happening:
     """What happened, from the keeper's exit file and what the task left behind."""
     if "keeper_died" in exit:
-        return Lose("its keeper was killed")
+        return Lose(exit.get("note") or "its keeper was killed")
     if "not_started" in exit:
-        if "lease" in exit["not_started"]:
-            return Interrupt(exit["not_started"])
+        if exit.get("node"):
+            return Interrupt(f"could not be started on its node: {exit['not_started']}")
         return Fail(Fault("NotStarted", f"it could not be started: {exit['not_started']}"))
     stop = exit.get("stop")
     if stop is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import Task, Value
+from stayer.keeper import tree
 
 LOG_CAP = 64_000_000
 """How much of a log stays on the node, in bytes."""
@@ -94,21 +96,26 @@ class Run:
         """Add to what is asked of the keeper, and make it look."""
         asked = {**(self._read("go") or {}), **wanted}
         self._replace("go", json.dumps(asked))
-        running = self.running
-        if running is not None:
+        descriptor = self.pidfd()
+        if descriptor is not None:
             with suppress(ProcessLookupError):
-                os.kill(running["keeper"], signal.SIGUSR1)
+                signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
 
     def pidfd(self) -> int | None:
         """A descriptor that becomes readable when the keeper ends."""
         if self._pidfd is None:
             running = self.running
             if running is not None:
-                try:
-                    self._pidfd = os.pidfd_open(running["keeper"])
-                except OSError:
-                    return None
+                self._pidfd = _pidfd_of(running["keeper"], running["keeper_started"])
         return self._pidfd
+
+    def keeper_ended(self) -> bool:
+        """The keeper that was watched is gone; False also if none was."""
+        if self._pidfd is None:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
     def result(self) -> Value:
         """What the task left as its result: JSON, else a line of text, else the bytes."""
@@ -140,8 +147,14 @@ class Run:
             return ""
 
     def remove(self) -> None:
-        """The store has it all."""
+        """The store has it all, but for a result that it refused: that one stays here."""
         self.close()
+        refused = self.folder / "result.refused"
+        if refused.exists():
+            for path in self.folder.iterdir():
+                if path != refused:
+                    path.unlink(missing_ok=True)
+            return
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -160,6 +173,18 @@ class Run:
         temporary = self.folder / (name + ".new")
         temporary.write_text(content)
         temporary.replace(self.folder / name)
+
+
+def _pidfd_of(pid: int, started: int) -> int | None:
+    """Of just this process, not of another that got its number."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if tree.started(pid) == started:
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def raw(parameters: Value) -> bytes:

@@ -1,0 +1,162 @@
+"""Real workers in processes of their own, and tasks that stamp a clock, to be broken by tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+from stayer.core.model import FINISHED, Task
+from stayer.core.submission import new_task
+from stayer.store import Store
+from stayer.stores import open_store
+
+PATIENCE = 120.0
+"""A cap for waits that only a defect reaches."""
+
+STAMPER = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+attempt = os.environ["STAYER_ATTEMPT"]
+stop = sys.argv[2]
+while not os.path.exists(stop):
+    moment = time.clock_gettime(time.CLOCK_BOOTTIME)
+    os.write(file, f"{attempt} {moment:.6f}\\n".encode())
+    time.sleep(0.005)
+"""
+
+
+def until(condition: Callable[[], object], what: str = "") -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain {what}"
+        time.sleep(0.01)
+
+
+class Fleet:
+    """A store and the workers on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/stayer.db"
+        self.store: Store = open_store(self.url)
+        self.store.setup()
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def worker(
+        self, name: str = "one", *, lease: float = 2.0, slots: int = 4, take_over: bool = False
+    ) -> int:
+        """Start a worker on the state directory of that name; its pid."""
+        options = ["--take-over"] if take_over else []
+        with open(self.folder / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "stayer", "worker", "--store", self.url,
+                    "--state-dir", str(self.folder / name), "--allow-commands",
+                    "--lease", f"{lease}s", "--slots", str(slots), "--node", name, *options,
+                ],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        self.workers.append(process)
+        return process.pid
+
+    def signal(self, pid: int, number: int) -> None:
+        os.kill(pid, number)
+        if number == signal.SIGKILL:
+            self.end_of(pid)
+
+    def end_of(self, pid: int) -> int:
+        """Wait until a worker has ended; its exit code."""
+        [process] = [process for process in self.workers if process.pid == pid]
+        return process.wait(PATIENCE)
+
+    def submit(self, id: str, *command: str, **options: object) -> str:
+        new = new_task(queue="default", id=id, command=command, **options)  # type: ignore[arg-type]
+        return self.store.submit([new])[0].task.id
+
+    def stamper(self, id: str) -> str:
+        """A task that stamps the clock until `finish` is called."""
+        stamps, stop = str(self.stamps(id)), str(self.folder / f"{id}.stop")
+        return self.submit(id, sys.executable, "-c", STAMPER, stamps, stop)
+
+    def finish(self, id: str) -> None:
+        (self.folder / f"{id}.stop").touch()
+
+    def stamps(self, id: str) -> Path:
+        return self.folder / f"{id}.stamps"
+
+    def read_stamps(self, id: str) -> dict[int, list[float]]:
+        """Moments by attempt."""
+        found: dict[int, list[float]] = {}
+        with suppress(FileNotFoundError):
+            for line in self.stamps(id).read_text().splitlines():
+                attempt, moment = line.split()
+                found.setdefault(int(attempt), []).append(float(moment))
+        return found
+
+    def assert_no_overlap(self, id: str) -> None:
+        """No attempt began before the last sign of life of the one before."""
+        stamps = self.read_stamps(id)
+        attempts = sorted(stamps)
+        for earlier, later in pairwise(attempts):
+            assert max(stamps[earlier]) < min(stamps[later]), f"{id}: {earlier} overlaps {later}"
+
+    def get(self, id: str) -> Task:
+        task = self.store.get([id])[0]
+        assert task is not None
+        return task
+
+    def until_state(self, id: str, *states: str) -> Task:
+        until(lambda: self.get(id).state in states, f"for {id} to be {states}, {self.get(id)}")
+        return self.get(id)
+
+    def until_ended(self, id: str) -> Task:
+        return self.until_state(id, *FINISHED)
+
+    def until_stamped(self, id: str, attempt: int = 1, more_than: int = 0) -> None:
+        until(lambda: len(self.read_stamps(id).get(attempt, ())) > more_than, f"for stamps of {id}")
+
+    def endings(self, id: str) -> list[str | None]:
+        return [attempt.ending for attempt in self.store.attempts(id)]
+
+    def keepers(self, name: str = "one") -> list[int]:
+        """The processes of nursery and keepers of a state directory, nursery first."""
+        mark = os.fsencode(self.folder / name)
+        found = []
+        for entry in os.listdir("/proc"):
+            with suppress(OSError):
+                if entry.isdigit():
+                    words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
+                    if b"-I" in words and mark in words:
+                        found.append(int(entry))
+        return sorted(found)
+
+    def strays(self) -> list[int]:
+        """Whatever still carries this test's folder in its environment as a task."""
+        mark = b"STAYER_DIR=" + os.fsencode(self.folder)
+        found = []
+        for entry in os.listdir("/proc"):
+            with suppress(OSError):
+                if entry.isdigit() and mark in Path(f"/proc/{entry}/environ").read_bytes():
+                    found.append(int(entry))
+        return found
+
+    def close(self) -> None:
+        """End everything that was started."""
+        for process in self.workers:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+        for folder in self.folder.iterdir():
+            if folder.is_dir():
+                for pid in [*self.keepers(folder.name), *self.strays()]:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        self.store.close()

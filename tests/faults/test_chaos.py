@@ -1,0 +1,120 @@
+"""Random harm to workers, nurseries, keepers and tasks: nothing lost, doubled or finished twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from contextlib import suppress
+
+import pytest
+from msgspec.structs import replace
+
+from stayer.core.model import Policy
+from stayer.core.submission import new_task
+from tests.faults.fleet import Fleet, until
+
+NODES = ("one", "two", "three")
+TASK = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+attempt = os.environ["STAYER_ATTEMPT"]
+for _ in range(int(sys.argv[2])):
+    moment = time.clock_gettime(time.CLOCK_BOOTTIME)
+    os.write(file, f"{attempt} {moment:.6f}\\n".encode())
+    time.sleep(0.005)
+"""
+
+
+class Chaos:
+    """Does harm, and puts workers back."""
+
+    def __init__(self, fleet: Fleet, seed: int) -> None:
+        self.fleet = fleet
+        self.random = random.Random(seed)
+        self.workers = {name: fleet.worker(name) for name in NODES}
+        self.stopped: set[int] = set()
+
+    def harm(self) -> None:
+        """One deed."""
+        name = self.random.choice(NODES)
+        worker = self.workers[name]
+        match self.random.randrange(6):
+            case 0:
+                self.fleet.signal(worker, signal.SIGKILL)
+                self.stopped.discard(worker)
+                self.workers[name] = self.fleet.worker(name)
+            case 1:
+                self._stop(worker)
+            case 2:
+                self._go_on()
+            case 3:
+                self._one_of(self.fleet.keepers(name)[1:], signal.SIGKILL)
+            case 4:
+                self._one_of(self.fleet.keepers(name)[1:], signal.SIGSTOP)
+            case _:
+                self._one_of(self.fleet.strays(), signal.SIGKILL)
+
+    def end(self) -> None:
+        """Let everybody go on."""
+        self._go_on()
+
+    def _stop(self, pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        self.stopped.add(pid)
+
+    def _go_on(self) -> None:
+        for pid in self.stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self.stopped.clear()
+
+    def _one_of(self, pids: list[int], number: int) -> None:
+        if pids:
+            pid = self.random.choice(pids)
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+                if number == signal.SIGSTOP:
+                    self.stopped.add(pid)
+
+
+def handovers(fleet: Fleet, ids: list[str]) -> int:
+    return sum(len(fleet.read_stamps(id)) - 1 for id in ids if fleet.read_stamps(id))
+
+
+def play(fleet: Fleet, seed: int, wanted: int) -> None:
+    chaos = Chaos(fleet, seed)
+    ids: list[str] = []
+    try:
+        while handovers(fleet, ids) < wanted:
+            busy = sum(fleet.get(id).state not in ("complete", "failed") for id in ids)
+            for _ in range(6 - busy):
+                id = f"task-{len(ids)}"
+                command = [sys.executable, "-c", TASK, str(fleet.stamps(id)), "150"]
+                new = new_task(queue="default", id=id, command=command)
+                fleet.store.submit([replace(new, policy=Policy(retries=1000, losses=1000))])
+                ids.append(id)
+            chaos.harm()
+            before = fleet.store.last_event()
+            fleet.store.watch(before, chaos.random.random(), 1)
+        chaos.end()
+        for id in ids:
+            fleet.until_state(id, "complete")
+    finally:
+        chaos.end()
+    for id in ids:
+        fleet.assert_no_overlap(id)
+        assert fleet.endings(id).count("done") == 1
+        assert fleet.endings(id)[-1] == "done"
+    until(lambda: not fleet.strays())
+
+
+def test_chaos_loses_nothing_and_doubles_nothing(fleet: Fleet) -> None:
+    play(fleet, seed=random.randrange(2**32), wanted=20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_long_chaos_loses_nothing_and_doubles_nothing(fleet: Fleet, seed: int) -> None:
+    play(fleet, seed, wanted=200)

@@ -1,0 +1,72 @@
+"""The store does not answer; tasks go on or stand still, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.faults.fleet import Fleet, until
+
+HOLD = """
+import fcntl, os, sqlite3, sys
+lock = os.open(sys.argv[1] + "-lock", os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX)
+db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+db.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def store_gone(fleet: Fleet) -> Iterator[None]:
+    """Nobody can write: for the workers the store is out of reach."""
+    command = [sys.executable, "-c", HOLD, str(fleet.folder / "stayer.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.communicate()
+
+
+def test_a_task_is_frozen_when_the_lease_is_over_and_goes_on_afterwards(fleet: Fleet) -> None:
+    fleet.worker("one")
+    fleet.worker("two")
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    until(lambda: fleet.get("a").state == "started")
+    home = fleet.get("a").node
+    assert home is not None
+    with store_gone(fleet):
+        running = fleet.folder / home / "run" / "a.1" / "running"
+        until(lambda: "fenced" in json.loads(running.read_text())["stopped"])
+        before = len(fleet.read_stamps("a")[1])
+    fleet.until_stamped("a", more_than=before + 20)
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 1)
+    assert list(fleet.read_stamps("a")) == [1]
+
+
+def test_what_ends_while_the_store_is_gone_is_recorded_once(fleet: Fleet) -> None:
+    fleet.worker("one", lease=60)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    until(lambda: fleet.get("a").state == "started")
+    with store_gone(fleet):
+        fleet.finish("a")
+        until((fleet.folder / "one" / "run" / "a.1" / "exit").exists)
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 1)
+    assert fleet.endings("a") == ["done"]
+    until(lambda: not (fleet.folder / "one" / "run" / "a.1").exists())
+
+
+def test_a_worker_waits_for_a_store_that_is_not_there_yet(fleet: Fleet) -> None:
+    with store_gone(fleet):
+        fleet.worker("one")
+    fleet.submit("a", "true")
+    assert fleet.until_ended("a").state == "complete"

@@ -1,0 +1,152 @@
+"""The worker is killed, stopped, restarted: its tasks don't notice, or go elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from tests.faults.fleet import Fleet, until
+
+
+def test_a_task_outlives_its_worker_and_is_recorded_by_the_next_one(fleet: Fleet) -> None:
+    worker = fleet.worker(lease=30)
+    fleet.stamper("a")
+    fleet.until_state("a", "started")
+    fleet.until_stamped("a")
+    fleet.signal(worker, signal.SIGKILL)
+    before = len(fleet.read_stamps("a")[1])
+    fleet.until_stamped("a", more_than=before + 20)  # it runs on with nobody there
+
+    fleet.worker(lease=30)
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 1)
+    assert fleet.endings("a") == ["done"]
+    assert list(fleet.read_stamps("a")) == [1]
+
+
+def test_a_task_that_ends_while_no_worker_lives_is_recorded(fleet: Fleet) -> None:
+    worker = fleet.worker(lease=30)
+    fleet.submit("a", "sh", "-c", f"while [ ! -e {fleet.folder}/a.stop ]; do sleep 0.01; done; "
+                 "echo 42 > $STAYER_RESULT; echo said")  # fmt: skip
+    fleet.until_state("a", "started")
+    fleet.signal(worker, signal.SIGKILL)
+    fleet.finish("a")
+    until(lambda: list((fleet.folder / "one" / "run").glob("a.1/exit")))
+    fleet.worker(lease=30)
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt, task.result) == ("complete", 1, 42)
+    assert b"".join(piece.data for piece in fleet.store.log("a", 1, 0, 1000)) == b"said\n"
+
+
+def test_what_is_lost_with_its_node_runs_again_elsewhere(fleet: Fleet) -> None:
+    script = (
+        "import os, sys\n"
+        "saved = os.environ['STAYER_CHECKPOINT']\n"
+        "if os.path.exists(saved):\n"
+        "    print('from', open(saved).read()); sys.exit()\n"
+        "open(saved + '.new', 'w').write('half'); os.rename(saved + '.new', saved)\n"
+        "import time; time.sleep(1000)\n"
+    )
+    worker = fleet.worker("one")
+    fleet.submit("a", sys.executable, "-c", script)
+    until(lambda: fleet.store.checkpoint("a"))
+    fleet.signal(worker, signal.SIGSTOP)
+    for pid in fleet.keepers("one"):
+        os.kill(pid, signal.SIGKILL)
+    fleet.signal(worker, signal.SIGKILL)
+    until(lambda: not fleet.strays())
+
+    fleet.worker("two")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt, task.failures) == ("complete", 2, 0)
+    assert fleet.endings("a") == ["lost", "done"]
+    assert b"from half" in b"".join(piece.data for piece in fleet.store.log("a", 2, 0, 1000))
+
+
+def test_a_stopped_worker_freezes_before_another_takes_its_task(fleet: Fleet) -> None:
+    one = fleet.worker("one")
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.worker("two")
+    fleet.signal(one, signal.SIGSTOP)
+    fleet.until_stamped("a", attempt=2)
+    fleet.signal(one, signal.SIGCONT)
+    fleet.until_stamped("a", attempt=2, more_than=200)
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 2)
+    fleet.assert_no_overlap("a")
+    assert fleet.endings("a") == ["lost", "done"]
+    until(lambda: not fleet.strays())
+
+
+def test_a_healthy_task_much_longer_than_the_lease_runs_once(fleet: Fleet) -> None:
+    fleet.worker("one")
+    fleet.worker("two")
+    hold_the_gil = "import re, os; re.match('(a+)+b', 'a' * 27); print('done')"
+    fleet.submit("gil", sys.executable, "-c", hold_the_gil)
+    fleet.submit("long", "sh", "-c", "sleep 8")
+    for id in ("gil", "long"):
+        task = fleet.until_ended(id)
+        assert (task.state, task.attempt) == ("complete", 1)
+
+
+def test_term_hands_tasks_back_to_the_front(fleet: Fleet) -> None:
+    worker = fleet.worker("one", slots=1)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.submit("b", "true")
+    fleet.signal(worker, signal.SIGTERM)
+    assert fleet.end_of(worker) == 0
+    assert fleet.get("a").state == "pending"
+    assert (fleet.get("a").interruptions, fleet.get("a").failures) == (1, 0)
+    assert [task.id for task in fleet.store.peek("default", 2)] == ["a", "b"]
+    assert fleet.store.workers() == []
+    until(lambda: not fleet.strays())
+    until(lambda: not fleet.keepers("one"))  # the nursery has retired
+
+
+def test_hup_leaves_tasks_running_for_the_next_worker(fleet: Fleet) -> None:
+    worker = fleet.worker(lease=30)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.signal(worker, signal.SIGHUP)
+    assert fleet.end_of(worker) == 0
+    before = len(fleet.read_stamps("a")[1])
+    fleet.until_stamped("a", more_than=before + 20)
+    fleet.worker(lease=30)
+    fleet.finish("a")
+    assert fleet.until_ended("a").attempt == 1
+
+
+def test_a_worker_takes_over_from_another(fleet: Fleet) -> None:
+    old = fleet.worker(lease=30)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    new = fleet.worker(lease=30, take_over=True)
+    assert fleet.end_of(old) == 0
+    fleet.finish("a")
+    assert fleet.until_ended("a").attempt == 1
+    fleet.signal(new, signal.SIGTERM)
+    assert fleet.end_of(new) == 0
+
+
+def test_a_second_worker_on_one_state_directory_is_refused(fleet: Fleet) -> None:
+    fleet.worker(lease=30)
+    until(fleet.store.workers)
+    second = fleet.worker(lease=30)
+    assert fleet.end_of(second) == 2
+    assert "another worker" in (fleet.folder / "one.log").read_text()
+
+
+def test_drain_finishes_what_runs_and_takes_no_more(fleet: Fleet) -> None:
+    worker = fleet.worker(slots=1)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.submit("b", "true")
+    fleet.signal(worker, signal.SIGUSR1)
+    fleet.finish("a")
+    assert fleet.end_of(worker) == 0
+    assert (fleet.get("a").state, fleet.get("b").state) == ("complete", "pending")

@@ -1,0 +1,256 @@
+"""Plays the worker: writes leases and run directories, starts a nursery, reads what keepers say."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import stayer.keeper.nursery
+from stayer.keeper.kernel import boot_id, moment
+
+SOURCE = Path(stayer.keeper.nursery.__file__).parent
+NASTY = Path(__file__).parent / "nasty.py"
+PYTHON = str(Path(sys.executable).resolve())
+CAP = 60.0
+
+Found = TypeVar("Found")
+
+
+def wait_for(condition: Callable[[], Found | None], what: str = "it") -> Found:
+    """Its first true answer."""
+    end = time.monotonic() + CAP
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"waited {CAP} s for {what}")
+
+
+def state_of(pid: int) -> str:
+    """Of /proc/PID/stat; empty if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+class Attempt:
+    """One run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.life: int | None = None
+        self.births = b""
+
+    def read(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            return None
+
+    def running(self) -> Any:
+        return wait_for(lambda: self.read("running"), "the process")
+
+    def stopped(self) -> list[str]:
+        return list(self.running()["stopped"])
+
+    def exit(self) -> Any:
+        return wait_for(lambda: self.read("exit"), "its exit")
+
+    def log(self) -> str:
+        return (self.path / "log").read_text()
+
+    def go(self, **orders: Any) -> None:
+        """Give orders, as the worker does."""
+        (self.path / "go.tmp").write_text(json.dumps(orders))
+        os.rename(self.path / "go.tmp", self.path / "go")
+        self.look()
+
+    def look(self) -> None:
+        """Tell the keeper that there is something to see."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.running()["keeper"], signal.SIGUSR1)
+
+    def make_it_look(self) -> None:
+        """Be sure that the keeper has seen it: it says what it does about a pause afterwards."""
+        self.go(paused=True)
+        wait_for(lambda: "paused" in self.stopped(), "the pause")
+        self.go(paused=False)
+        wait_for(lambda: "paused" not in self.stopped(), "the end of the pause")
+
+    def cancel(self, grace: float = 30.0) -> Any:
+        self.go(stop={"why": "cancel", "grace": grace})
+        return self.exit()
+
+    def locked(self) -> bool:
+        with (self.path / "lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def hear_births(self, number: int) -> None:
+        """Wait until so many processes of a nasty tree live."""
+
+        def heard() -> bool:
+            assert self.life is not None
+            with contextlib.suppress(BlockingIOError):
+                self.births += os.read(self.life, 65536)
+            return len(self.births) >= number
+
+        wait_for(heard, f"{number} births")
+
+    def nothing_is_left(self) -> bool:
+        """No process holds the pipe of life open."""
+        assert self.life is not None
+        try:
+            while os.read(self.life, 65536):
+                pass
+            return True
+        except BlockingIOError:
+            return False
+
+    def last_stamp(self) -> float:
+        """The last instruction of any process of a nasty tree."""
+        texts = (path.read_text() for path in (self.path / "stamps").iterdir())
+        return max(float(text) for text in texts if text)
+
+
+class Node:
+    """A state directory with its lease and nursery."""
+
+    def __init__(
+        self,
+        state: Path,
+        source: Path = SOURCE,
+        user: int | None = None,
+        interpreter: str = PYTHON,
+    ) -> None:
+        self.state = state
+        self.interpreter = interpreter
+        self.source = source
+        self.user = user
+        self.attempts: list[Attempt] = []
+        self.until = 0.0
+        self.nursery = self.start_nursery()
+
+    def version(self) -> str:
+        if self.source == SOURCE:
+            return stayer.keeper.nursery.version()
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            f"from {self.source.name}.nursery import version; print(version())"
+        )
+        arguments = [PYTHON, "-I", "-S", "-c", code, str(self.source.parent)]
+        return subprocess.check_output(arguments, text=True).strip()
+
+    def start_nursery(self) -> subprocess.Popen[bytes]:
+        arguments = [self.interpreter, "-I", "-S", str(self.source), str(self.state)]
+        if self.user is not None:
+            os.chown(self.state, self.user, self.user)
+            who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+            arguments = ["setpriv", *who, *arguments]
+        return subprocess.Popen(arguments, start_new_session=True)
+
+    def tell(self, line: str) -> None:
+        """Write to the nursery's pipe once it reads there."""
+        path = self.state / f"nursery-{self.version()}.fifo"
+
+        def opened() -> int | None:
+            try:
+                return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError:
+                return None
+
+        descriptor = wait_for(opened, "a nursery")
+        os.write(descriptor, f"{line}\n".encode())
+        os.close(descriptor)
+
+    def renew(self, seconds: float = 3600.0, length: float = 3600.0, boot: str = "") -> float:
+        """Write the lease as good for so long; until when."""
+        self.until = moment() + seconds
+        text = f"{boot or boot_id()} {self.until:020.6f} {length:012.3f}\n"
+        descriptor = os.open(self.state / "lease", os.O_WRONLY | os.O_CREAT, 0o644)
+        os.pwrite(descriptor, text.encode(), 0)
+        os.close(descriptor)
+        return self.until
+
+    def void(self) -> None:
+        (self.state / "lease").write_text("void\n")
+
+    def prepare(self, argv: list[str], **spec: Any) -> Attempt:
+        """A run directory that nobody was told of."""
+        path = self.state / f"run-{len(self.attempts)}"
+        path.mkdir(mode=0o700)
+        content = {
+            "argv": argv,
+            "env": {"PATH": os.environ["PATH"], "STAYER_DIR": str(path)},
+            "cwd": str(path),
+            "lease": str(self.state / "lease"),
+            **spec,
+        }
+        (path / "task.json").write_text(json.dumps({"keeper": content}))
+        (path / "input").write_text("the input")
+        if self.user is not None:
+            for each in (path, *path.iterdir()):
+                os.chown(each, self.user, self.user)
+        attempt = Attempt(path)
+        self.attempts.append(attempt)
+        return attempt
+
+    def start(self, *argv: str, **spec: Any) -> Attempt:
+        attempt = self.prepare(list(argv), **spec)
+        self.tell(f"start {attempt.path}")
+        return attempt
+
+    def shell(self, script: str, **spec: Any) -> Attempt:
+        return self.start("sh", "-c", script, **spec)
+
+    def python(self, script: str, **spec: Any) -> Attempt:
+        return self.start(self.interpreter, "-I", "-S", "-c", script, **spec)
+
+    def nasty(self, kind: str, births: int = 2, **spec: Any) -> Attempt:
+        """One of the trees of `nasty.py`, once so many of its processes live."""
+        attempt = self.prepare([], **spec)
+        content = attempt.read("task.json")
+        words = [self.interpreter, "-I", "-S", str(NASTY), kind, str(attempt.path)]
+        content["keeper"]["argv"] = words
+        (attempt.path / "task.json").write_text(json.dumps(content))
+        (attempt.path / "stamps").mkdir()
+        os.mkfifo(attempt.path / "life")
+        if self.user is not None:
+            for name in ("stamps", "life"):
+                os.chown(attempt.path / name, self.user, self.user)
+        attempt.life = os.open(attempt.path / "life", os.O_RDONLY | os.O_NONBLOCK)
+        self.tell(f"start {attempt.path}")
+        attempt.hear_births(births)
+        attempt.running()
+        return attempt
+
+    def close(self) -> None:
+        """End everything, whatever the test did to it."""
+        self.void()
+        for attempt in self.attempts:
+            while attempt.path.exists() and attempt.locked():
+                keeper = (attempt.read("running") or {}).get("keeper")
+                if keeper is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(keeper, signal.SIGCONT)
+                        os.kill(keeper, signal.SIGUSR1)
+                time.sleep(0.01)
+            if attempt.life is not None:
+                wait_for(attempt.nothing_is_left, "the end of the tree")
+                os.close(attempt.life)
+        self.nursery.kill()
+        self.nursery.wait()

@@ -1,0 +1,154 @@
+"""Orders in `go`, the kill ladder, and limits."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from stayer.keeper.kernel import moment
+from tests.keeper.harness import Node, wait_for
+
+PATIENT = "trap 'echo term' TERM; while :; do sleep 0.02; done"
+
+
+def test_cancel_asks_again_and_again_and_then_kills(node: Node) -> None:
+    attempt = node.shell(PATIENT, kill_interval=0.1)
+    attempt.running()
+    ended = attempt.cancel(grace=0.6)
+    assert ended["signal"] == signal.SIGKILL
+    assert attempt.log().count("term") >= 2
+
+
+def test_a_task_may_end_in_its_own_way_within_the_grace(node: Node) -> None:
+    attempt = node.shell("trap 'echo saved; exit 4' TERM; echo ready; while :; do sleep 0.02; done")
+    attempt.running()
+    wait_for(lambda: "ready" in attempt.log())
+    ended = attempt.cancel()
+    assert (ended["exit_code"], ended["stop"]["why"]) == (4, "cancel")
+    assert attempt.log().endswith("saved\n")
+
+
+def test_a_second_order_shortens_the_grace(node: Node) -> None:
+    attempt = node.shell(PATIENT)
+    attempt.running()
+    attempt.go(stop={"why": "interrupt", "grace": 1000.0})
+    wait_for(lambda: attempt.running()["stop"])
+    ended = attempt.cancel(grace=0.0)
+    assert (ended["signal"], ended["stop"]["why"]) == (signal.SIGKILL, "cancel")
+
+
+def test_two_orders_in_a_row_are_both_obeyed(node: Node) -> None:
+    attempt = node.shell(
+        "trap 'echo one' USR1; trap 'echo two' USR2; echo go; while :; do sleep 0.02; done"
+    )
+    attempt.running()
+    wait_for(lambda: "go" in attempt.log())
+    attempt.go(signals=[[1, "SIGUSR1"]])
+    attempt.go(signals=[[1, "SIGUSR1"], [2, "SIGUSR2"]])
+    wait_for(lambda: sorted(attempt.log().split()) == ["go", "one", "two"])
+    attempt.make_it_look()
+    assert sorted(attempt.log().split()) == ["go", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[", "[]", '"x"', '{"stop": 3}', '{"signals": [[1, "SIGNO"]]}', '{"limits": 5}']
+)
+def test_orders_that_make_no_sense_harm_nobody(node: Node, text: str) -> None:
+    attempt = node.nasty("plain")
+    (attempt.path / "go").write_text(text)
+    attempt.look()
+    attempt.make_it_look()
+    assert attempt.read("exit") is None
+
+
+def test_only_kill_and_stop_reach_a_keeper(node: Node) -> None:
+    attempt = node.nasty("plain")
+    keeper = attempt.running()["keeper"]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGQUIT):
+        os.kill(keeper, number)
+        os.kill(node.nursery.pid, number)
+    attempt.make_it_look()
+    assert attempt.read("exit") is None
+    assert node.nursery.poll() is None
+
+
+def test_a_paused_task_stands_still_until_released(node: Node) -> None:
+    attempt = node.nasty("setsid")
+    attempt.go(paused=True)
+    wait_for(lambda: attempt.stopped() == ["paused"])
+    last = attempt.last_stamp()
+    attempt.go(paused=True, limits={})
+    assert attempt.last_stamp() == last
+    attempt.go(paused=False)
+    wait_for(lambda: attempt.last_stamp() > last)
+
+
+def test_a_paused_task_can_end_well_when_cancelled(node: Node) -> None:
+    attempt = node.shell("trap 'echo saved; exit 4' TERM; echo ready; while :; do sleep 0.02; done")
+    attempt.running()
+    wait_for(lambda: "ready" in attempt.log())
+    attempt.go(paused=True)
+    wait_for(lambda: attempt.stopped() == ["paused"])
+    attempt.go(paused=True, stop={"why": "cancel", "grace": 60.0})
+    ended = attempt.exit()
+    assert ended["exit_code"] == 4
+    assert attempt.log().endswith("saved\n")
+
+
+def test_the_time_limit(node: Node) -> None:
+    attempt = node.shell("exec sleep 1000", limits={"time": 0.3}, grace=0.1)
+    ended = attempt.exit()
+    assert ended["stop"]["why"] == "timeout"
+    assert ended["ran"] >= 0.3
+
+
+def test_a_limit_stands_still_while_the_task_does(node: Node) -> None:
+    attempt = node.nasty("plain", limits={"time": 1.0}, grace=0.1)
+    attempt.go(paused=True)
+    wait_for(lambda: attempt.stopped() == ["paused"])
+    start = moment()
+    wait_for(lambda: moment() > start + 1.5)
+    attempt.look()
+    assert attempt.read("exit") is None
+    assert attempt.running()["stop"] is None
+    attempt.go()
+    assert attempt.exit()["stop"]["why"] == "timeout"
+
+
+def test_a_limit_can_be_lifted_and_set_while_it_runs(node: Node) -> None:
+    attempt = node.shell("exec sleep 1000", limits={"time": 1000.0}, grace=0.1)
+    attempt.running()
+    attempt.go(limits={"time": None, "silence": 0.2})
+    assert attempt.exit()["stop"]["why"] == "silent"
+
+
+def test_a_task_that_speaks_is_not_silent(node: Node) -> None:
+    script = "for i in $(seq 12); do echo $i; sleep 0.1; done; exec sleep 1000"
+    attempt = node.shell(script, limits={"silence": 1.0}, grace=0.1)
+    assert attempt.exit()["stop"]["why"] == "silent"
+    assert attempt.log().splitlines()[-1] == "12"
+
+
+def test_the_memory_limit_counts_the_tree(node: Node) -> None:
+    script = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        break
+held = bytearray(60_000_000)
+time.sleep(1000)
+"""
+    attempt = node.python(script, limits={"memory": 100_000_000}, grace=0.1)
+    ended = attempt.exit()
+    assert ended["stop"]["why"] == "memory"
+    assert ended["usage"]["peak"] > 100_000_000
+
+
+def test_a_limit_shows_the_stack_first(node: Node) -> None:
+    script = "trap 'echo stack' USR2; trap 'echo term; exit 0' TERM; while :; do sleep 0.02; done"
+    attempt = node.shell(script, limits={"time": 0.3}, stack_signal=int(signal.SIGUSR2))
+    assert attempt.exit()["stop"]["why"] == "timeout"
+    assert attempt.log().startswith("stack\n")
+    assert attempt.log().endswith("term\n")
