@@ -134,10 +134,15 @@ class Heart:
                 pause = self._interval
             except LeaseLost:
                 break
-            except StayerError as error:
-                # Nothing is given up for a store that does not answer: the lease decides.
+            except Exception as error:
+                # Nothing is given up for a store that does not answer, nor for a full disk or a
+                # defect of ours: the lease decides.
                 pause = min(self._interval, _FIRST_PAUSE if pause == self._interval else pause * 2)
-                logger.warning("beat of %s failed, trying again: %s", self._worker.id, error)
+                known = isinstance(error, StayerError)
+                logger.warning(
+                    "beat of %s failed, trying again: %s", self._worker.id, error,
+                    exc_info=None if known else error,
+                )  # fmt: skip
 
     def _wait(self, pause: float) -> None:
         assert self._waiter is not None

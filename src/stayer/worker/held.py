@@ -31,7 +31,7 @@ class Held:
         self._asked = moment()
         self.order_seen = 0
         self.signals: list[tuple[int, str]] = []
-        self.stopping = False
+        self.stop_grace: float | None = None
         self.lost = False
         self.limits: dict[str, float] = {}
         self._log_sent = 0
@@ -77,6 +77,12 @@ class Held:
     def gather(self) -> Report | None:
         """The news; `delivered` says that they arrived, else they are gathered again."""
         self._gathered = None
+        try:
+            return self._gather()
+        except OSError:  # the run directory is being removed, or the disk fails: not the beat
+            return None
+
+    def _gather(self) -> Report | None:
         log, log_sent = self._read_log()
         progress, report_read = self._read_report()
         signature = self._checkpoint_signature()

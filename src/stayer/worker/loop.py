@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import logging
 import os
-import selectors
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, StoreError
-from stayer.core.lifecycle import Happening, Interrupt, Lose, Start, decide
-from stayer.core.model import RUNNING, Change, Orders, Report, Task, Worker
+from stayer.core.lifecycle import Interrupt, decide
+from stayer.core.model import Orders, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.store import Store, Waiter
 from stayer.worker.adoption import sweep_strays
+from stayer.worker.bell import Bell
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.orders import carry_out
-from stayer.worker.outcome import outcome
 from stayer.worker.run import LOG_CAP, Run
+from stayer.worker.settle import refresh, settle_outcomes, settle_starts
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
@@ -76,8 +74,7 @@ class WorkerLoop:
         self._waiter: Waiter | None = None
         self._orders: deque[Orders] = deque()
         self._signals: deque[int] = deque()
-        self._wake_read, self._wake_write = os.pipe()
-        self._selector = selectors.DefaultSelector()
+        self._bell = Bell()
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._not_before = 0.0
@@ -90,24 +87,29 @@ class WorkerLoop:
         """Until it is told to go and holds nothing more; or told to leave all as it is."""
         self._begin()
         while not self._finished():
-            self._hear_signals()
-            self._become_new_if_buried()
-            self._carry_out_orders()
-            self._mark_started()
-            self._send_urgent_news()
-            self._collect_outcomes()
-            self._reconcile()
-            self._promote()
-            self._reserve_into_free_slots()
-            self._wait()
+            try:
+                self._once()
+            except Exception:
+                # A full disk, a defect: the tasks run on, and so must whoever looks after them.
+                logger.exception("something went wrong, going on")
+                self._bell.sleep(_TICK)
         self._end()
+
+    def _once(self) -> None:
+        self._hear_signals()
+        self._become_new_if_buried()
+        self._carry_out_orders()
+        self._mark_started()
+        self._send_urgent_news()
+        self._collect_outcomes()
+        self._reconcile()
+        self._promote()
+        self._reserve_into_free_slots()
+        self._wait()
 
     # Beginning and end
 
     def _begin(self) -> None:
-        for descriptor in (self._wake_read, self._wake_write):
-            os.set_blocking(descriptor, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._listen_to_signals()
         self._nursery.retire_others()
         self._start_heart()
@@ -125,11 +127,11 @@ class WorkerLoop:
             signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT,
         ):  # fmt: skip
             signal.signal(number, note)
-        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        self._bell.ring_on_signals()
 
     def _start_heart(self) -> None:
         """Register, however long the store takes to answer."""
-        while self._heart is None and not self._leaving:
+        while self._heart is None and not (self._leaving or self._stopping):
             try:
                 self._heart = self._registered_heart()
             except LeaseLost:
@@ -137,7 +139,7 @@ class WorkerLoop:
                 self._state.new_identity()
             except StoreError as error:
                 logger.warning("the store does not answer, trying again: %s", error)
-                self._sleep(self._next_pause())
+                self._bell.sleep(self._next_pause())
                 self._hear_signals()
 
     def _registered_heart(self) -> Heart:
@@ -206,8 +208,8 @@ class WorkerLoop:
     def _stop_all(self, grace: float) -> None:
         self._stopping = True
         for held in self._held.values():
-            if not held.stopping:
-                held.stopping = True
+            if held.stop_grace is None or grace < held.stop_grace:
+                held.stop_grace = grace
                 held.run.order(stop={"why": "interrupt", "grace": grace})
 
     def _become_new_if_buried(self) -> None:
@@ -241,21 +243,16 @@ class WorkerLoop:
             if held.task.state == "reserved" and not held.run.has_ended():
                 running = held.run.running
                 if running is not None:
-                    self._watch(held)
+                    self._bell.ring_when(held.run.pidfd())
                     fresh.append((held, running["pid"]))
                 elif held.is_overdue():
                     self._nursery.start(held.run.folder)  # the line got lost with an old nursery
         if fresh:
-            self._try(lambda: self._commit_starts(fresh))
+            self._try(lambda: self._tell_starts(fresh))
 
-    def _commit_starts(self, fresh: list[tuple[Held, int]]) -> None:
-        changes = [decide(held.task, Start(pid)) for held, pid in fresh]
-        for (held, _), task in zip(fresh, self._store.commit(changes), strict=True):
-            if task is not None:
-                held.task = task
-            else:
-                self._next_reconcile = 0.0
-                self._refresh(held)
+    def _tell_starts(self, fresh: list[tuple[Held, int]]) -> None:
+        if not settle_starts(self._store, fresh):
+            self._next_reconcile = 0.0
 
     def _send_urgent_news(self) -> None:
         if self._heart is not None and any(held.new_checkpoint() for held in self._held.values()):
@@ -268,52 +265,21 @@ class WorkerLoop:
                 held.run.declare_ended({"stop": said})
         ended = [held for held in self._held.values() if held.run.has_ended()]
         if ended:
-            self._try(lambda: self._commit_outcomes(ended))
+            self._try(lambda: self._tell_outcomes(ended))
 
-    def _commit_outcomes(self, ended: list[Held]) -> None:
+    def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.
-        if self._heart is not None and any(held.has_news() for held in ended):
+        mine = [held for held in ended if held.task.worker == self._state.worker_id]
+        if self._heart is not None and any(held.has_news() for held in mine):
             self._heart.beat_now()
-            while any(held.log_left() for held in ended):
+            while any(held.log_left() for held in mine):
                 self._heart.beat_now()
-        batch: list[tuple[Held, Happening]] = [(held, self._outcome(held)) for held in ended]
-        changes: list[Change] = []
-        last: list[int] = []
-        for held, happening in batch:
-            task = held.task
-            if task.state == "reserved" and not isinstance(happening, Interrupt | Lose):
-                running = held.run.running or {}
-                changes.append(decide(task, Start(running.get("pid"))))
-                task = replace(task, state="started")
-            changes.append(decide(task, happening))
-            last.append(len(changes) - 1)
-        answers = self._store.commit(changes)
-        for (held, happening), position in zip(batch, last, strict=True):
-            if answers[position] is not None or self._settle_again(held, happening):
-                self._forget(held)
-
-    def _outcome(self, held: Held) -> Happening:
-        run = held.run
-        return outcome(run.exit or {"keeper_died": None}, run.result(), run.error(), run.log_tail())
-
-    def _settle_again(self, held: Held, happening: Happening) -> bool:
-        """An order came in between, or it is no longer ours. True: nothing is left to do."""
-        current = self._store.get([held.task.id])[0]
-        ours = current is not None and (current.worker, current.attempt) == (
-            held.task.worker,
-            held.task.attempt,
-        )
-        if current is None or not ours or current.state not in RUNNING:
-            logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
-            return True
-        held.task = current
-        return self._store.commit([decide(current, happening)])[0] is not None
+        for held in settle_outcomes(self._store, ended):
+            self._forget(held)
 
     def _forget(self, held: Held) -> None:
         del self._held[held.key]
-        descriptor = held.run.pidfd()
-        if descriptor is not None and descriptor in self._selector.get_map():
-            self._selector.unregister(descriptor)
+        self._bell.forget(held.run.pidfd())
         held.run.remove()
         self._stirred = True
 
@@ -423,21 +389,9 @@ class WorkerLoop:
         timeout = min(_TICK, max(0.0, self._next_due - time.time()))
         if any(held.task.state == "reserved" for held in self._held.values()):
             timeout = min(timeout, _SOON)
-        self._sleep(timeout)
+        self._bell.sleep(timeout)
 
     # Between the threads
-
-    def _sleep(self, timeout: float) -> None:
-        for key, _ in self._selector.select(timeout):
-            if key.fd == self._wake_read:
-                with suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
-            else:
-                self._selector.unregister(key.fd)
-
-    def _ring(self) -> None:
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"\0")
 
     def _listen(self, waiter: Waiter) -> None:
         """The ear: tells the loop when there may be work."""
@@ -445,17 +399,17 @@ class WorkerLoop:
             try:
                 if waiter.wait(60.0):
                     self._stirred = True
-                    self._ring()
+                    self._bell.ring()
             except StoreError:
                 time.sleep(_BACKOFF[0])
 
     def _on_orders(self, orders: Orders) -> None:
         self._orders.append(orders)
-        self._ring()
+        self._bell.ring()
 
     def _on_lost(self) -> None:
         self._lease_lost = True
-        self._ring()
+        self._bell.ring()
 
     def _gather(self) -> list[Report]:
         me = self._state.worker_id
@@ -471,20 +425,6 @@ class WorkerLoop:
 
     def _hold(self, held: Held) -> None:
         self._held[held.key] = held
-
-    def _watch(self, held: Held) -> None:
-        """Wake up when its keeper ends."""
-        descriptor = held.run.pidfd()
-        if descriptor is not None and descriptor not in self._selector.get_map():
-            self._selector.register(descriptor, selectors.EVENT_READ)
-
-    def _refresh(self, held: Held) -> None:
-        current = self._store.get([held.task.id])[0]
-        if current is not None and (current.worker, current.attempt) == (
-            held.task.worker,
-            held.task.attempt,
-        ):
-            held.task = current
 
     def _adopt(self, run: Run) -> None:
         """A run directory from before: take up what lives or has ended, clear away the rest."""
@@ -506,9 +446,9 @@ class WorkerLoop:
             never = {"not_started": "its worker died before it could begin", "node": True}
             note: dict[str, Any] = {"keeper_died": None} if run.running else never
             run.declare_ended(note)
-        self._try(lambda: self._refresh(held))
+        self._try(lambda: refresh(self._store, held))
         self._hold(held)
-        self._watch(held)
+        self._bell.ring_when(run.pidfd())
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
 
     def _next_pause(self) -> float:

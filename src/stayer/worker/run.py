@@ -132,6 +132,12 @@ class Run:
         except UnicodeDecodeError:
             return data
 
+    def keep_result(self) -> Path:
+        """Put a result that the store won't take where `remove` leaves it."""
+        kept = self.folder / "result.refused"
+        (self.folder / "result").replace(kept)
+        return kept
+
     def error(self) -> dict[str, Any] | None:
         """What a Python task said of its failure."""
         return self._read("error")

@@ -1,0 +1,47 @@
+"""What wakes the worker's loop: other threads, signals, and keepers that end."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+from contextlib import suppress
+
+
+class Bell:
+    """A place to sleep that others can ring."""
+
+    def __init__(self) -> None:
+        self._hear, self._rope = os.pipe()
+        self._selector = selectors.DefaultSelector()
+        for descriptor in (self._hear, self._rope):
+            os.set_blocking(descriptor, False)
+        self._selector.register(self._hear, selectors.EVENT_READ)
+
+    def ring(self) -> None:
+        """Wake the sleeper, from any thread."""
+        with suppress(BlockingIOError):
+            os.write(self._rope, b"\0")
+
+    def ring_on_signals(self) -> None:
+        """Let signals wake it too."""
+        signal.set_wakeup_fd(self._rope, warn_on_full_buffer=False)
+
+    def ring_when(self, descriptor: int | None) -> None:
+        """Let this descriptor wake it, once."""
+        if descriptor is not None and descriptor not in self._selector.get_map():
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def forget(self, descriptor: int | None) -> None:
+        """It will be closed."""
+        if descriptor is not None and descriptor in self._selector.get_map():
+            self._selector.unregister(descriptor)
+
+    def sleep(self, timeout: float) -> None:
+        """Until it rings, or the time is over."""
+        for key, _ in self._selector.select(timeout):
+            if key.fd == self._hear:
+                with suppress(BlockingIOError):
+                    os.read(self._hear, 4096)
+            else:
+                self._selector.unregister(key.fd)

@@ -1,0 +1,93 @@
+"""Bringing what happened on this node into the store, many attempts at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stayer.core import codec
+from stayer.core.errors import TooLarge
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
+from stayer.core.model import RUNNING, Change, Fault, Task
+from stayer.store import Store
+from stayer.worker.held import Held
+from stayer.worker.outcome import outcome
+
+logger = logging.getLogger("stayer.worker")
+
+
+def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
+    """Say which processes have come to run; False if the store sees one of them otherwise."""
+    changes = [decide(held.task, Start(pid)) for held, pid in fresh]
+    agreed = True
+    for (held, _), task in zip(fresh, store.commit(changes), strict=True):
+        if task is None:
+            agreed = False
+            refresh(store, held)
+        else:
+            held.task = task
+    return agreed
+
+
+def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
+    """Say how attempts ended; those about which nothing is left to say."""
+    batch = [(held, _outcome(held)) for held in ended]
+    changes: list[Change] = []
+    position: dict[tuple[str, int], int] = {}
+    for held, happening in batch:
+        if held.task.state in RUNNING:
+            changes += _steps(held, happening)
+            position[held.key] = len(changes) - 1
+    answers = store.commit(changes) if changes else []
+    return [
+        held
+        for held, happening in batch
+        if (held.key in position and answers[position[held.key]] is not None)
+        or _settle_again(store, held, happening)
+    ]
+
+
+def refresh(store: Store, held: Held) -> bool:
+    """Take up what the store knows of the attempt; False if it is no longer this one's."""
+    current = store.get([held.task.id])[0]
+    if current is None or not _same(current, held.task) or current.state not in RUNNING:
+        return False
+    held.task = current
+    return True
+
+
+def _steps(held: Held, happening: Happening) -> list[Change]:
+    """A process may have come and gone before its start could be told."""
+    task = held.task
+    if task.state == "started" or isinstance(happening, Interrupt | Lose):
+        return [decide(task, happening)]
+    running = held.run.running or {}
+    begun = replace(task, state="started")
+    return [decide(task, Start(running.get("pid"))), decide(begun, happening)]
+
+
+def _outcome(held: Held) -> Happening:
+    run = held.run
+    exit = run.exit or {"keeper_died": None}
+    happening = outcome(exit, run.result(), run.error(), run.log_tail())
+    if isinstance(happening, Done):
+        try:
+            codec.pack(happening.result, "the result", codec.RESULT_LIMIT)
+        except TooLarge as error:
+            kept = run.keep_result()
+            return Fail(Fault("ResultTooLarge", f"{error}. It is kept on its node: {kept}"))
+    return happening
+
+
+def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
+    """An order came in between, or it is no longer ours. True: nothing is left to do."""
+    if not refresh(store, held):
+        logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
+        return True
+    return store.commit(_steps(held, happening))[-1] is not None
+
+
+def _same(one: Task, other: Task) -> bool:
+    return (one.worker, one.attempt) == (other.worker, other.attempt)
