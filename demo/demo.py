@@ -1,4 +1,4 @@
-"""`make demo`: a producer and two listeners in processes of their own, one of which is killed."""
+"""`make demo`: tasks that report, a worker that is killed and comes back while they run."""
 
 from __future__ import annotations
 
@@ -7,73 +7,95 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
 
 import stayer
 
-LISTENER = """
-import sys
-import stayer
-
-client = stayer.Client(sys.argv[1])
-with client.get_listener("films", lease=2) as listener:
-    for task in listener:
-        with client.get_processor(task) as processor:
-            print(f"  {sys.argv[2]} has taken {task.id}, attempt {task.attempt}", flush=True)
-            if sys.argv[2] == "doomed":
-                sys.stdin.read()  # holds its task for ever
-            for frame in range(100):
-                processor.progress(frame + 1, 100)
-            processor.complete({"frames": 100})
+FILM = """
+for frame in $(seq 1 40); do
+    echo "frame $frame"
+    echo "$frame/40 frames" >> $STAYER_REPORT
+    sleep 0.1
+done
+echo '{"frames": 40}' > $STAYER_RESULT
 """
 
 
 def main() -> None:
-    """Submit, take, die, take over, finish, list."""
+    """Play it in a folder of its own, and leave nothing behind."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/stayer.db"
-        with stayer.Client(url) as client:
-            play(client, url)
+        stage = Stage(Path(folder), url)
+        try:
+            with stayer.Client(url) as client:
+                play(client, stage)
+        finally:
+            stage.close()
 
 
-def play(client: stayer.Client, url: str) -> None:
+def play(client: stayer.Client, stage: Stage) -> None:
     """The scenes."""
     queue = client.get_queue("films")
-    title("Three tasks, one of them twice: an id is accepted once")
+    title("Three commands, one of them twice: an id is accepted once")
     for id in ("film-1", "film-2", "film-3", "film-1"):
-        print(" ", queue.enqueue({"file": f"{id}.mov"}, id=id, owner="demo"))
-    show(url, "ls")
+        print(" ", queue.enqueue(id=id, command=["sh", "-c", FILM], owner="demo"))
 
-    title("A listener takes one and is killed in the middle of it")
-    doomed = listen(url, "doomed", stdout=subprocess.PIPE)
-    assert doomed.stdout is not None
-    print(doomed.stdout.readline().decode(), end="")
-    doomed.send_signal(signal.SIGKILL)
-    doomed.communicate()
-    show(url, "workers")
+    title("A worker with two slots takes them")
+    stage.start_worker()
+    while not all(client.get_task(id).progress for id in ("film-1", "film-2")):
+        time.sleep(0.05)
+    stage.show("ls")
 
-    title("Another one does the rest; the dead one's task comes back once its lease is over (2 s)")
-    heir = listen(url, "heir")
+    title("It is killed, with no warning; the tasks run on, and the next worker adopts them")
+    stage.kill_worker()
+    stage.start_worker()
     for id in ("film-1", "film-2", "film-3"):
-        client.get_task(id).wait()
-    heir.terminate()
-    heir.wait()
-    show(url, "ls")
+        print(f"  {id}: {client.get_task(id).wait()}")
+    stage.show("ls")
 
-    title("The account of the task that changed hands")
-    show(url, "show", "film-1")
+    title("The account of one of them: one attempt, in spite of all")
+    stage.show("show", "film-1")
     print(f"\nTry it yourself: {os.path.dirname(sys.executable)}/stayer --help")
 
 
-def listen(url: str, name: str, **options: int) -> subprocess.Popen[bytes]:
-    """A listener in a process of its own."""
-    command = [sys.executable, "-c", LISTENER, url, name]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+class Stage:
+    """A store, a worker, and the command line."""
 
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._url = url
+        self._worker: subprocess.Popen[bytes] | None = None
 
-def show(url: str, *words: str) -> None:
-    """What the command line says."""
-    print(f"\n$ stayer {' '.join(words)}", flush=True)
-    subprocess.run([sys.executable, "-m", "stayer", "--store", url, *words], check=True)
+    def start_worker(self) -> None:
+        """On the same state directory each time."""
+        state = str(self._folder / "worker")
+        words = ["worker", "-q", "films", "--slots", "2", "--allow-commands", "--state-dir", state]
+        with open(self._folder / "worker.log", "ab") as log:
+            command = [*self._command(), *words, "--lease", "5s"]
+            self._worker = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill_worker(self) -> None:
+        """As a crash would."""
+        assert self._worker is not None
+        self._worker.kill()
+        self._worker.wait()
+
+    def show(self, *words: str) -> None:
+        """What the command line says."""
+        print(f"\n$ stayer {' '.join(words)}", flush=True)
+        subprocess.run([*self._command(), *words], check=True)
+
+    def close(self) -> None:
+        """Let the worker take its leave, and its tasks with it."""
+        if self._worker is not None:
+            with suppress(ProcessLookupError):
+                self._worker.send_signal(signal.SIGQUIT)
+            self._worker.wait()
+
+    def _command(self) -> list[str]:
+        return [sys.executable, "-m", "stayer", "--store", self._url]
 
 
 def title(text: str) -> None:

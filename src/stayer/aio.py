@@ -224,7 +224,7 @@ class Processor(_Facade[sync.Processor]):
         """What the task is to work on."""
         return self.sync.parameters
 
-    async def cancelled(self) -> bool:
+    async def is_cancelled(self) -> bool:
         """Whether somebody wants the task gone: then stop the work and say `stopped()`."""
         return await asyncio.to_thread(lambda: self.sync.cancelled)
 

@@ -162,8 +162,8 @@ class Heart:
             self.lost = True
             self._on_lost()
             raise
-        except BaseException:
-            self._put_back(carried)
+        except StoreError:
+            self._put_back(carried)  # else they are what went wrong, and would go wrong again
             raise
         self._good_until = before + self._worker.lease
         self._on_beat(self._good_until)
@@ -194,7 +194,7 @@ class Heart:
         returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
         if dead or returned:
             logger.warning(
-                "gave up %s as dead, %d of their tasks went back", ", ".join(dead), returned
+                "gave up %s as dead, settled %d of their tasks", ", ".join(dead) or "some", returned
             )
 
 

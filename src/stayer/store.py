@@ -96,7 +96,8 @@ class Store(Protocol):
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept tasks, in this order. An id that is there, or was purged less than `REMEMBERED`
         ago, is not accepted again: the answer is the task that is there (of a purged one: its id,
-        queue, state and times) with `fresh=False`. Also within one call, and across processes.
+        queue, state and times, and `purged`) with `fresh=False`. Also within one call, and across
+        processes.
 
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made.
         """

@@ -60,7 +60,7 @@ def test_a_task_goes_all_the_way(url: str) -> None:
             await processor.progress(1, 2)
             await processor.checkpoint(b"half")
             assert await processor.restore() == b"half"
-            assert not await processor.cancelled()
+            assert not await processor.is_cancelled()
             await processor.complete({"answer": 42})
         assert await handle.wait() == handle.result == {"answer": 42}
         assert [attempt.ending for attempt in await handle.attempts()] == ["done"]
@@ -295,7 +295,7 @@ def test_a_cancel_is_seen_and_confirmed(url: str) -> None:
             task = await take(listener)
             processor = client.get_processor(task)
             await task.cancel()
-            while not await processor.cancelled():
+            while not await processor.is_cancelled():
                 pass
             await processor.stopped()
             assert (await task.refresh()).state == "cancelled"

@@ -135,7 +135,7 @@ def test_the_same_id_with_other_parameters_is_left_alone_with_a_warning(
     client: Client, queue: Queue
 ) -> None:
     queue.enqueue(1, id="mine")
-    with pytest.warns(DuplicateWarning, match="mine is there already, with other para") as caught:
+    with pytest.warns(DuplicateWarning, match="mine is there already with other para") as caught:
         assert queue.enqueue(2, id="mine") == "mine"
     assert caught[0].filename == __file__
     with pytest.warns(DuplicateWarning) as caught:
@@ -153,12 +153,11 @@ def test_the_same_id_in_another_queue_is_left_alone_with_a_warning(
     assert client.get_task("mine").queue == "q"
 
 
-def test_the_id_of_a_deleted_task_is_refused_without_a_warning(
-    client: Client, queue: Queue
-) -> None:
+def test_the_id_of_a_deleted_task_is_refused_with_a_warning(client: Client, queue: Queue) -> None:
     queue.enqueue(1, id="mine")
     client.get_task("mine").cancel().delete()
-    assert queue.enqueue(1, id="mine") == "mine"
+    with pytest.warns(DuplicateWarning, match="has been deleted: its id is not accepted again"):
+        assert queue.enqueue(1, id="mine") == "mine"
     with pytest.raises(UnknownTask):
         client.get_task("mine")
 

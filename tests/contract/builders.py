@@ -22,12 +22,32 @@ from stayer.core.model import (
     Report,
     State,
     Task,
+    Value,
     Worker,
 )
 from stayer.store import Store
 
 PATIENCE = 60.0
 """After so many seconds something that must come is taken not to come at all."""
+
+VALUES: list[Value] = [
+    None,
+    False,
+    0,
+    -1.5,
+    2**53,
+    "",
+    "naïve ☃ \x00 \U0001f40c 'quoted' \"twice\"",
+    [],
+    [1, [2, [3, None]]],
+    {},
+    {"a": {"b": [True, "c"]}, "": None},
+    {"base64": "aGVsbG8="},
+    b"",
+    b"\x00\xff\xfe raw",
+    b'{"looks": "like JSON"}',
+]
+"""Parameters and results that a careless store would change."""
 
 T = TypeVar("T")
 _numbers = itertools.count(1)

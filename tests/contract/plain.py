@@ -273,6 +273,12 @@ class Plain:
             for task in self.holdings(lease.worker.id)
         ]  # fmt: skip
 
+    def forget_the_dead(self) -> None:
+        held_by = {task.worker for task in self.tasks.values() if task.state in RUNNING}
+        self.leases = {
+            id: lease for id, lease in self.leases.items() if not lease.dead or id in held_by
+        }
+
     def drop_worker(self, worker: str, number: int | None) -> list[Task]:
         lease = self.leases.get(worker)
         if lease is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from stayer.core.lifecycle import (
@@ -22,7 +24,7 @@ from stayer.core.lifecycle import (
     Start,
     Stop,
 )
-from stayer.core.model import EVERYTHING, STATES, Fault, Handles, NewTask, Policy, Task
+from stayer.core.model import EVERYTHING, FINISHED, STATES, Fault, Handles, NewTask, Policy, Task
 
 IDS = [f"t{number}" for number in range(12)]
 QUEUES = ["a", "b", "c"]
@@ -33,7 +35,9 @@ some_ids = st.sampled_from(IDS)
 some_queues = st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True)
 some_workers = st.sampled_from(WORKERS)
 some_limits = st.integers(0, 5)
-some_states = st.lists(st.sampled_from(STATES), unique=True)
+some_reports = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), max_size=4)
+some_numbers = st.lists(st.integers(0, 29), min_size=1, max_size=4)
+some_states = st.sampled_from([FINISHED, STATES, FINISHED[:1], FINISHED[1:], ()])
 some_handles = st.sampled_from(
     [
         EVERYTHING,
@@ -43,18 +47,34 @@ some_handles = st.sampled_from(
         Handles(plain=True, names=("[xy].?",)),
     ]
 )
+some_kinds: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [
+        {},
+        {},
+        {"name": "x.a"},
+        {"name": "y.b"},
+        {"name": "x.long"},
+        {"command": ("ffmpeg", "-i")},
+        {"command": ("sh",)},
+    ]
+)
+
+
+def _new(kind: dict[str, Any], **fields: Any) -> NewTask:
+    return NewTask(**kind, **fields)
+
+
 some_tasks = st.builds(
-    NewTask,
+    _new,
+    kind=some_kinds,
     id=some_ids,
     queue=st.sampled_from(QUEUES),
-    name=st.sampled_from([None, None, "x.a", "y.b", "x.long"]),
-    command=st.sampled_from([None, ("ffmpeg", "-i"), ("sh",)]),
     parameters=st.sampled_from([None, {"a": 1}, b"raw"]),
     priority=st.integers(-1, 2),
-    delay=st.sampled_from([None, None, 0.0, 5.0, 50.0]),
+    delay=st.sampled_from([None, None, 0.0, 3.0, 5.0, 50.0]),
     held=st.sampled_from([False, False, False, True]),
-    policy=st.builds(Policy, retries=st.integers(0, 1), losses=st.integers(1, 2)),
-).filter(lambda new: new.name is None or new.command is None)
+    policy=st.builds(Policy, retries=st.integers(0, 1), losses=st.integers(1, 3)),
+)
 happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {
     Due: st.just(Due()),
     Start: st.builds(Start, pid=st.integers(1, 9)),

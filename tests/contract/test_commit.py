@@ -23,6 +23,7 @@ from stayer.core.lifecycle import (
 from stayer.core.model import Fault, Order, Policy, State, Value
 from stayer.store import Store
 from tests.contract.builders import (
+    VALUES,
     Clock,
     apply,
     bare,
@@ -40,7 +41,6 @@ from tests.contract.builders import (
     take_one,
     taken,
 )
-from tests.contract.test_submit import VALUES
 
 BOOM = Fault("Boom", "it went up", "line 1\nline 2", exit_code=3, signal=9)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,19 +17,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
 from stayer.core.lifecycle import (
     Done,
+    Interrupt,
     Lose,
     Start,
     decide,
 )
 from stayer.core.model import (
     EVERYTHING,
-    FINISHED,
-    Beat,
     Change,
     Handles,
     NewTask,
@@ -43,6 +42,7 @@ from stayer.store import REMEMBERED
 from stayer.stores import open_store
 from tests.contract.builders import Clock
 from tests.contract.conftest import FreshUrl
+from tests.contract.likeness import beat_of, by_id, visible
 from tests.contract.plain import Plain, Settings
 from tests.contract.strategies import (
     IDS,
@@ -53,7 +53,9 @@ from tests.contract.strategies import (
     some_handles,
     some_ids,
     some_limits,
+    some_numbers,
     some_queues,
+    some_reports,
     some_states,
     some_tasks,
     some_workers,
@@ -70,7 +72,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.setup()
         self.plain = Plain(self.clock)
         self.seen: list[Task] = []
-        self.lost: dict[str, Task] = {}
         self.beats = 0
         self.dropped: Counter[str] = Counter()
 
@@ -98,21 +99,18 @@ class StoreMachine(RuleBasedStateMachine):
         """Another one after a drop: whether a dropped id is accepted again is not said."""
         return id + "'" * self.dropped[id]
 
-    @initialize(tasks=st.lists(some_tasks, min_size=4, max_size=8))
-    def begin(self, tasks: list[NewTask]) -> None:
-        for worker in WORKERS[:2]:
+    @initialize(tasks=st.lists(some_tasks, min_size=4, max_size=8), limit=some_limits)
+    def begin(self, tasks: list[NewTask], limit: int) -> None:
+        for worker in WORKERS:
             self.beat(worker, 1, False, [])
+        self.set_queue(QUEUES[0], None, limit)
         self.submit(tasks)
 
     # What time does
 
-    @rule(seconds=st.sampled_from([1.0, 6.0, 30.0, 90.0]))
+    @rule(seconds=st.sampled_from([1.0, 2.0, 5.0, 30.0, 90.0, REMEMBERED / 2 + 1]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
-
-    @rule()
-    def a_long_time_passes(self) -> None:
-        self.clock.advance(REMEMBERED / 2 + 1)
 
     @rule(limit=st.integers(1, 3))
     def promote(self, limit: int) -> None:
@@ -137,22 +135,21 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         self.remember(*(task for task, fresh in expected if fresh))
 
-    @rule(data=st.data(), number=st.integers(0, 11))
-    def something_happens(self, data: st.DataObject, number: int) -> None:
-        if tasks := list(self.plain.tasks.values()):
-            task = tasks[number % len(tasks)]
-            self.commit_both([decide(task, data.draw(possible(task)))])
+    @rule(data=st.data(), numbers=some_numbers)
+    def things_happen(self, data: st.DataObject, numbers: list[int]) -> None:
+        for number in numbers:
+            if tasks := list(self.plain.tasks.values()):
+                task = tasks[number % len(tasks)]
+                self.commit_both([decide(task, data.draw(possible(task)))])
 
-    @rule(data=st.data(), age=st.integers(0, 29))
-    def something_late_happens(self, data: st.DataObject, age: int) -> None:
-        if age < len(self.seen):
-            task = self.seen[age]
-            self.commit_both([decide(task, data.draw(possible(task)))])
-
-    @rule(number=st.integers(0, 11))
-    def a_late_result_comes(self, number: int) -> None:
-        if lost := list(self.lost.values()):
-            self.commit_both([decide(lost[number % len(lost)], Done("late"))])
+    @rule(data=st.data(), numbers=some_numbers)
+    def things_come_late(self, data: st.DataObject, numbers: list[int]) -> None:
+        """What was decided for a task as it was some time ago."""
+        seen = self.seen
+        for number in numbers:
+            if seen:
+                task = seen[number % len(seen)]
+                self.commit_both([decide(task, data.draw(possible(task)))])
 
     def commit_both(self, changes: list[Change]) -> None:
         before = [self.plain.tasks.get(change.id) for change in changes]
@@ -162,8 +159,6 @@ class StoreMachine(RuleBasedStateMachine):
         for change, task, answer in zip(changes, before, answers, strict=True):
             if answer is not None:
                 assert task is not None
-                if change.returned:
-                    self.lost[change.id] = task
                 if change.late and change.worker is not None and task.state == "pending":
                     self.plain.came_late(answer)
                 assert visible(answer) == visible(self.plain.tasks[answer.id])
@@ -176,9 +171,12 @@ class StoreMachine(RuleBasedStateMachine):
         self.plain.set_queue(name, paused, limit)
         self.store.set_queue(name, paused=paused, limit=limit)
 
-    @rule(states=some_states, limit=some_limits, chosen=st.none() | st.lists(some_ids, max_size=4))
-    def purge(self, states: list[State], limit: int, chosen: list[str] | None) -> None:
-        before = self.clock.now
+    @rule(states=some_states, limit=some_limits, later=st.integers(0, 1),
+          chosen=st.none() | st.lists(some_ids, max_size=4))  # fmt: skip
+    def purge(
+        self, states: Sequence[State], limit: int, later: int, chosen: list[str] | None
+    ) -> None:
+        before = self.clock.now + later
         chosen = chosen and [self.name(id) for id in chosen]
         may_go = set(self.plain.purgeable(states, before))
         if chosen is not None:
@@ -205,8 +203,8 @@ class StoreMachine(RuleBasedStateMachine):
     # What workers do
 
     @rule(id=some_workers, step=st.sampled_from([1, 1, 1, 1, 0, -1, 3]), again=st.booleans(),
-          reported=st.lists(st.tuples(some_ids, st.integers(0, 3)), max_size=3))  # fmt: skip
-    def beat(self, id: str, step: int, again: bool, reported: list[tuple[str, int]]) -> None:
+          reported=some_reports)  # fmt: skip
+    def beat(self, id: str, step: int, again: bool, reported: list[tuple[int, int]]) -> None:
         lease = self.plain.leases.get(id)
         number = lease.number + step if lease else 1
         if lease and number < 2 and (lease.dead or number < 1):
@@ -220,12 +218,14 @@ class StoreMachine(RuleBasedStateMachine):
             lambda: self.plain.beat(worker, number, nonce, reports),
         )
         if answers is not None:
-            assert sorted_beat(answers[0]) == sorted_beat(answers[1])
+            assert beat_of(answers[0]) == beat_of(answers[1])
 
-    def reports(self, id: str, kind: int) -> list[Report]:
-        task = self.plain.tasks.get(self.name(id))
-        if task is None:
+    def reports(self, about: int, kind: int) -> list[Report]:
+        """News of one of all the tasks that run, whoever has it."""
+        running = [task for id in WORKERS for task in self.plain.holdings(id)]
+        if not running:
             return []
+        task = running[about % len(running)]
         kinds: list[dict[str, Any]] = [
             {"attempt": task.attempt, "progress": Progress(done=float(self.beats))},
             {"attempt": task.attempt, "checkpoint": b"state"},
@@ -276,6 +276,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert by_id(answers[0]) == by_id(answers[1])
             if decided:
                 self.commit_both([decide(task, Lose()) for task in answers[1]])
+            self.turn(silent, QUEUES, 2, 3)
+            self.beat(silent, 1, False, [])
 
     @rule(id=some_workers, step=st.sampled_from([None, None, 0, 1]))
     def drop_worker(self, id: str, step: int | None) -> None:
@@ -289,6 +291,27 @@ class StoreMachine(RuleBasedStateMachine):
         if answers is not None:
             assert by_id(answers[0]) == by_id(answers[1])
 
+    @rule(id=some_workers, data=st.data(),
+          how=st.sampled_from(["lost", "lost", "taken", "touched", "handed back"]))  # fmt: skip
+    def results_come_late(self, id: str, data: st.DataObject, how: str) -> None:
+        """A worker holds its tasks no longer, and brings their results all the same."""
+        self.work(id)
+        tasks = self.plain.holdings(id)
+        if not tasks:
+            return
+        if how == "handed back":
+            self.commit_both([decide(task, Interrupt()) for task in tasks])
+            self.work(id)
+        else:
+            self.retire(id)
+        if how == "taken":
+            self.reserve(data.draw(some_workers), QUEUES, 2, EVERYTHING)
+        if how == "touched":
+            self.things_happen(data, [0, 1, 2])
+        for task in tasks:
+            outcome = Done("late") if data.draw(st.booleans()) else Interrupt()
+            self.commit_both([decide(task, outcome)])
+
     @rule()
     def everyone_comes_back(self) -> None:
         """Workers that were buried are replaced by new ones, so that there is always somebody."""
@@ -296,18 +319,23 @@ class StoreMachine(RuleBasedStateMachine):
             lease = self.plain.leases.get(id)
             if lease is not None and lease.dead:
                 self.retire(id)
+            if id not in self.plain.leases:
+                self.beat(id, 1, False, [])
 
     def retire(self, id: str) -> None:
-        """Let what the dead one holds be lost, and have it forgotten by a passing judge."""
+        """Have a worker buried by a passing judge, its tasks lost, and itself forgotten."""
         judge = Worker(id=f"judge {self.beats}", node="nowhere", pid=1, lease=LEASE)
         self.beats += 1
-        self.store.beat(judge, 1, "only", [])
-        self.plain.beat(judge, 1, "only", [])
-        self.commit_both([decide(task, Lose()) for task in self.plain.holdings(id)])
-        assert id not in {task.worker for task in self.store.bury(judge.id, {})}
-        del self.plain.leases[id]
-        self.store.drop_worker(judge.id, 1)
-        self.plain.drop_worker(judge.id, 1)
+        number = {id: self.plain.leases[id].number}
+        for each in (self.store, self.plain):
+            each.beat(judge, 1, "only", [])
+        lost = self.plain.bury(judge.id, number)
+        assert by_id(self.store.bury(judge.id, number)) == by_id(lost)
+        self.commit_both([decide(task, Lose()) for task in lost])
+        for each in (self.store, self.plain):
+            assert each.bury(judge.id, {}) == []
+            assert each.drop_worker(judge.id, 1) == []
+        self.plain.forget_the_dead()
 
     # What must be so after every step
 
@@ -349,29 +377,6 @@ class StoreMachine(RuleBasedStateMachine):
                     assert seen.ending == expected.ending
 
 
-def visible(task: Task) -> dict[str, Any]:
-    """What the contract says of a task. How `returned_from` names a worker is not said."""
-    fields = asdict(task)
-    fields["returned_from"] = task.returned_from is not None
-    if task.state not in FINISHED:
-        del fields["ending"]  # of an attempt before: how long it is told is not said
-    del fields["updated"]  # a report may be an update or not
-    fields["progress"] = task.progress and task.progress.done
-    return fields
-
-
-def by_id(tasks: list[Task]) -> dict[str, dict[str, Any]]:
-    return {task.id: visible(task) for task in tasks}
-
-
-def sorted_beat(answer: Beat) -> tuple[float, list[Any], list[Any]]:
-    return (
-        answer.now,
-        sorted((orders.id, orders.attempt, orders.orders) for orders in answer.orders),
-        sorted((suspect.worker, suspect.number, suspect.lease) for suspect in answer.suspects),
-    )
-
-
 def run(fresh_url: FreshUrl, how: settings) -> None:
     class Machine(StoreMachine):
         def __init__(self) -> None:
@@ -381,7 +386,7 @@ def run(fresh_url: FreshUrl, how: settings) -> None:
 
 
 def test_a_store_does_what_its_model_does(fresh_url: FreshUrl) -> None:
-    run(fresh_url, settings(max_examples=100, stateful_step_count=50, report_multiple_bugs=False))
+    run(fresh_url, settings(max_examples=40, stateful_step_count=40, report_multiple_bugs=False))
 
 
 @pytest.mark.long

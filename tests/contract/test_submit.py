@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Done
 from stayer.core.model import FINISHED, Policy, Task, Value
 from stayer.store import REMEMBERED, Store
 from tests.contract.builders import (
+    VALUES,
     Clock,
     apply,
     check_counts,
@@ -22,30 +26,11 @@ from tests.contract.builders import (
     taken,
 )
 
-VALUES: list[Value] = [
-    None,
-    False,
-    0,
-    -1.5,
-    2**53,
-    "",
-    "naïve ☃ \x00 \U0001f40c 'quoted' \"twice\"",
-    [],
-    [1, [2, [3, None]]],
-    {},
-    {"a": {"b": [True, "c"]}, "": None},
-    {"base64": "aGVsbG8="},
-    b"",
-    b"\x00\xff\xfe raw",
-    b'{"looks": "like JSON"}',
-]
-
 
 def test_an_accepted_task_is_there_as_it_was_submitted(store: Store, clock: Clock) -> None:
     wanted = new(
         "a-1",
         queue="videos",
-        name="encode",
         command=("ffmpeg", "-i", "in put.mov", ""),
         cwd="/data",
         env={"LANG": "C", "EMPTY": ""},
@@ -63,7 +48,6 @@ def test_an_accepted_task_is_there_as_it_was_submitted(store: Store, clock: Cloc
     assert answer.task == Task(
         id="a-1",
         queue="videos",
-        name="encode",
         command=("ffmpeg", "-i", "in put.mov", ""),
         cwd="/data",
         env={"LANG": "C", "EMPTY": ""},
@@ -78,6 +62,12 @@ def test_an_accepted_task_is_there_as_it_was_submitted(store: Store, clock: Cloc
         updated=clock.now,
     )
     assert store.get(["a-1"]) == [answer.task]
+
+
+def test_a_name_is_there_as_it_was_submitted(store: Store) -> None:
+    [task] = submit(store, new("a", name="video.encode"))
+    assert (task.name, task.command) == ("video.encode", None)
+    assert get(store, "a") == task
 
 
 def test_a_task_that_says_nothing_has_the_defaults(store: Store, clock: Clock) -> None:
@@ -125,7 +115,7 @@ def test_an_id_that_is_there_is_not_accepted_again(store: Store, clock: Clock) -
     [first] = submit(store, new("a", parameters=1))
     clock.advance(5)
     [again] = store.submit([new("a", parameters=2, priority=9)])
-    assert not again.fresh
+    assert (again.fresh, again.purged) == (False, False)
     assert again.task == first
     assert get(store, "a") == first
     assert counts(store) == {"pending": 1}
@@ -236,6 +226,37 @@ def test_what_one_submits_the_other_sees(store: Store, other: Store) -> None:
     assert not other.submit([new("a")])[0].fresh
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"id": "nul \x00 within"},
+        {"id": "half a \ud800 pair"},
+        {"queue": "half a \ud800 pair"},
+        {"owner": "half a \ud800 pair"},
+        {"priority": 2**70},
+        {"eta": float("inf")},
+        {"command": ("sh",), "name": "both"},
+        {"command": ("nul \x00 within",)},
+        {"tags": ("half a \ud800 pair",)},
+    ],
+    ids=ascii,
+)
+def test_what_is_odd_is_kept_as_it_is_or_refused_in_our_words(
+    store: Store, odd: dict[str, Any]
+) -> None:
+    wanted = new(**odd)
+    try:
+        [answer] = store.submit([wanted])
+    except StayerError:
+        assert store.queues() == []
+        return
+    assert answer.fresh
+    seen = get(store, wanted.id)
+    assert {field: getattr(seen, field) for field in odd} == odd
+    assert seen == answer.task
+    check_counts(store)
+
+
 class TestAPurgedId:
     """An id stays refused for `REMEMBERED` after its task was purged."""
 
@@ -250,7 +271,7 @@ class TestAPurgedId:
     def test_is_not_accepted_again(self, store: Store, clock: Clock, ended: Task) -> None:
         clock.advance(REMEMBERED - 1)
         [answer] = store.submit([new("a", queue="elsewhere")])
-        assert not answer.fresh
+        assert (answer.fresh, answer.purged) == (False, True)
         seen = answer.task
         assert (seen.id, seen.queue, seen.state) == ("a", "q", "complete")
         assert (seen.created, seen.finished_at) == (ended.created, ended.finished_at)
@@ -259,7 +280,9 @@ class TestAPurgedId:
 
     def test_is_accepted_after_that(self, store: Store, clock: Clock, ended: Task) -> None:
         clock.advance(REMEMBERED + 1)
-        [task] = submit(store, new("a", parameters="new"))
+        [answer] = store.submit([new("a", parameters="new")])
+        assert (answer.fresh, answer.purged) == (True, False)
+        task = answer.task
         assert (task.state, task.attempt, task.result) == ("pending", 0, None)
         assert ids(take(store)) == ["a"]
         assert not store.submit([new("a")])[0].fresh

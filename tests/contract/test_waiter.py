@@ -290,6 +290,14 @@ class TestWatching:
         third = store.watch(second[-1].number, 0, 2)
         assert [event.id for event in (*first, *second, *third)] == names
 
+    def test_shows_what_happened_to_a_queue(self, store: Store, clock: Clock) -> None:
+        store.set_queue("q", paused=True)
+        store.set_queue("q", paused=False)
+        store.set_queue("q", limit=3)
+        events = store.watch(0, 0, 10)
+        assert happened(events) == ["paused", "resumed", "limited"]
+        assert {(event.id, event.queue, event.at) for event in events} == {("", "q", clock.now)}
+
     def test_numbers_grow(self, store: Store, other: Store) -> None:
         for each in (store, other, store):
             fill(each, 3)

@@ -107,9 +107,18 @@ def test_whatever_stands_in_parameters_can_be_read(
     assert task.parameters == read
 
 
-@pytest.mark.parametrize("column", ["command", "env", "tags"])
-@pytest.mark.parametrize("content", ["ls -l", "7", "{broken"])
-def test_a_list_that_is_none_is_refused(
+@pytest.mark.parametrize(
+    ("column", "content"),
+    [
+        *((column, bad) for column in ("command", "env", "tags") for bad in ("ls -l", "7", "{no")),
+        ("command", "[]"),
+        ("command", "[1, null]"),
+        ("eta", "2026-11-16"),
+        ("created", "now"),
+        ("priority", "abc"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(
     store: Store, hand: sqlite3.Connection, column: str, content: str
 ) -> None:
     with pytest.raises(sqlite3.Error):
@@ -120,7 +129,7 @@ def test_a_list_that_is_none_is_refused(
 @pytest.mark.parametrize(
     ("column", "content"),
     [
-        ("command", "[1, null]"),
+        ("command", '["ls", 1]'),
         ("env", '{"A": 1}'),
         ("tags", "[{}]"),
         ("policy", '{"retries": []}'),

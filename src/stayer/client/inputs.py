@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -12,7 +13,8 @@ Duration: TypeAlias = float | str | timedelta
 """Seconds, words such as `10m`, or a timedelta."""
 
 Moment: TypeAlias = float | str | datetime
-"""Epoch seconds, RFC 3339, or a datetime; without a time zone it is local time."""
+"""Epoch seconds, a datetime, or words: RFC 3339, `20:30`, `+10m`. Without a time zone it is local
+time."""
 
 Storable: TypeAlias = (
     "bool | int | float | str | bytes | Sequence[Storable] | Mapping[str, Storable] | None"
@@ -31,4 +33,4 @@ def epoch(moment: Moment) -> float:
     """When it is."""
     if isinstance(moment, datetime):
         moment = moment.timestamp()
-    return units.instant(moment)
+    return units.moment(moment, time.time())

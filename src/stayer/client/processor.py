@@ -119,12 +119,21 @@ class Processor:
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far it has come; cheap, the news goes out with the next heartbeat."""
+        for what, number in (("done", done), ("total", total)):
+            if number is not None and not _is_number(number):
+                raise BadInput(f"progress: {what} is {number!r}, not a number")
+        message = None if message is None else str(message)
         remaining = self._remaining(done, total)
         news = Progress(done=done, total=total, message=message, remaining=remaining)
         self._report(Report(id=self._held.id, attempt=self._held.attempt, progress=news))
 
     def checkpoint(self, data: bytes) -> None:
         """Keep this for the next attempt, if there must be one; it is stored when this returns."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise BadInput(
+                f"a checkpoint is bytes, not {type(data).__name__}: encode it, as JSON for example"
+            )
+        data = bytes(data)
         if len(data) > CHECKPOINT_LIMIT:
             raise TooLarge(
                 f"a checkpoint of {format_size(len(data))} is over the limit of "
@@ -200,6 +209,10 @@ class Processor:
         if total is None or done <= first:
             return None
         return max(0.0, (total - done) * (now - since) / (done - first))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def as_fault(error: str | BaseException | Fault) -> Fault:

@@ -136,8 +136,11 @@ class Queue:
 
     def set_limit(self, limit: int | None) -> None:
         """How many of its tasks may run at once; None: any number."""
-        if limit is not None and (isinstance(limit, bool) or limit < 0):
-            raise BadInput(f"limit {limit!r}: give a whole number from 0 on, or None for no limit")
+        if limit is not None and (isinstance(limit, bool) or limit < 1):
+            raise BadInput(
+                f"limit {limit!r}: give a whole number from 1 on, or None for no limit; "
+                "pause the queue to let nothing run"
+            )
         self._store.set_queue(self.name, limit=limit)
 
     def delete(self, task_id: str) -> None:

@@ -11,9 +11,10 @@ from typing import TypedDict, TypeVar, Unpack, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stayer import control
 from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
-from stayer.core import codec, submission
 from stayer.core import ids as task_ids
+from stayer.core import submission
 from stayer.core.errors import BadInput, Refused, StayerError
 from stayer.core.model import NewTask, Submitted, Task, Value
 from stayer.store import Store, TransactionalStore
@@ -116,7 +117,7 @@ def with_parameters(
 def submit(store: Store, new: NewTask, connection: object = None) -> Task:
     """The task that is there now, made by this call or before."""
     answer = _accept(store, [new], connection)[0]
-    _warn_of_other(store, new, answer)
+    _warn_of_other(new, answer)
     return answer.task
 
 
@@ -130,7 +131,7 @@ def submit_many(
             answers = _accept(store, chunk, connection)
             accepted += len(chunk)
             for new, answer in zip(chunk, answers, strict=True):
-                _warn_of_other(store, new, answer)
+                _warn_of_other(new, answer)
                 yield answer.task
     except Exception as error:
         _tell(error, f"the first {accepted} tasks were accepted, the rest was not")
@@ -163,27 +164,10 @@ def _tell(error: Exception, news: str) -> None:
         error.add_note(news)
 
 
-def _warn_of_other(store: Store, new: NewTask, answer: Submitted) -> None:
-    there = answer.task
-    if answer.fresh:
-        return
-    if there.queue != new.queue:
-        differs = f"in queue {there.queue}, not {new.queue}"
-    elif not _same(new.parameters, there.parameters) and store.get([new.id])[0] is not None:
-        differs = "with other parameters"  # those of a purged task are not known any more
-    else:
-        return
-    warnings.warn(
-        f"task {new.id} is there already, {differs}: it was left as it is",
-        DuplicateWarning,
-        stacklevel=_callers_level(),
-    )
-
-
-def _same(new: Value, stored: Value) -> bool:
-    """Compared as stored: a tuple has become a list."""
-    packed = codec.pack(new, "parameters", codec.PARAMETERS_LIMIT)
-    return codec.unpack(packed) == stored
+def _warn_of_other(new: NewTask, answer: Submitted) -> None:
+    differs = control.difference(new, answer)
+    if differs is not None:
+        warnings.warn(f"task {new.id} {differs}", DuplicateWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:

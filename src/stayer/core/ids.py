@@ -6,10 +6,16 @@ import base64
 import secrets
 
 LENGTH = 16
+_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyz234567")
 SHARED = 4
 """How many characters the ids of one batch share: neighbours in the index, so that adding many
 tasks touches few of its pages however large it has become. Alone, an id is all random and a
 short prefix names it."""
+
+
+def is_generated(id: str) -> bool:
+    """It may be one of ours; only those can be called by a prefix."""
+    return len(id) == LENGTH and all(character in _ALPHABET for character in id)
 
 
 def generate() -> str:

@@ -160,6 +160,8 @@ class Submitted(Struct, frozen=True):
 
     task: Task
     fresh: bool
+    purged: bool = False
+    """It was here, has ended and is gone: only its id, queue, state and times are known."""
 
 
 class Change(Struct, frozen=True, kw_only=True):

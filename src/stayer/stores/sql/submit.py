@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.ledger import Ledger
@@ -21,15 +22,19 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     `trusting`: ids drawn at random are not looked up; should one be there after all, raises
     IdTaken, and the transaction is to be given up.
     """
-    there = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
+    there, purged = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
     answers: list[Submitted] = []
     rows: list[Row] = []
     ledger = Ledger(tx)
     for new in tasks:
         known = there.get(new.id)
         if known is not None:
-            answers.append(Submitted(known, False))
+            answers.append(Submitted(known, False, new.id in purged))
             continue
+        if "\0" in new.id or "\0" in new.queue:
+            raise BadInput(
+                f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
+            )
         row, task = row_from_new(new, tx.now)
         there[new.id] = task
         rows.append(row)
@@ -43,16 +48,18 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     return answers
 
 
-def _there(tx: Transaction, ids: list[str]) -> dict[str, Task]:
+def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
+    """The tasks that are or were there, and which of them are purged."""
     if not ids:
-        return {}
+        return {}, set()
     wanted = json_cell(ids)
     there = {row[0]: task_from_row(row) for row in tx.all("get", wanted)}
-    for row in tx.all("submit.purged", wanted, tx.now - REMEMBERED):
-        there.setdefault(row[0], task_from_purged(row))
+    purged = {row[0]: row for row in tx.all("submit.purged", wanted, tx.now - REMEMBERED)}
+    for id in purged.keys() - there.keys():
+        there[id] = task_from_purged(purged[id])
     if fresh := [id for id in ids if id not in there]:
         tx.run("submit.forgotten", json_cell(fresh))
-    return there
+    return there, set(purged)
 
 
 def _insert(tx: Transaction, rows: list[Row]) -> None:

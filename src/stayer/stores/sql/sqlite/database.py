@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from stayer.core.errors import StoreUnreachable, StoreUnusable
+from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
 from stayer.stores.sql.rows import TASK_COLUMNS
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
@@ -188,6 +188,8 @@ def translated(path: str) -> Iterator[None]:
             f"{path} has been locked by {who} for over {BUSY:.0f} s: is it stopped or stuck? "
             "Continue or end it"
         ) from error
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise BadInput(f"{path} can't keep this value: {error}") from error
     except sqlite3.Error as error:
         raise _translation(path, error) from error
 

@@ -32,7 +32,10 @@ CREATE TABLE stayer_tasks (
     id TEXT NOT NULL UNIQUE CHECK (id <> ''),
     queue TEXT NOT NULL DEFAULT 'default' CHECK (queue <> ''),
     name TEXT,
-    command TEXT CHECK (json_type(command) = 'array'),
+    command TEXT CHECK (
+        command IS NULL
+        OR (json_type(command) = 'array' AND coalesce(json_type(command, '$[0]'), '') = 'text')
+    ),
     cwd TEXT,
     env TEXT CHECK (json_type(env) = 'object'),
     parameters, -- JSON text, or a blob: raw or compressed bytes
@@ -44,7 +47,7 @@ CREATE TABLE stayer_tasks (
     failures INTEGER NOT NULL DEFAULT 0,
     interruptions INTEGER NOT NULL DEFAULT 0,
     ending TEXT,
-    priority INTEGER NOT NULL DEFAULT 0,
+    priority INTEGER NOT NULL DEFAULT 0 CHECK (typeof(priority) = 'integer'),
     owner TEXT,
     tags TEXT CHECK (json_type(tags) = 'array'),
     result, -- as parameters
@@ -53,9 +56,10 @@ CREATE TABLE stayer_tasks (
     node TEXT,
     worker TEXT,
     pid INTEGER,
-    created REAL NOT NULL DEFAULT ((julianday('now') - 2440587.5) * 86400.0),
+    created REAL NOT NULL DEFAULT ((julianday('now') - 2440587.5) * 86400.0)
+    CHECK (typeof(created) = 'real'),
     updated REAL,
-    eta REAL,
+    eta REAL CHECK (eta IS NULL OR typeof(eta) = 'real'),
     started_at REAL,
     finished_at REAL,
     policy TEXT, -- JSON object
