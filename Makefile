@@ -32,7 +32,7 @@ bench: $(ENV) ## Run the benchmarks
 	@$(PYTHON_IN_ENV) -m bench $(ARGS)
 
 docs: $(DOCS_ENV) ## Build the documentation into site/
-	@$(PYTHON_IN_ENV) -m mkdocs build --strict
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_ENV) -m mkdocs build --strict
 	@echo "Open site/index.html"
 
 format: $(ENV) ## Format the code and mend what the linter can mend

@@ -23,12 +23,12 @@ OPENING = """\
 
 `stayer COMMAND --help` says the same. Options that may be repeated are given so: `-q a -q b`.
 Durations are written `90s`, `10m`, `1h30m`, `2d`; times `20:30`, `2026-11-15 20:30` (local),
-`2026-11-15T20:30:00Z`, `+10m`. Where an id is asked for, its beginning is enough, if no other id
-begins so.
+`2026-11-15T20:30:00Z`, `+10m`. Where an id is asked for, the beginning of one that Stayer made
+up is enough, if no other begins so.
 
 Results go to stdout, everything else to stderr. With `--json` there is nothing but JSON on stdout:
-the record has the same names as in Python, HTTP and the tables, times are RFC 3339 in UTC, bytes
-are `{"base64": "…"}`.
+[the record](json.md) has the same names as in Python and in the tables, times are RFC 3339 in UTC,
+bytes are `{"base64": "…"}`.
 
 ## Exit codes
 
@@ -42,6 +42,8 @@ are `{"base64": "…"}`.
 | 124 | the time was over |
 | 130 | interrupted (Ctrl-C) |
 | 141 | nobody read the output to its end |
+
+`run` ends as its command does: with its exit code, or 128 + N if signal N killed it.
 
 Of several, the worst counts: 4, 2, 124, 1, 3, 0. An error is one line on stderr that begins with
 `stayer:`.

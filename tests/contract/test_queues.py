@@ -257,3 +257,15 @@ class TestDropping:
             control.drop_queue(store, "q")
         assert control.drop_queue(store, "q", force=True) == 2
         assert store.queues() == []
+
+
+def test_what_was_dropped_before_it_ran_may_be_submitted_again(store: Store) -> None:
+    register(store)
+    submit(store, new("waiting"), new("ended"))
+    [ended] = [task for task in take(store, limit=2) if task.id == "ended"]
+    apply(store, ended, Done())
+    apply(store, get(store, "waiting"), Interrupt())
+    while store.drop_queue("q", 10):
+        pass
+    waiting, gone = store.submit([new("waiting"), new("ended")])
+    assert (waiting.fresh, gone.fresh, gone.purged) == (True, False, True)

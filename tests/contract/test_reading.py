@@ -131,6 +131,12 @@ class TestLog:
     def report(self, store: Store, task: Task, number: int, *pieces: LogPiece) -> None:
         beat(store, "w", number, Report(id=task.id, attempt=task.attempt, log=pieces))
 
+    def test_pieces_that_overlap_are_read_once(self, store: Store, task: Task) -> None:
+        self.report(store, task, 2, LogPiece(0, b"abcdef"))
+        self.report(store, task, 3, LogPiece(3, b"defgh"), LogPiece(0, b"abcd"))
+        assert self.read(store, task) == b"abcdefgh"
+        assert self.read(store, task, 4) == b"efgh"
+
     def read(self, store: Store, task: Task, start: int = 0, limit: int = 100_000) -> bytes:
         """All that is kept from `start` on; gaps are left out."""
         data = b""

@@ -50,13 +50,15 @@ def last_event(tx: Transaction) -> int:
 
 
 def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
-    """Pieces from the offset on; the first one is cut to begin there."""
+    """Pieces from the offset on, each byte once: a worker that was restarted cuts them anew."""
     pieces: list[LogPiece] = []
+    position = start
     for offset, data in tx.all("log", _seq(tx, id), attempt, start):
-        if offset + len(data) <= start:
+        skipped = max(0, position - offset)
+        if skipped >= len(data):
             continue
-        skipped = max(0, start - offset)
         pieces.append(LogPiece(offset + skipped, data[skipped:]))
+        position = offset + len(data)
         limit -= len(data) - skipped
         if limit <= 0:
             break

@@ -190,6 +190,8 @@ def translated(path: str) -> Iterator[None]:
         ) from error
     except (UnicodeEncodeError, OverflowError) as error:
         raise BadInput(f"{path} can't keep this value: {error}") from error
+    except sqlite3.IntegrityError as error:
+        raise BadInput(f"{path} refuses this: {error}") from error
     except sqlite3.Error as error:
         raise _translation(path, error) from error
 

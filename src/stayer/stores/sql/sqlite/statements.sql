@@ -295,10 +295,10 @@ WHERE id IN (SELECT value FROM json_each(?)) AND state IN (SELECT value FROM jso
 LIMIT ?;
 
 -- name: purge.remember
--- now, seqs.
+-- now, seqs. What never ran to an end may come again.
 INSERT INTO stayer_purged (id, queue, state, created, finished_at, at)
 SELECT id, queue, state, created, finished_at, ? FROM stayer_tasks
-WHERE seq IN (SELECT value FROM json_each(?))
+WHERE seq IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL
 ON CONFLICT (id) DO UPDATE SET at = excluded.at;
 
 -- name: purge

@@ -1,0 +1,132 @@
+"""Every public name, setting and key is documented, with the signature that it has."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import stayer
+from stayer import aio, config
+from stayer.core import codec
+from stayer.core.model import Attempt, Event, Fault, Progress, QueueInfo, Task, Worker
+from tests.docs.pages import section, text
+
+PYTHON = "reference/python.md"
+CLASSES: dict[type, str] = {
+    stayer.Client: "## Client",
+    stayer.Queue: "## Queue",
+    stayer.TaskHandle: "## TaskHandle",
+    stayer.Listener: "## Listener",
+    stayer.Processor: "## Processor",
+    stayer.App: "## App",
+    stayer.TaskFunction: "### TaskFunction",
+    stayer.Context: "## Context",
+}
+MADE_BY_USERS = (stayer.Client, stayer.App)
+FOR_INSIDE = {"heart", "is_cancelled", "forget"}
+"""What a listener has for its processors."""
+
+
+def public(kind: type) -> Iterator[str]:
+    """The names that a reader may use."""
+    yield from (name for name in dir(kind) if not name.startswith("_"))
+
+
+def signature(name: str, function: object) -> str:
+    """A call as the page writes it: names and defaults, no types."""
+    assert callable(function)
+    found = inspect.signature(function)
+    bare = [
+        parameter.replace(annotation=parameter.empty)
+        for parameter in found.parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+    return f"{name}{found.replace(parameters=bare, return_annotation=found.empty)}"
+
+
+def members() -> Iterator[tuple[type, str]]:
+    for kind in CLASSES:
+        for name in public(kind):
+            if name in Task.__struct_fields__ or (kind is stayer.Listener and name in FOR_INSIDE):
+                continue
+            yield kind, name
+
+
+@pytest.mark.parametrize("name", stayer.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    assert re.search(rf"\b{name}\b", text(PYTHON))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), list(members()), ids=lambda given: getattr(given, "__name__", given)
+)
+def test_every_method_is_documented_with_its_signature(kind: type, name: str) -> None:
+    said = section(PYTHON, CLASSES[kind])
+    found = inspect.getattr_static(kind, name)
+    if isinstance(found, classmethod | staticmethod):
+        found = found.__func__
+    if inspect.isfunction(found):
+        assert f"`{signature(name, found)}`" in said
+    else:
+        assert f"`{name}`" in said
+
+
+@pytest.mark.parametrize("kind", MADE_BY_USERS)
+def test_what_users_make_is_documented_with_its_arguments(kind: type) -> None:
+    said = section(PYTHON, CLASSES[kind])
+    assert f"`{signature(kind.__name__, inspect.getattr_static(kind, '__init__'))}`" in said
+
+
+@pytest.mark.parametrize("name", aio.__all__)
+def test_the_awaited_classes_differ_only_as_documented(name: str) -> None:
+    said = section(PYTHON, "## stayer.aio")
+    plain, awaited = getattr(stayer, name), getattr(aio, name)
+    assert f"`{name}`" in said
+    more = {*public(awaited)} - {*public(plain)}
+    assert all(re.search(rf"\b{extra}\b", said) for extra in more), more
+    less = {*public(plain)} - {*public(awaited)} - FOR_INSIDE
+    assert less <= {"cancelled", "closed", "lost", "ring", "give_back"}, less
+
+
+@pytest.mark.parametrize("name", config.SETTINGS)
+def test_every_setting_is_documented(name: str) -> None:
+    said = section("reference/configuration.md", "## Settings")
+    assert f"| `{name}` | `{config.SETTINGS[name].variable}` |" in said
+
+
+def test_every_setting_of_workers_is_documented() -> None:
+    said = section("reference/configuration.md", "### The table `[worker]`")
+    assert {*re.findall(r"`(\w+)`", said)} >= {*getattr(config, "WORKER", ())}
+
+
+def keys(heading: str) -> list[str]:
+    """The keys that the page about JSON names below a heading, in order."""
+    said = section("reference/json.md", heading).partition("\n### ")[0]
+    first = [row.split("|")[1] for row in said.splitlines() if row.startswith("| `")]
+    return [key for cell in first for key in re.findall(r"`(\w+)`", cell)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "record"),
+    [
+        ("## A task", codec.record(Task("id", "queue"))),
+        ("## An attempt", codec.attempt_record(Attempt(attempt=1))),
+        ("## An event", codec.event_record(Event(number=1, at=0, id="", queue="", event=""))),
+        ("## A queue", codec.queue_record(QueueInfo(name="queue"))),
+        ("## A worker", codec.worker_record(Worker(id="id", node="node", pid=1))),
+        ("### An error", dict.fromkeys(Fault.__struct_fields__)),
+        ("### A progress", dict.fromkeys(Progress.__struct_fields__)),
+    ],
+)
+def test_every_key_of_the_json_is_documented_and_no_other(
+    heading: str, record: dict[str, object]
+) -> None:
+    assert sorted(keys(heading)) == sorted(record)
+
+
+def test_the_exit_codes_are_those_of_the_command_line() -> None:
+    codes = re.compile(r"^\| \d+ \|.*$", re.MULTILINE)
+    assert codes.findall(text("reference/json.md")) == codes.findall(text("reference/cli.md"))

@@ -1,0 +1,122 @@
+"""The code and the commands on the pages work."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from stayer import Client, TaskHandle
+from tests.docs.pages import PATIENCE, Block, blocks
+from tests.docs.reader import Reader
+
+REFERENCE = [block for block in blocks("reference/python.md") if block.language == "python"]
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("block", REFERENCE, ids=range(len(REFERENCE)))
+def test_each_example_of_the_python_api_runs_by_itself(reader: Reader, block: Block) -> None:
+    reader.follow(Block("python", "example.py", block.code))
+    reader.run("python3 example.py")
+
+
+def test_rows_that_are_inserted_are_tasks(reader: Reader) -> None:
+    *given, deletion = blocks("how-to/submit-with-sql.md")
+    for block in given:
+        reader.follow(block)
+    reader.run("python3 insert.py")
+    with Client(f"sqlite:///{reader.folder}/tasks.db") as client:
+        assert client.get_task("film-1").parameters == {"file": "a.mov"}
+        assert [task.id for task in client.get_queue("encode").peek()] == ["film-2", "film-1"]
+        reader.follow(deletion)
+        assert [task.id for task in client.find()] == ["film-2"]
+
+
+def test_order_and_task_are_committed_together(reader: Reader) -> None:
+    code, listing = blocks("how-to/submit-in-a-transaction.md")
+    reader.follow(code)
+    assert reader.run("python3 orders.py") == "invoice-1\n"
+    reader.follow(listing)
+
+
+class Consumer:
+    """The program of the page about listeners, with a task."""
+
+    def __init__(self, reader: Reader, frames: int) -> None:
+        self.code, self.listing = blocks("how-to/take-tasks-in-your-own-process.md")
+        reader.follow(self.code)
+        self.client = Client(f"sqlite:///{reader.folder}/tasks.db")
+        self.client.get_queue("encode").enqueue({"frames": frames}, id="film-1")
+        self.task: TaskHandle[object] = self.client.get_task("film-1")
+        self.process = reader.start("consumer.py", log=reader.folder / "consumer.log")
+
+    def until_it(self, state: str) -> None:
+        until(lambda: self.task.refresh().state == state)
+
+    def terminate(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        self.client.close()
+
+
+def test_a_consumer_works_through_its_queue(reader: Reader) -> None:
+    consumer = Consumer(reader, 3)
+    try:
+        consumer.until_it("complete")
+        assert consumer.task.result == {"frames": 3}
+    finally:
+        consumer.close()
+
+
+def test_a_consumer_that_is_terminated_gives_its_task_back(reader: Reader) -> None:
+    consumer = Consumer(reader, 10**9)
+    try:
+        consumer.until_it("started")
+        assert consumer.terminate() == 0
+        assert consumer.task.refresh().state == "pending"
+        assert consumer.client.workers() == []
+        reader.follow(consumer.listing)
+    finally:
+        consumer.close()
+
+
+def test_a_consumer_hears_of_a_cancel(reader: Reader) -> None:
+    consumer = Consumer(reader, 10**9)
+    try:
+        consumer.until_it("started")
+        consumer.task.cancel()
+        consumer.until_it("cancelled")
+    finally:
+        consumer.close()
+
+
+def test_old_tasks_are_forgotten(reader: Reader) -> None:
+    reader.run("stayer init && stayer add --id film-1 && stayer cancel film-1")
+    reader.run("for n in 1 2 3; do stayer add -q old-experiments --id $n; stayer cancel $n; done")
+    for block in blocks("how-to/retention-and-purge.md"):
+        if block.language == "console":
+            reader.follow(block)
+    assert json.loads(reader.run("stayer ls --json")) == []
+
+
+def test_the_configuration_file_is_one(reader: Reader) -> None:
+    [block] = [found for found in blocks("reference/configuration.md") if found.language == "toml"]
+    (reader.folder / "stayer.toml").write_text(block.code)
+    shown = json.loads(reader.run("stayer config --json"))
+    file = os.path.join(reader.folder, "stayer.toml")
+    assert {name for name in shown if shown[name].get("source") == file} >= {"store", "lease"}
