@@ -1,8 +1,9 @@
 """Settings: defaults, then `stayer.toml`, then the environment, then flags; the last word counts.
 
 Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
-a new one needs. The file is the one named by the flag `config` or by `STAYER_CONFIG`, else
-`./stayer.toml`, else `$XDG_CONFIG_HOME/stayer/stayer.toml`.
+a new one needs; `WORKER` is what the file may say about workers. The file is the one named by the
+flag `config` or by `STAYER_CONFIG`, else `./stayer.toml`, else
+`$XDG_CONFIG_HOME/stayer/stayer.toml`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from stayer.core.errors import BadConfig, BadInput, Refused
 FILE = "stayer.toml"
 DEFAULT = "default"
 SMALLEST_LEASE = 2.0
+FENCES = ("freeze", "kill", "keep")
 
 Environment: TypeAlias = Mapping[str, str]
 
@@ -73,8 +75,8 @@ def parse_lease(value: object) -> float:
 
 
 def parse_store(value: object) -> str:
-    """The URL of a store; `sqlite:///name` is relative to the working directory, wherever it is
-    written.
+    """The URL of a store. `sqlite:///name` is relative to the working directory; written in a file,
+    to that file's folder.
     """
     url = parse_text(value)
     scheme, separator, _ = url.partition("://")
@@ -86,15 +88,51 @@ def parse_store(value: object) -> str:
     return url
 
 
+def parse_count(value: object) -> int:
+    """1, 2, 3 …"""
+    found = parse_whole_number(value)
+    if not found:
+        raise BadInput(f"{value!r} is too few: write 1 or more")
+    return found
+
+
+def parse_size(value: object) -> int:
+    """A size."""
+    return units.size(value if isinstance(value, str | int | float) else str(value))
+
+
+def parse_flag(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{value!r} is neither true nor false")
+    return value
+
+
+def parse_texts(value: object) -> tuple[str, ...]:
+    """One text, or a list of them."""
+    return tuple(map(parse_text, value if isinstance(value, list) else [value]))
+
+
+def parse_variables(value: object) -> tuple[str, ...]:
+    """A table of names and values, or a list of `NAME=VALUE`."""
+    if isinstance(value, dict):
+        return tuple(f"{name}={content}" for name, content in value.items())
+    return parse_texts(value)
+
+
+def parse_fence(value: object) -> str:
+    """What becomes of tasks whose lease is over."""
+    if value not in FENCES:
+        raise BadInput(f"{value!r} is none of {', '.join(FENCES)}")
+    return str(value)
+
+
 def default_store(environ: Environment) -> str:
     """A database in the user's data directory."""
     folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
     if folder is None:
         raise BadInput("there is no home directory to keep it in: set STAYER_STORE")
-    path = (folder / "stayer" / "stayer.db").as_posix()
-    for character, code in (("%", "%25"), ("?", "%3F"), ("#", "%23")):
-        path = path.replace(character, code)
-    return f"sqlite:///{path}"
+    return f"sqlite:///{_quoted(folder / 'stayer' / 'stayer.db')}"
 
 
 def default_owner(environ: Environment) -> str:
@@ -125,6 +163,8 @@ class Config(Struct, frozen=True, kw_only=True):
     ]
     sources: dict[str, str]
     """`default`, the path of a file, the name of a variable, or a flag."""
+    worker: dict[str, Any] = {}
+    """What the table `[worker]` says, by the names of the options of `stayer worker`."""
 
 
 def _settings() -> dict[str, Setting]:
@@ -140,6 +180,29 @@ def _settings() -> dict[str, Setting]:
 
 SETTINGS = _settings()
 """Every setting by name, in order."""
+
+WORKER: dict[str, Callable[[object], object]] = {
+    "queues": parse_texts,
+    "slots": parse_count,
+    "lease": parse_lease,
+    "state_dir": parse_text,
+    "grace": parse_duration,
+    "kill_interval": parse_duration,
+    "time_limit": parse_duration,
+    "silence_limit": parse_duration,
+    "memory_limit": parse_size,
+    "fence": parse_fence,
+    "exec": parse_text,
+    "run": parse_text,
+    "app": parse_text,
+    "allow_commands": parse_flag,
+    "allow_command": parse_texts,
+    "env": parse_variables,
+    "log": parse_text,
+}
+"""What may stand in the table `[worker]` of the file, and how it is read."""
+_PATHS = ("state_dir", "run", "log")
+"""Relative to the folder of the file."""
 
 
 def load(
@@ -166,7 +229,26 @@ def load(
         else:
             sources[name], written = DEFAULT, None
         values[name] = _value(setting, sources[name], written, environ)
-    return Config(**values, sources=sources)
+    if path is not None and sources["store"] == str(path):
+        values["store"] = _beside(path, values["store"])
+    worker = {} if path is None else _worker(path, in_file.get("worker", {}))
+    sources.update({f"worker.{name}": str(path) for name in worker})
+    return Config(**values, sources=sources, worker=worker)
+
+
+def _worker(path: Path, found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise BadConfig(f"{path}: worker is not a table: write [worker], and its settings below")
+    _refuse_unknown(f"{path}: [worker]", found, tuple(WORKER))
+    values: dict[str, object] = {}
+    for name, written in found.items():
+        try:
+            values[name] = WORKER[name](written)
+        except BadInput as error:
+            raise BadConfig(f"{path}: worker.{name}: {error}") from None
+        if name in _PATHS:
+            values[name] = str(path.parent / os.path.expanduser(str(values[name])))
+    return values
 
 
 def _value(setting: Setting, source: str, written: object, environ: Environment) -> object:
@@ -178,6 +260,22 @@ def _value(setting: Setting, source: str, written: object, environ: Environment)
         known = source in (setting.flag, setting.variable)
         place = source if known else f"{source}: {setting.name}"
         raise BadConfig(f"{place}: {error}") from None
+
+
+def _beside(path: Path, url: str) -> str:
+    """A relative SQLite path in a file is relative to the file: the same store from anywhere."""
+    relative = url.removeprefix("sqlite:///")
+    if relative == url or relative.startswith("/"):
+        return url
+    return f"sqlite:///{_quoted(path.parent)}/{relative}"
+
+
+def _quoted(path: Path) -> str:
+    """A path as it stands in a URL."""
+    text = path.as_posix()
+    for character, code in (("%", "%25"), ("?", "%3F"), ("#", "%23")):
+        text = text.replace(character, code)
+    return text
 
 
 def _find_file(flag: str | None, environ: Environment, cwd: Path) -> Path | None:
@@ -213,7 +311,7 @@ def _read(path: Path) -> dict[str, object]:
         raise BadConfig(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfig(f'{path} is not TOML: {error}. Write for example: queue = "b"') from None
-    _refuse_unknown(str(path), found, tuple(SETTINGS))
+    _refuse_unknown(str(path), found, (*SETTINGS, "worker"))
     return found
 
 
@@ -232,7 +330,13 @@ def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
     lines = ["# Settings of Stayer. The environment (STAYER_…) and flags go before them."]
     for name, setting in SETTINGS.items():
         if config.sources.get(name, DEFAULT) != DEFAULT:
-            lines += ["", f"# {setting.help}", f"{name} = {_toml(getattr(config, name))}"]
+            value = getattr(config, name)
+            if name == "store":
+                value = _beside(Path.cwd() / FILE, value)  # here is not where the file will be
+            lines += ["", f"# {setting.help}", f"{name} = {_toml(value)}"]
+    if config.worker:
+        lines += ["", "# What `stayer worker` does unless its flags say otherwise.", "[worker]"]
+        lines += [f"{name} = {_toml(value)}" for name, value in config.worker.items()]
     content = "\n".join(lines) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -263,7 +367,11 @@ def _create(path: Path, content: str) -> None:
         file.write(content)
 
 
-def _toml(value: str | float) -> str:
+def _toml(value: str | float | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, str):
         from stayer.core import codec
 

@@ -7,10 +7,13 @@ faster.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from signal import Signals
 
+from stayer.core import codec, ids
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
+    Ask,
     Cancel,
     Happening,
     Hold,
@@ -19,7 +22,21 @@ from stayer.core.lifecycle import (
     Retry,
     decide,
 )
-from stayer.core.model import FINISHED, RUNNING, Filter, QueueInfo, State, Task
+from stayer.core.model import (
+    FINISHED,
+    JSON,
+    QUEUED,
+    RUNNING,
+    Filter,
+    LogPiece,
+    NewTask,
+    QueueInfo,
+    State,
+    Submitted,
+    Task,
+    Verb,
+)
+from stayer.core.units import format_duration
 from stayer.store import Store
 
 BATCH = 500
@@ -27,6 +44,12 @@ BATCH = 500
 
 WATCH = 60.0
 """How long one look at the events waits at most, in seconds."""
+
+PORTION = 1_000_000
+"""How many bytes of a log are read at a time."""
+
+LIMITS = ("time", "silence", "memory")
+"""What can be limited in a running task: seconds, seconds, bytes."""
 
 
 def get(store: Store, id: str) -> Task:
@@ -38,10 +61,14 @@ def get(store: Store, id: str) -> Task:
 
 
 def resolve(store: Store, prefix: str) -> str:
-    """The full id of the one task whose id is, or begins with, this."""
+    """The full id of the one task whose id is this, or was generated and begins with it.
+
+    An id that somebody chose is never meant by less: `job-1` is not short for `job-12`.
+    """
     if store.get([prefix])[0] is not None:
         return prefix
-    found = store.find(Filter(prefix=prefix), None, 2).tasks if prefix else ()
+    begun = store.find(Filter(prefix=prefix), None, BATCH).tasks if prefix else ()
+    found = [task for task in begun if ids.is_generated(task.id)]
     if not found:
         raise UnknownTask(f"no task {prefix!r} in {store.url}: `stayer ls` lists those there are")
     if len(found) > 1:
@@ -50,6 +77,21 @@ def resolve(store: Store, prefix: str) -> str:
             "give more of it"
         )
     return found[0].id
+
+
+def difference(new: NewTask, answer: Submitted) -> str | None:
+    """In what the task that is there is another than the one asked for, in words, or None."""
+    there = answer.task
+    if answer.fresh:
+        return None
+    if answer.purged:
+        return f"was here, is {there.state} and has been deleted: its id is not accepted again"
+    if there.queue != new.queue:
+        return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
+    packed = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
+        return "is there already with other parameters: it was left as it is"
+    return None
 
 
 def find_all(store: Store, filter: Filter) -> Iterator[Task]:
@@ -87,6 +129,99 @@ def hold(store: Store, id: str) -> Task:
 def release(store: Store, id: str) -> Task:
     """Let a held task be taken again."""
     return _apply(store, id, lambda task: Release() if task.held else None)
+
+
+def pause(store: Store, id: str) -> Task:
+    """Stop a running task where it is, until it is resumed. Twice is once."""
+    return _apply(store, id, lambda task: _unless_asked(task, "pause"))
+
+
+def resume(store: Store, id: str) -> Task:
+    """Let a paused task run on. Twice is once."""
+    return _apply(store, id, lambda task: _unless_asked(task, "resume"))
+
+
+def signal(store: Store, id: str, name: str) -> Task:
+    """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
+    asked = _signal_name(name)
+    return _apply(store, id, lambda task: Ask("signal", {"signal": asked}))
+
+
+def stack(store: Store, id: str) -> Task:
+    """Let a running Python task write to its log where it is."""
+
+    def if_python(task: Task) -> Happening:
+        if task.command is not None:
+            raise Refused(
+                f"task {task.id} runs a command: only tasks in Python (--run, --app) show a stack"
+            )
+        return Ask("stack")
+
+    return _apply(store, id, if_python)
+
+
+def set_limits(
+    store: Store, id: str, limits: Mapping[str, float], more_time: float | None = None
+) -> Task:
+    """Change limits of a running task, named as in `LIMITS`; 0 is none. `more_time` sets the time
+    limit to so many seconds from now.
+    """
+    unknown = [name for name in limits if name not in LIMITS]
+    if unknown or (not limits and more_time is None):
+        raise BadInput(f"there are limits of {', '.join(LIMITS)}: say one of them")
+
+    def order(task: Task) -> Happening:
+        arguments: dict[str, JSON] = dict(limits)
+        if more_time is not None:
+            ran = 0.0 if task.started_at is None else max(0.0, store.now() - task.started_at)
+            arguments["time"] = ran + more_time
+        return Ask("set", arguments)
+
+    return _apply(store, id, order)
+
+
+def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
+    """All pieces of an attempt's log that are there, from the offset on."""
+    while pieces := store.log(id, attempt, start, PORTION):
+        yield from pieces
+        start = pieces[-1].start + len(pieces[-1].data)
+
+
+def why_waiting(store: Store, task: Task) -> str:
+    """Why a queued task is not running, for people."""
+    if task.held:
+        return "it is held, until somebody releases it"
+    if task.state == "scheduled" and task.eta is not None:
+        return f"it is due in {format_duration(max(0, int(task.eta - store.now())))}"
+    if task.state == "waiting":
+        return "for other tasks to end"
+    queue = next(iter(store.queues([task.queue])), QueueInfo(name=task.queue))
+    running = sum(queue.counts.get(state, 0) for state in RUNNING)
+    if queue.paused:
+        return f"queue {task.queue} is paused"
+    if queue.limit is not None and running >= queue.limit:
+        return f"queue {task.queue} is limited to {queue.limit} at once"
+    listening = [
+        worker
+        for worker in store.workers()
+        if task.queue in worker.queues and worker.state in ("IDLE", "PROCESSING")
+    ]
+    if not listening:
+        return f"no worker listens to queue {task.queue}"
+    if all(worker.running >= worker.slots for worker in listening):
+        return f"the workers of queue {task.queue} are busy"
+    return f"the workers of queue {task.queue} don't take it: they may not run such tasks"
+
+
+def watch(store: Store, id: str, seen: int, timeout: float) -> int:
+    """Wait for something to happen to the task, or the time to be over; the last event's number."""
+    deadline = time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        events = store.watch(seen, left, BATCH)
+        seen = events[-1].number if events else seen
+        if any(event.id == id for event in events):
+            break
+    return seen
 
 
 def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iterator[Task]:
@@ -198,6 +333,30 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         applied = store.commit([decide(task, happening)])[0]
         if applied is not None:
             return applied
+
+
+def _unless_asked(task: Task, verb: Verb) -> Ask | None:
+    """None if that is what was asked last, and is still to be done."""
+    if task.state in QUEUED:
+        raise Refused(
+            f"task {task.id} is {task.state}: only a running task can be asked to {verb}; hold and "
+            "release are for those that wait"
+        )
+    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return None if asked[-1:] == [verb] else Ask(verb)
+
+
+def _signal_name(asked: str) -> str:
+    name = asked.upper()
+    try:
+        found = (
+            Signals(int(name)) if name.isdecimal() else Signals["SIG" + name.removeprefix("SIG")]
+        )
+    except (KeyError, ValueError):
+        raise BadInput(f"{asked!r} is not a signal: write for example TERM, USR1 or 15") from None
+    if found.name in ("SIGSTOP", "SIGCONT", "SIGTSTP"):
+        raise BadInput(f"{found.name} would confuse its keeper: use pause and resume")
+    return found.name
 
 
 def _queue_name(name: str) -> str:

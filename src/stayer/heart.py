@@ -78,6 +78,12 @@ class Heart:
         )
         self._thread.start()
 
+    def describe(self, worker: Worker) -> None:
+        """Say something else of the same worker from the next beat on."""
+        self._worker = worker
+        if self._waiter is not None:
+            self._waiter.ring()
+
     def report(self, report: Report) -> None:
         """Let the next beat carry this."""
         with self._reporting:

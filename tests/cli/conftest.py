@@ -10,6 +10,7 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Apart, Here
+from tests.cli.working import Site
 from tests.contract.builders import register
 
 
@@ -63,3 +64,11 @@ def store(url: str) -> Iterator[Store]:
 def worker(store: Store) -> str:
     """A worker that may take tasks of the queue `q`."""
     return register(store).id
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, store: Store) -> Iterator[Site]:
+    """Real workers on the store that the command uses; all that they started ends with the test."""
+    fleet = Site(tmp_path)
+    yield fleet
+    fleet.close()

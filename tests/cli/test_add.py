@@ -150,8 +150,7 @@ def test_the_same_id_for_another_task_is_a_warning(
     again = stayer("add", "--id", "t", *other)
 
     assert (again.code, again.out) == (0, "t\n")
-    assert "already there (pending)" in again.err
-    assert f"warning: it is {said}" in again.err
+    assert f"warning: task t is there already {said}" in again.err
     assert control.get(store, "t").parameters == 1
 
 
@@ -162,7 +161,7 @@ def test_the_id_of_a_purged_task_is_there_too(stayer: Here, store: Store, worker
     again = stayer("add", "-q", "q", "--id", "t", "--data", "2")
 
     assert (again.code, again.out) == (0, "t\n")
-    assert again.err == "stayer: task t is already there (complete)\n"
+    assert "t was here, is complete and has been deleted" in again.err
     assert everything(store) == []
 
 

@@ -100,7 +100,7 @@ def test_what_is_there_already_is_counted_and_what_differs_is_named(stayer: Here
     )  # fmt: skip
 
     assert (done.code, done.lines) == (0, ["same", "other"])
-    assert "warning: task other is already there, with other parameters" in done.err
+    assert "warning: task other is there already with other parameters" in done.err
     assert "2 of 2 tasks were already there" in done.err
     assert "task same" not in done.err
 

@@ -23,7 +23,11 @@ from tests.contract.builders import fill
 
 COMMANDS = {
     "add": ["add"],
+    "run": ["run", "--detach", "true"],
     "ls": ["ls"],
+    "log": ["log", "t"],
+    "top": ["top"],
+    "drain": ["drain", "w"],
     "show": ["show", "t"],
     "wait": ["wait", "t"],
     "cancel": ["cancel", "t"],
@@ -34,12 +38,15 @@ COMMANDS = {
     "purge": ["purge", "--older", "1d"],
     "pause": ["pause", "-q", "q"],
     "resume": ["resume", "-q", "q"],
+    "signal": ["signal", "t", "USR1"],
+    "stack": ["stack", "t"],
+    "set": ["set", "t", "--time-limit", "1h"],
     "queues": ["queues"],
     "workers": ["workers"],
     "init": ["init"],
 }
 """Every command that needs the store."""
-OTHERS = {"config", "doctor", "completion", "report", "worker"}
+OTHERS = {"config", "doctor", "completion", "report", "worker", "up"}
 """Those that don't, or that stay: they have tests of their own."""
 
 every_command = pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)

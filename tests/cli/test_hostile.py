@@ -18,6 +18,8 @@ from tests.cli.running import Apart, Here
 from tests.contract.builders import apply, beat, new, register, started, submit
 
 ATTACK = "\x1b]0;title\x07\x1b[2J\x9b31m\x00\r\x08\x7f\u202e\u2028[bold red]:smile:\ud7ff"
+TYPED = ATTACK.replace("\0", "")
+"""What can be an argument, an id or the name of a queue."""
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2029\u2066-\u2069]")
 
 
@@ -34,7 +36,7 @@ def attacks(store: Store, tmp_path: Path) -> None:
     running = started(store, worker.id, id="running")
     progress = Progress(done=1, total=2, message=ATTACK)
     beat(store, worker, 2, Report(id="running", attempt=running.attempt, progress=progress))
-    submit(store, new(f"id{ATTACK}", queue=f"queue{ATTACK}"))
+    submit(store, new(f"id{TYPED}", queue=f"queue{TYPED}"))
     with sqlite3.connect(tmp_path / "stayer.db") as database:
         database.execute("UPDATE stayer_events SET note = ?, event = ?", [ATTACK, ATTACK])
     database.close()
@@ -50,24 +52,36 @@ def attacks(store: Store, tmp_path: Path) -> None:
         ["show", "named"],
         ["show", "done"],
         ["show", "running"],
-        ["show", "id"],
+        ["show", f"id{TYPED}"],
         ["show", "named", "--json"],
         ["wait", "named", "done"],
         ["wait", "named", "--json"],
-        ["hold", "id"],
+        ["hold", f"id{TYPED}"],
         ["queues"],
         ["queues", "--json"],
         ["workers"],
         ["workers", "--json"],
         ["ls", "-q", "nope"],
-        ["ls", "-q", ATTACK.replace("\0", "")],
-        ["show", ATTACK.replace("\0", "")],
-        ["wait", "id", "--timeout", "0"],
-        ["queues", "drop", ATTACK.replace("\0", ""), "--yes"],
-        ["workers", "drop", ATTACK.replace("\0", "")],
+        ["ls", "-q", TYPED],
+        ["show", TYPED],
+        ["wait", f"id{TYPED}", "--timeout", "0"],
+        ["queues", "drop", TYPED, "--yes"],
+        ["workers", "drop", TYPED],
+        ["top"],
+        ["top", "--json"],
+        ["log", f"id{TYPED}"],
+        ["pause", f"id{TYPED}"],
+        ["pause", "-q", f"queue{TYPED}"],
+        ["resume", TYPED],
+        ["signal", "running", TYPED],
+        ["stack", f"id{TYPED}"],
+        ["set", "running", "--time-limit", TYPED],
+        ["drain", TYPED],
+        ["drain", f"w{TYPED}"],
+        ["run", "--detach", "--id", f"new{TYPED}", "--", TYPED],
         ["doctor"],
-        [ATTACK.replace("\0", "")],
-        [f"--{ATTACK}".replace("\0", "")],
+        [TYPED],
+        [f"--{TYPED}"],
     ],
 )
 def test_nothing_that_commands_a_terminal_is_printed(

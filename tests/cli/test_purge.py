@@ -56,7 +56,7 @@ def test_a_dry_run_only_counts(stayer: Here, store: Store) -> None:
 
 
 def test_delete_forgets_finished_tasks_only(stayer: Here, store: Store) -> None:
-    done = stayer("delete", "fresh", "open", "nope", "old-g")
+    done = stayer("delete", "fresh", "open", "nope", "old-good")
 
     assert done.lines == ["fresh deleted", "old-good deleted"]
     assert done.code == 2

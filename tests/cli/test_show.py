@@ -7,7 +7,7 @@ from stayer.core.lifecycle import Done, Fail, Interrupt
 from stayer.core.model import Fault, Policy, Progress, Report
 from stayer.store import Store
 from tests.cli.running import Here
-from tests.contract.builders import apply, beat, new, started, submit, take_one
+from tests.contract.builders import apply, beat, get, new, started, submit, take_one
 
 
 def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: str) -> None:
@@ -83,11 +83,19 @@ def test_json_is_the_record_with_attempts_and_events(
 
 
 def test_the_beginning_of_an_id_is_enough_if_it_is_only_one(stayer: Here, store: Store) -> None:
-    submit(store, new("abc-1"), new("abc-2"), new("abc"), new("xyz"))
+    one, two, other = "abcd" + 12 * "e", "abcd" + 12 * "f", "xyz" + 13 * "g"
+    submit(store, new(one), new(two), new("abc"), new(other))
 
-    assert stayer("show", "xy", "--json").works().json["id"] == "xyz"
+    assert stayer("show", "xy", "--json").works().json["id"] == other
     assert stayer("show", "abc", "--json").works().json["id"] == "abc"
-    stayer("show", "abc-").refuses("several ids", "abc-1", "abc-2")
+    stayer("show", "abcd").refuses("several ids", one, two)
+
+
+def test_an_id_that_somebody_chose_is_never_meant_by_less(stayer: Here, store: Store) -> None:
+    submit(store, new("job-12"))
+
+    stayer("cancel", "job-1").refuses("no task 'job-1'")
+    assert get(store, "job-12").state == "pending"
 
 
 def test_an_unknown_id_is_one_line(stayer: Here) -> None:

@@ -1,4 +1,4 @@
-"""`stayer cancel`, `retry`, `hold`, `release`, `pause`, `resume`."""
+"""`stayer cancel`, `retry`, `hold`, `release`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_cancel_ends_what_waits_and_asks_what_runs(stayer: Here, store: Store) -
 
 
 def test_all_are_tried_and_each_failure_is_a_line(stayer: Here, store: Store) -> None:
-    done = stayer("cancel", "nope", "complete", "pending", "sch")
+    done = stayer("cancel", "nope", "complete", "pending", "scheduled")
 
     assert done.lines == ["pending cancelled", "scheduled cancelled"]
     assert done.err.splitlines()[0].startswith("stayer: no task 'nope'")
@@ -48,7 +48,7 @@ def test_all_are_tried_and_each_failure_is_a_line(stayer: Here, store: Store) ->
 
 
 def test_the_same_id_twice_is_once(stayer: Here) -> None:
-    assert stayer("hold", "pending", "pend", "pending").works().lines == ["pending held"]
+    assert stayer("hold", "pending", "pending").works().lines == ["pending held"]
 
 
 def test_a_filter_means_what_has_not_ended(stayer: Here, store: Store) -> None:
@@ -138,21 +138,3 @@ def test_bad_input_is_one_line_and_changes_nothing(
 
 def test_an_absurd_grace_is_refused(stayer: Here) -> None:
     stayer("cancel", "pending", "--grace", "ages").refuses("--grace", "not a duration")
-
-
-def test_pause_and_resume_queues(stayer: Here, store: Store) -> None:
-    assert stayer("pause", "-q", "q", "-q", "other").works().lines == ["q paused", "other paused"]
-    assert [queue.paused for queue in store.queues()] == [True, True]
-    assert stayer("resume", "-q", "q").works().lines == ["q resumed"]
-    resumed = stayer("resume", "-q", "q", "--json").works().json
-    assert [(queue["name"], queue["paused"]) for queue in resumed] == [("q", False)]
-
-
-@pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_an_unknown_queue_is_not_made(stayer: Here, store: Store, verb: str) -> None:
-    stayer(verb, "-q", "q", "-q", "qq").refuses("'qq'", "other, q")
-    stayer(verb).refuses("-q")
-
-    assert [(queue.name, queue.paused) for queue in store.queues()] == [
-        ("other", False), ("q", False),
-    ]  # fmt: skip

@@ -147,6 +147,7 @@ def test_drain_finishes_what_runs_and_takes_no_more(fleet: Fleet) -> None:
     fleet.until_stamped("a")
     fleet.submit("b", "true")
     fleet.signal(worker, signal.SIGUSR1)
+    until(lambda: [known.state for known in fleet.store.workers()] == ["DRAINING"])
     fleet.finish("a")
     assert fleet.end_of(worker) == 0
     assert (fleet.get("a").state, fleet.get("b").state) == ("complete", "pending")

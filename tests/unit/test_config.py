@@ -83,9 +83,14 @@ def test_without_a_home_only_the_default_store_is_missing(cwd, monkeypatch):
     assert load({"store": "sqlite:///a.db"}, {"USER": "ann"}, cwd).store == "sqlite:///a.db"
 
 
-def test_a_relative_store_stays_relative_to_the_working_directory(home, cwd):
+def test_a_relative_store_in_a_file_is_relative_to_the_file(home, cwd):
     (cwd / "stayer.toml").write_text('store = "sqlite:///tasks.db"\n')
-    assert load({}, home, cwd).store == "sqlite:///tasks.db"
+    assert load({}, home, cwd).store == f"sqlite:///{cwd}/tasks.db"
+
+
+def test_a_relative_store_elsewhere_is_relative_to_the_working_directory(home, cwd):
+    assert load({"store": "sqlite:///tasks.db"}, home, cwd).store == "sqlite:///tasks.db"
+    assert load({}, {**home, "STAYER_STORE": "sqlite:///a.db"}, cwd).store == "sqlite:///a.db"
 
 
 def test_the_owner_never_fails(home, cwd, monkeypatch):
@@ -145,7 +150,8 @@ def test_a_named_file_that_is_missing_is_refused(home, cwd, flags, environ, sour
     [
         ('quue = "a"', "no setting is called 'quue': did you mean 'queue'?"),
         ("zzz = 1", "no setting is called 'zzz': there are store, queue"),
-        ("[worker]\nslots = 1", "no setting is called 'worker'"),
+        ("[worker]\nslotz = 1", "no setting is called 'slotz': did you mean 'slots'?"),
+        ("worker = 1", "worker is not a table"),
         ('queue = "a"\nqueue = = 3', "is not TOML"),
         ("queue = 'a'\n\nowner = b", "line 3"),
         ("queue = 3", "queue: 3 is not text"),
@@ -223,10 +229,11 @@ def test_what_is_written_is_what_was_set(home, cwd):
     found = load({"store": "sqlite:///a.db", "lease": "2.5s", "retries": "3"}, home, cwd)
     write(found, cwd / "sub" / "stayer.toml")
     text = (cwd / "sub" / "stayer.toml").read_text()
-    assert tomllib.loads(text) == {"store": "sqlite:///a.db", "lease": 2.5, "retries": 3}
+    here = f"sqlite:///{Path.cwd()}/a.db"
+    assert tomllib.loads(text) == {"store": here, "lease": 2.5, "retries": 3}
     assert f"# {SETTINGS['lease'].help}\nlease = 2.5\n" in text
     again = load({"config": "sub/stayer.toml"}, home, cwd)
-    assert (again.store, again.lease, again.retries) == (found.store, found.lease, found.retries)
+    assert (again.store, again.lease, again.retries) == (here, found.lease, found.retries)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))

@@ -26,8 +26,11 @@ TASKS, RUNNING, STORE = "Tasks", "Running them", "Queues, workers and the store"
 
 VERBS = {
     "add": Verb("add", TASKS, "Submit a task, or many from a file, and print the id."),
+    "run": Verb("run", TASKS, "Submit a command, show what it prints, and end as it ends."),
     "ls": Verb("look", TASKS, "List tasks, newest first."),
+    "top": Verb("top", TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb("look", TASKS, "Show all there is to know about a task."),
+    "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
     "cancel": Verb("steer", TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
     "retry": Verb("steer", TASKS, "Run finished tasks again."),
@@ -38,9 +41,26 @@ VERBS = {
     "report": Verb(
         "report", TASKS, "Say from within a task how far it is, save its state, or set its result."
     ),
+    "pause": Verb(
+        "ask",
+        RUNNING,
+        "Stop tasks where they are; or let no more tasks of a queue be taken.",
+    ),
+    "resume": Verb(
+        "ask", RUNNING, "Let paused tasks run on, or tasks of a paused queue be taken again."
+    ),
+    "signal": Verb("ask", RUNNING, "Send a signal to the process of a running task."),
+    "stack": Verb(
+        "ask", RUNNING, "Show where a running Python task is: the stacks of its threads."
+    ),
+    "set": Verb("ask", RUNNING, "Change the limits of a running task."),
     "worker": Verb("worker", RUNNING, "Take tasks and run them, each in a process of its own."),
-    "pause": Verb("steer", STORE, "Let no more tasks of a queue be taken; what runs, runs on."),
-    "resume": Verb("steer", STORE, "Let tasks of a paused queue be taken again."),
+    "up": Verb(
+        "worker", RUNNING, "Make the store if need be, and run a worker here, for any command."
+    ),
+    "drain": Verb(
+        "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
+    ),
     "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

@@ -11,10 +11,11 @@ from typing import Any, BinaryIO
 
 from msgspec import structs
 
-from stayer.cli.add import READ_LIMIT, difference, working_directory
+from stayer import control
 from stayer.cli.command import Given
 from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
+from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids, submission
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import NewTask, Submitted
@@ -120,8 +121,8 @@ def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator
             tally.accepted += len(chunk)
             tally.there += sum(not answer.fresh for answer in answers)
             for new, answer in zip(chunk, answers, strict=True):
-                if not answer.fresh and (other := difference(store, new, answer)):
-                    note(f"warning: task {new.id} is already there, {other}; it was left as it is")
+                if other := control.difference(new, answer):
+                    note(f"warning: task {new.id} {other}")
             yield answers
     except StayerError as error:
         number = tally.accepted

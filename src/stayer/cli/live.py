@@ -1,13 +1,16 @@
-"""`ls -w`: the table, drawn again whenever something changes."""
+"""`ls -w` and `top`: tables, drawn again whenever something changes."""
 
 from __future__ import annotations
 
-from rich.console import Group
+from collections.abc import Callable, Sequence
+
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from stayer.cli.tables import console, tasks_table
-from stayer.core.model import Filter
+from stayer.cli.output import many
+from stayer.cli.tables import console, draw, queues_table, running_table, tasks_table
+from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.store import Store
 
 _PAUSE = 1.0
@@ -15,16 +18,37 @@ _PAUSE = 1.0
 _AROUND = 3
 """Lines of the screen that are not tasks."""
 _EVENTS = 1000
+_MOST = 1000
+"""How many tasks are drawn where there is no screen to fill."""
 
 
 def watch_tasks(store: Store, filter: Filter, limit: int) -> None:
-    """Draw until interrupted."""
+    """Draw what `ls` lists until interrupted."""
+
+    def picture(height: int) -> RenderableType:
+        room = max(1, height - _AROUND)
+        return _tasks(store, filter, min(limit or room, room))
+
+    _watch(store, picture)
+
+
+def watch_top(store: Store, names: Sequence[str]) -> None:
+    """Draw what runs until interrupted."""
+    _watch(store, lambda height: _top(store, names, height))
+
+
+def draw_top(store: Store, names: Sequence[str]) -> None:
+    """Draw what runs, once."""
+    draw(_top(store, names, _MOST))
+
+
+def _watch(store: Store, picture: Callable[[int], RenderableType]) -> None:
+    """`picture` is given the height of the screen."""
     screen = console()
     seen = store.last_event()
     with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
-            room = max(1, screen.height - _AROUND)
-            live.update(_drawn(store, filter, min(limit or room, room)), refresh=True)
+            live.update(picture(screen.height), refresh=True)
             events = store.watch(seen, _PAUSE, _EVENTS)
             # What happened while it was drawn is one picture, not many.
             while len(events) == _EVENTS:
@@ -32,7 +56,34 @@ def watch_tasks(store: Store, filter: Filter, limit: int) -> None:
             seen = events[-1].number if events else seen
 
 
-def _drawn(store: Store, filter: Filter, limit: int) -> Group:
+def _tasks(store: Store, filter: Filter, limit: int) -> Group:
     page = store.find(filter, None, limit)
     below = "no tasks" if not page.tasks else "… and more" if page.next else ""
     return Group(tasks_table(page.tasks, store.now()), Text(below, "dim"))
+
+
+def _top(store: Store, names: Sequence[str], height: int) -> Group:
+    """Running tasks, as many as there is room for; below, the queues and a line on the workers."""
+    now = store.now()
+    queues = store.queues(names)
+    shown = queues[: max(1, height // 3)]
+    room = max(1, height - len(shown) - 2 * _AROUND)
+    page = store.find(Filter(queues=tuple(names), states=RUNNING), None, room)
+    below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
+    more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
+    parts: list[RenderableType] = [running_table(page.tasks, now)] if page.tasks else []
+    parts += [Text(below, "dim")] if below else []
+    parts += [Text(""), queues_table(shown, now)] if shown else []
+    parts += [Text(more, "dim")] if more else []
+    return Group(*parts, Text(""), Text(_summary(store.workers(), queues, names), "bold"))
+
+
+def _summary(workers: Sequence[Worker], queues: Sequence[QueueInfo], names: Sequence[str]) -> str:
+    """`2 workers, 1 stale; 3 of 8 slots busy`."""
+    wanted = {queue.name for queue in queues}
+    those = [worker for worker in workers if not names or wanted.intersection(worker.queues)]
+    stale = sum(worker.state == "STALE" for worker in those)
+    able = [worker for worker in those if worker.state != "STALE"]
+    busy, slots = sum(worker.running for worker in able), sum(worker.slots for worker in able)
+    gone = f", {stale} stale" if stale else ""
+    return f"{many(len(those), 'worker')}{gone}; {busy} of {many(slots, 'slot')} busy"

@@ -91,10 +91,14 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def _write(text: str) -> None:
     """As UTF-8 whatever the locale, because programs read it."""
+    write_bytes(text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(left: bytes) -> None:
+    """These bytes as they are, at once."""
     if sys.stdout is None:
         return
     sys.stdout.flush()
-    left = text.encode("utf-8", "backslashreplace")
     while left:  # unbuffered (PYTHONUNBUFFERED), it may take a part and say nothing
         left = left[sys.stdout.buffer.write(left) :]
     sys.stdout.buffer.flush()

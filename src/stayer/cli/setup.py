@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
@@ -47,13 +48,22 @@ def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
         configuration.write(found, Path(write), overwrite=force)
         say(f"{write} is written")
     elif as_json:
-        print_json({name: _entry(found, name) for name in configuration.SETTINGS})
+        print_json({name: _entry(found, name, value) for name, value in _values(found).items()})
     else:
         _print_table(found)
 
 
-def _entry(found: configuration.Config, name: str) -> JSON:
-    return {"value": _shown(getattr(found, name)), "source": found.sources[name]}
+def _values(found: configuration.Config) -> dict[str, Any]:
+    """Every setting, and what the file says about workers."""
+    return {
+        **{name: getattr(found, name) for name in configuration.SETTINGS},
+        **{f"worker.{name}": value for name, value in found.worker.items()},
+    }
+
+
+def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
+    shown = list(value) if isinstance(value, tuple) else _shown(value)
+    return {"value": shown, "source": found.sources[name]}
 
 
 def _shown(value: str | float) -> str | float:
@@ -61,17 +71,25 @@ def _shown(value: str | float) -> str | float:
     return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
 
 
+def _told(value: str | float | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_duration(value) if isinstance(value, float) else str(_shown(value))
+
+
 def _print_table(found: configuration.Config) -> None:
     from stayer.cli.tables import cell, draw, grid
 
     table = grid("SETTING", "VALUE*", "FROM*", "")
-    for name, setting in configuration.SETTINGS.items():
+    for name, value in _values(found).items():
         source = found.sources[name]
-        value = _shown(getattr(found, name))
+        setting = configuration.SETTINGS.get(name)
         table.add_row(
             cell(name),
-            cell(format_duration(value) if isinstance(value, float) else value, "bold"),
+            cell(_told(value), "bold"),
             cell(source, "dim" if source == configuration.DEFAULT else ""),
-            cell(setting.help, "dim"),
+            cell(setting and setting.help, "dim"),
         )
     draw(table)

@@ -1,4 +1,4 @@
-"""`cancel`, `retry`, `hold`, `release` for tasks; `pause`, `resume` for queues."""
+"""`cancel`, `retry`, `hold`, `release`: verbs on one or many tasks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from stayer.cli.progress import progress
 from stayer.cli.selection import (
     Asked,
     Tries,
-    check_queues,
     choose,
     confirm,
     filter_options,
     ids_argument,
 )
-from stayer.cli.values import DURATION, complete_queue
+from stayer.cli.values import DURATION
 from stayer.core import codec
 from stayer.core.errors import Refused, UnknownTask
-from stayer.core.model import QUEUED, RUNNING, QueueInfo, State, Task
+from stayer.core.model import QUEUED, RUNNING, State, Task
 from stayer.store import Store
 
 
@@ -186,49 +185,3 @@ def _act(
             except (Refused, UnknownTask):
                 if not forgiving:
                     raise
-
-
-QUEUES = click.option(
-    "-q",
-    "--queue",
-    "names",
-    multiple=True,
-    required=True,
-    metavar="QUEUE",
-    help="The queue. May be repeated.",
-    shell_complete=complete_queue,
-)
-QUEUES_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the queues, as JSON.")
-
-
-@command()
-@QUEUES
-@QUEUES_AS_JSON
-def pause(given: Given, names: tuple[str, ...], as_json: bool) -> None:
-    """Let no more tasks of a queue be taken; what runs, runs on."""
-    _switch(given, names, control.pause_queue, "paused", as_json)
-
-
-@command()
-@QUEUES
-@QUEUES_AS_JSON
-def resume(given: Given, names: tuple[str, ...], as_json: bool) -> None:
-    """Let tasks of a paused queue be taken again."""
-    _switch(given, names, control.resume_queue, "resumed", as_json)
-
-
-def _switch(
-    given: Given,
-    names: Sequence[str],
-    act: Callable[[Store, str], QueueInfo],
-    told: str,
-    as_json: bool,
-) -> None:
-    store = given.store()
-    check_queues(store, names)  # a typing error must not make a queue, and pause that
-    queues = [act(store, name) for name in dict.fromkeys(names)]
-    if as_json:
-        print_json_array(codec.queue_record(queue) for queue in queues)
-        return
-    for queue in queues:
-        say(f"{queue.name} {told}")

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
-from stayer.core.model import FINISHED, STATES, QueueInfo, Task, Worker
+from stayer.core.model import FINISHED, STATES, Progress, QueueInfo, Task, Worker
 from stayer.core.units import format_duration
 
 STYLES = {
@@ -40,6 +40,8 @@ _SHORT = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
+_BAR = 10
+"""How many letters a bar of progress has."""
 _UNBOUNDED = 1000
 """The width of what is not a screen."""
 
@@ -122,6 +124,42 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
             cell(task.node),
         )
     return table
+
+
+def running_table(tasks: Sequence[Task], now: float) -> Table:
+    """What `top` shows."""
+    table = grid(
+        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "NODE*", "TRY", "REPORT", "*",
+        right=("LEFT", "RAN", "TRY", "REPORT"),
+    )  # fmt: skip
+    short = short_ids(task.id for task in tasks)
+    for task in tasks:
+        made = task.progress or Progress()
+        table.add_row(
+            cell(short[task.id]),
+            cell(task.kind),
+            bar(made),
+            cell(None if made.remaining is None else age(made.remaining)),
+            cell(ran(task, now)),
+            cell(task.node),
+            cell(task.attempt),
+            cell(None if made.at is None else age(now - made.at)),
+            cell("stopping", "magenta") if task.cancel_wanted else cell(made.message, "dim"),
+        )
+    return table
+
+
+def bar(made: Progress) -> Text:
+    """`████······  40%`, or a bare number where there is no total."""
+    if made.done is None:
+        return cell(None)
+    if not made.total or not math.isfinite(made.done / made.total):
+        return cell(f"{made.done:g}")
+    share = min(1.0, max(0.0, made.done / made.total))
+    full = int(share * _BAR)
+    text = cell("█" * full, "green")
+    text.append("·" * (_BAR - full), "dim")
+    return text.append(f" {100 * share:3.0f}%")
 
 
 def news(task: Task, now: float) -> Text:

@@ -200,6 +200,8 @@ class WorkerLoop:
                 self._leaving = True
             elif number == signal.SIGUSR1:
                 self._draining = True
+                if self._heart is not None:
+                    self._heart.describe(self._about_me())
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop_all(0.0)
             else:

@@ -1,0 +1,134 @@
+"""The log of a task on the screen, once or as it grows. For `log`, `run` and `stack`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.harmless import Harmless
+from stayer.cli.output import note, on_screen, write_bytes
+from stayer.core.errors import StoreUnreachable
+from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
+from stayer.store import Store
+
+PAUSE = 0.5
+"""A log makes no events: how often to look at it, in seconds."""
+
+
+class Printer:
+    """Writes pieces of one log after another to stdout; what is missing is said on stderr."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._harmless = Harmless() if on_screen() else None
+
+    def print(self, pieces: Iterable[LogPiece]) -> None:
+        """These pieces, less what was printed before."""
+        for piece in pieces:
+            if piece.start > self.offset:
+                self.end()
+                left_out = piece.start - self.offset
+                click.echo(f"… {left_out:,} bytes left out …", err=True)
+            data = piece.data[max(0, self.offset - piece.start) :]
+            self.offset = max(self.offset, piece.start + len(piece.data))
+            write_bytes(data if self._harmless is None else self._harmless.feed(data))
+
+    def end(self) -> None:
+        """Nothing more of this log comes, or not at once."""
+        if self._harmless is not None and sys.stdout is not None:
+            write_bytes(self._harmless.end())
+
+
+def follow(
+    store: Store,
+    id: str,
+    printer: Printer,
+    attempt: int | None = None,
+    each: Callable[[Task], None] = lambda task: None,
+) -> Task:
+    """Print what comes until the task has ended, or that attempt; the task as it is then.
+
+    Goes on to the next attempt unless one is named. `each` hears of every look at the task. A store
+    that is out of reach for a while is waited for: a task may take days.
+    """
+    following = _Following(store, id, printer, attempt)
+    while True:
+        try:
+            seen = store.last_event()
+            task = control.get(store, id)
+            following.reached()
+            each(task)
+            if following.is_over(task):
+                printer.end()
+                return task
+            control.watch(store, id, seen, PAUSE)
+        except StoreUnreachable as error:
+            following.missed(error)
+            time.sleep(PAUSE)
+
+
+class _Following:
+    """Which attempt is shown, and whether the store answers."""
+
+    def __init__(self, store: Store, id: str, printer: Printer, attempt: int | None) -> None:
+        self._store = store
+        self._id = id
+        self._printer = printer
+        self._only = attempt
+        self._shown = attempt
+        self._out_of_reach = False
+
+    def is_over(self, task: Task) -> bool:
+        """Print what is new; whether nothing more will come."""
+        self._print()
+        if self._only is not None:
+            return task.attempt > self._only or task.state not in RUNNING
+        if self._shown is None and task.attempt:
+            self._shown = task.attempt
+            self._print()
+        elif self._shown is not None and task.attempt > self._shown:
+            self._printer.end()
+            where = f" on {task.node}" if task.node else ""
+            note(f"attempt {task.attempt} of task {task.id} begins{where}")
+            self._shown, self._printer.offset = task.attempt, 0
+            self._print()
+        return task.state in FINISHED
+
+    def _print(self) -> None:
+        # Called after the task was read: the last of a log comes before the end of its attempt.
+        if self._shown is not None:
+            offset = self._printer.offset
+            self._printer.print(control.log(self._store, self._id, self._shown, offset))
+
+    def reached(self) -> None:
+        """The store has answered."""
+        if self._out_of_reach:
+            note("the store answers again")
+        self._out_of_reach = False
+
+    def missed(self, error: StoreUnreachable) -> None:
+        """The store has not answered."""
+        if not self._out_of_reach:
+            note(f"{error}; trying again, the task is not concerned")
+        self._out_of_reach = True
+
+
+def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
+    """The offset at which the last so many lines begin."""
+    if not pieces:
+        return 0
+    end = pieces[-1].start + len(pieces[-1].data)
+    if lines <= 0:
+        return end
+    for piece in reversed(pieces):
+        found = len(piece.data)
+        while (found := piece.data.rfind(b"\n", 0, found)) >= 0:
+            after = piece.start + found + 1
+            lines -= after != end  # what ends the last line begins none
+            if not lines:
+                return after
+    return pieces[0].start

@@ -1,0 +1,76 @@
+"""`log`: what a task printed."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, argument, command
+from stayer.cli.follow import Printer, beginning_of_tail, follow
+from stayer.cli.output import note
+from stayer.cli.values import complete_task
+from stayer.core.errors import BadInput
+from stayer.core.model import FINISHED, Task
+
+
+@command()
+@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Stay, and print what comes.")
+@click.option(
+    "--attempt",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of this attempt. Default: the last one; with -f, those that follow too.",
+)
+@click.option(
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last so many lines."
+)
+@click.option(
+    "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after so many bytes."
+)
+def log(
+    given: Given,
+    id: str,
+    following: bool,
+    attempt: int | None,
+    tail: int | None,
+    offset: int | None,
+) -> None:
+    """Print what a task wrote to its output.
+
+    As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
+    part are kept: stderr says how much is left out in between. A worker sends news with each beat,
+    eight times in its lease.
+    """
+    if tail is not None and offset is not None:
+        raise BadInput("give either --tail or --offset, not both")
+    store = given.store()
+    task = control.get(store, control.resolve(store, id))
+    _check(task, attempt)
+    shown = attempt or task.attempt
+    printer = Printer()
+    printer.offset = offset or 0
+    if tail is not None:
+        pieces = list(control.log(store, task.id, shown))
+        printer.offset = beginning_of_tail(pieces, tail)
+    if following:
+        follow(store, task.id, printer, attempt)
+        return
+    printer.print(control.log(store, task.id, shown, printer.offset))
+    printer.end()
+    if not printer.offset:
+        note(_nothing(task))
+
+
+def _check(task: Task, attempt: int | None) -> None:
+    if attempt is not None and attempt > task.attempt:
+        number = f"attempts 1 to {task.attempt}" if task.attempt else "no attempt yet"
+        raise BadInput(f"task {task.id} has no attempt {attempt}: there is {number}")
+
+
+def _nothing(task: Task) -> str:
+    if not task.attempt:
+        return f"task {task.id} is {task.state}: it has printed nothing, because it has not run"
+    if task.state in FINISHED:
+        return f"task {task.id} is {task.state}: it printed nothing"
+    return f"task {task.id} is {task.state}: nothing of its output is here yet (-f waits for it)"

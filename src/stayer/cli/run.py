@@ -1,0 +1,174 @@
+"""`run`: submit a command, show what it prints, end as it ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Self
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, argument, command
+from stayer.cli.follow import Printer, follow
+from stayer.cli.output import is_terminal, note, say
+from stayer.cli.submit import submission_options, submit
+from stayer.core.model import QUEUED, Fault, Task
+from stayer.store import Store
+
+CANCELLED = 3
+KILLED = 128
+_PATIENCE = 1.0
+"""How long it may wait before somebody wants to know why, in seconds."""
+
+
+class Detached(Exception):
+    """Whoever waited goes; the task stays."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@command(context_settings={"allow_interspersed_args": False})
+@argument(
+    "words",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="[--] COMMAND [ARG]...",
+    help="The command that the task is to run.",
+)
+@submission_options(leave_out=("name", "data", "hold"))
+@click.option("--detach", is_flag=True, help="Only print its id; `stayer log -f` shows the rest.")
+def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> int:
+    """Submit a command, show what it prints, and end as it ends.
+
+    `stayer run -- make all` is `make all` on whatever worker is free. The exit code is that of
+    the command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether
+    to cancel it or to leave it running; where there is no terminal, and after a second Ctrl-C, it
+    runs on.
+    """
+    task = submit(given, words, options).task
+    if detach:
+        say(task.id)
+        return 0
+    try:
+        with Interruptions() as interruptions:
+            return exit_code(_followed(given.store(), task.id, interruptions))
+    except Detached as detached:
+        note(f"task {task.id} goes on without you: `stayer log -f {task.id}` shows it")
+        return KILLED + detached.number
+
+
+def exit_code(task: Task) -> int:
+    """That of its command, as a shell would tell it."""
+    if task.state == "complete":
+        return 0
+    if task.state == "cancelled":
+        note(f"task {task.id} was cancelled")
+        return CANCELLED
+    error = task.error or Fault("unknown")
+    note(f"task {task.id} failed: {error.type}: {error.message}".rstrip(": "))
+    if error.exit_code is not None:
+        return error.exit_code
+    return 1 if error.signal is None else KILLED + error.signal
+
+
+def _followed(store: Store, id: str, interruptions: Interruptions) -> Task:
+    waiting = Waiting(store)
+
+    def each(task: Task) -> None:
+        waiting.explain(task)
+        if number := interruptions.take():
+            _ask_what_to_do(store, task, number)
+
+    return follow(store, id, Printer(), each=each)
+
+
+def _ask_what_to_do(store: Store, task: Task, number: int) -> None:
+    """Cancel it, or raise Detached."""
+    if number != signal.SIGINT or not is_terminal():
+        raise Detached(number)
+    try:
+        with default_interrupt():
+            answer = click.prompt(
+                f"\nTask {task.id}: [c]ancel it, or [d]etach and let it run?",
+                type=click.Choice(["c", "d"]),
+                default="d",
+                show_choices=False,
+                err=True,
+            )
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)
+        raise Detached(number) from None
+    if answer == "d":
+        raise Detached(number)
+    control.cancel(store, task.id)
+    note(f"task {task.id} is asked to stop")
+
+
+class Waiting:
+    """Says to whoever looks why the task does not start."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._since = time.monotonic()
+        self._said = ""
+
+    def explain(self, task: Task) -> None:
+        """Once for each reason, and only if it takes a while."""
+        if task.state not in QUEUED:
+            self._said = ""
+            self._since = time.monotonic()
+            return
+        if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
+            return
+        why = control.why_waiting(self._store, task)
+        if why != self._said:
+            note(f"task {task.id} waits: {why}")
+            self._said = why
+
+
+def _somebody_looks() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+class Interruptions:
+    """Ctrl-C and TERM, kept until it is convenient; a second one in the meantime is Detached."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._keep)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def take(self) -> int:
+        """The signal that came since the last time, or 0."""
+        number, self._number = self._number, 0
+        return number
+
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        if self._number:
+            raise Detached(number)
+        self._number = number
+
+
+@contextmanager
+def default_interrupt() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, as it does elsewhere."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,166 @@
+"""What `add` and `run` share: the options of a task, and making it of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Decorated, Given
+from stayer.cli.output import note, stdin
+from stayer.cli.values import DURATION, ETA, complete_queue
+from stayer.core import codec, submission, units
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.model import NewTask, Submitted, Value
+
+READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
+"""Longer input is refused before it fills the memory; JSON may be written less densely than it
+is kept.
+"""
+
+_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "queue": click.option(
+        "-q",
+        "--queue",
+        metavar="QUEUE",
+        help="The queue. Default: the one that the configuration names.",
+        shell_complete=complete_queue,
+    ),
+    "id": click.option(
+        "--id", metavar="ID", help="Its id. One that is there already is not added again."
+    ),
+    "name": click.option(
+        "--name", metavar="NAME", help="The function or class that the task is to run."
+    ),
+    "data": click.option(
+        "--data",
+        metavar="JSON|-|@FILE",
+        help="Its parameters: JSON, - to read it from stdin, or @ and a file.",
+    ),
+    "priority": click.option(
+        "--priority", type=int, default=0, metavar="N", help="Higher goes first. Default: 0."
+    ),
+    "delay": click.option(
+        "--delay", type=DURATION, metavar="DURATION", help="Start it in 10m, 2h, 1d …"
+    ),
+    "eta": click.option(
+        "--eta", type=ETA, metavar="TIME", help="Start it at 20:30, 2026-11-15T20:30:00Z …"
+    ),
+    "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
+    "env": click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="A variable for the command; without a value, the one it has here. May be repeated.",
+    ),
+    "tag": click.option(
+        "--tag", multiple=True, metavar="TAG", help="A word to find it by. May be repeated."
+    ),
+    "owner": click.option("--owner", metavar="OWNER", help="Whose task it is. Default: yours."),
+    "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
+    "retries": click.option(
+        "--retries", type=int, metavar="N", help="How often to run it again if it fails."
+    ),
+}
+
+
+def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated], Decorated]:
+    """The options that say what the task is to be, given to the function by their names."""
+
+    def decorate(function: Decorated) -> Decorated:
+        for name in reversed(_OPTIONS):
+            if name not in leave_out:
+                function = _OPTIONS[name](function)
+        return function
+
+    return decorate
+
+
+def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
+    """Submit the task that these words and options mean; says so if it is there already."""
+    new = _new_task(given, words, options)
+    store = given.store()
+    answer = store.submit([new])[0]
+    if not answer.fresh:
+        other = control.difference(new, answer)
+        if other is None:
+            note(f"task {new.id} is already there ({answer.task.state})")
+        else:
+            note(f"warning: task {new.id} {other}")
+    return answer
+
+
+def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> NewTask:
+    if options["eta"] is not None and options["delay"] is not None:
+        raise BadInput("give either --eta or --delay, not both")
+    config = given.config()
+    eta = options["eta"]
+    return submission.new_task(
+        queue=config.queue if options["queue"] is None else options["queue"],
+        parameters=_parameters(options.get("data")),
+        id=options["id"],
+        name=options.get("name"),
+        command=words or None,
+        cwd=working_directory(options["cwd"]) if words or options["cwd"] else None,
+        env=_environment(options["env"]),
+        priority=options["priority"],
+        owner=config.owner if options["owner"] is None else options["owner"],
+        tags=options["tag"],
+        # By the store's clock, so that `+10m` is ten minutes wherever this clock stands.
+        eta=None if eta is None else units.moment(eta, given.store().now()),
+        delay=options["delay"],
+        held=options.get("hold", False),
+        retries=config.retries if options["retries"] is None else options["retries"],
+    )
+
+
+def working_directory(asked: str | None) -> str:
+    """Where a command is to run, as an absolute path."""
+    try:
+        return os.path.abspath(asked or os.getcwd())
+    except FileNotFoundError:
+        raise BadInput("this directory is gone: say where to run with --cwd") from None
+
+
+def _parameters(data: str | None) -> Value:
+    if data is None:
+        return None
+    if data == "-":
+        return codec.parse(_limited(stdin().read(READ_LIMIT + 1)), "--data -")
+    if data.startswith("@"):
+        return codec.parse(_limited(_read(data[1:])), f"--data {data}")
+    return codec.parse(data, "--data")
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(READ_LIMIT + 1)
+    except OSError as error:
+        raise BadInput(f"--data: {path} can't be read: {error.strerror}") from None
+
+
+def _limited(text: bytes) -> bytes:
+    if len(text) > READ_LIMIT:
+        raise TooLarge(
+            f"the parameters are over {units.format_size(READ_LIMIT)}: store the data elsewhere "
+            "and pass where it is"
+        )
+    return text
+
+
+def _environment(asked: Sequence[str]) -> dict[str, str] | None:
+    variables = {}
+    for entry in asked:
+        name, separator, value = entry.partition("=")
+        if not name:
+            raise BadInput(f"--env {entry!r}: write NAME or NAME=VALUE")
+        if not separator:
+            if name not in os.environ:
+                raise BadInput(f"--env {name}: it is not set here: set it, or write {name}=VALUE")
+            value = os.environ[name]
+        variables[name] = value
+    return variables or None

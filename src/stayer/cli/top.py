@@ -1,0 +1,58 @@
+"""`top`: what runs now, drawn again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, command
+from stayer.cli.output import on_screen, print_json
+from stayer.cli.selection import check_queues
+from stayer.cli.values import complete_queue
+from stayer.core import codec
+from stayer.core.model import RUNNING, Filter
+from stayer.store import Store
+
+
+@command()
+@click.option(
+    "-q",
+    "--queue",
+    "names",
+    multiple=True,
+    metavar="QUEUE",
+    help="Of this queue. May be repeated: of any of them.",
+    shell_complete=complete_queue,
+)
+@click.option("--once", is_flag=True, help="Draw once, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Print tasks, queues and workers, as JSON.")
+def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None:
+    """Watch what runs, and the queues and workers.
+
+    Drawn again whenever something happens, and each second; once if stdout is no terminal. REPORT
+    is how long ago the task last told how far it is.
+    """
+    store = given.store()
+    check_queues(store, names)
+    if as_json:
+        _print_as_json(store, names)
+        return
+    from stayer.cli.live import draw_top, watch_top
+
+    if once or not on_screen():
+        draw_top(store, names)
+    else:
+        watch_top(store, names)
+
+
+def _print_as_json(store: Store, names: Sequence[str]) -> None:
+    running = control.find_all(store, Filter(queues=tuple(names), states=RUNNING))
+    print_json(
+        {
+            "tasks": [codec.record(task) for task in running],
+            "queues": [codec.queue_record(queue) for queue in store.queues(names)],
+            "workers": [codec.worker_record(worker) for worker in store.workers()],
+        }
+    )

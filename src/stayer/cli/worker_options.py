@@ -1,0 +1,177 @@
+"""The options of `worker` and `up`, and what they mean together with the table `[worker]` of the
+file of settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import rich_click as click
+
+from stayer.cli.command import Decorated
+from stayer.cli.values import DURATION, SIZE
+from stayer.config import FENCES, Config, parse_lease
+
+HANDLER, LIMITS = "What to run", "Limits"
+_HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
+_LIMITS = ("grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence")
+
+_OPTIONS = (
+    click.option(
+        "-q",
+        "--queue",
+        "queues",
+        multiple=True,
+        metavar="QUEUE",
+        help="Take tasks from this queue. May be repeated; the first ones come first.",
+    ),
+    click.option("--evenly", is_flag=True, help="Give all queues their turn."),
+    click.option(
+        "--slots",
+        type=click.IntRange(1),
+        metavar="N",
+        help="How many tasks at once (1; of `up`: one a processor).",
+    ),
+    click.option(
+        "--lease",
+        type=DURATION,
+        metavar="DURATION",
+        help="How long the store waits for this worker when it falls silent (120s).",
+    ),
+    click.option(
+        "--state-dir",
+        metavar="DIR",
+        help="Where it keeps what it runs; one worker at a time.",
+    ),
+    click.option("--node", metavar="NAME", help="The name of this machine (its host name)."),
+    click.option(
+        "--exec",
+        metavar="CMD",
+        panel=HANDLER,
+        help="Run this command: parameters on its standard input, the id as last argument.",
+    ),
+    click.option(
+        "--run",
+        metavar="FILE[:CLASS]",
+        panel=HANDLER,
+        help="Run this Python class: run() gives the result.",
+    ),
+    click.option(
+        "--app",
+        metavar="MODULE[:APP]",
+        panel=HANDLER,
+        help="Run the functions of this stayer.App, by name.",
+    ),
+    click.option(
+        "--allow-commands",
+        is_flag=True,
+        panel=HANDLER,
+        help="Run whatever commands tasks bring along.",
+    ),
+    click.option(
+        "--allow-command",
+        multiple=True,
+        metavar="PATTERN",
+        panel=HANDLER,
+        help="Run commands whose program matches, such as 'ffmpeg' or '/opt/tools/*'.",
+    ),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this for the tasks."),
+    click.option(
+        "--grace",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="Between asking a task to end and killing it (30s).",
+    ),
+    click.option(
+        "--kill-interval",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="How often it is asked in that time (10s).",
+    ),
+    click.option(
+        "--time-limit",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="End tasks that run longer.",
+    ),
+    click.option(
+        "--silence-limit",
+        type=DURATION,
+        metavar="DURATION",
+        panel=LIMITS,
+        help="End tasks that neither report nor print anything for so long.",
+    ),
+    click.option(
+        "--memory-limit",
+        type=SIZE,
+        metavar="SIZE",
+        panel=LIMITS,
+        help="End tasks whose processes use more together.",
+    ),
+    click.option(
+        "--fence",
+        type=click.Choice(FENCES),
+        panel=LIMITS,
+        help="What happens to tasks when the lease is over and the store is out of reach (freeze).",
+    ),
+    click.option(
+        "--log",
+        metavar="FILE",
+        help="Write the worker's own log there instead of standard error.",
+    ),
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Take the place of the worker that has the state directory; its tasks run on.",
+    ),
+)
+
+
+def worker_options(function: Decorated) -> Decorated:
+    """All of them, given to the function by their names; None or empty where nothing was said."""
+    decorated: Any = function
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return cast(Decorated, decorated)
+
+
+class Wanted(NamedTuple):
+    """What a worker is to be."""
+
+    handlers: dict[str, Any]
+    behaviour: dict[str, Any]
+    state_dir: str | None
+    node: str | None
+    log: str | None
+    take_over: bool
+
+
+def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
+    """A flag goes before the file; flags that say what to run, before all that it says of that."""
+    said = {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not False and value != ()
+    }
+    in_file = dict(config.worker)
+    if any(name in said for name in _HANDLERS):
+        in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
+    both: dict[str, Any] = {**in_file, **said}
+    return Wanted(
+        handlers={name: both[name] for name in (*_HANDLERS, "env") if name in both},
+        behaviour={
+            "queues": both.get("queues") or (config.queue,),
+            "evenly": both.get("evenly", False),
+            "slots": both.get("slots", slots),
+            "lease": parse_lease(both.get("lease", config.lease)),
+            **{name: both[name] for name in _LIMITS if name in both},
+        },
+        state_dir=both.get("state_dir"),
+        node=both.get("node"),
+        log=both.get("log"),
+        take_over=both.get("take_over", False),
+    )

@@ -1,0 +1,96 @@
+"""`stayer top`."""
+
+from __future__ import annotations
+
+import re
+
+from stayer import control
+from stayer.cli.tables import bar
+from stayer.core.model import Progress, Report
+from stayer.store import Store
+from tests.cli.running import Apart, Here
+from tests.cli.terminal import Terminal
+from tests.contract.builders import beat, fill, register, started
+from tests.contract.builders import worker as record
+
+STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def report(store: Store, number: int, **progress: object) -> None:
+    """Let the running task `t` tell how far it is."""
+    made = Progress(**progress)  # type: ignore[arg-type]
+    beat(store, record(slots=4), number, Report(id="t", attempt=1, progress=made))
+
+
+def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
+    register(store, slots=4)
+    started(store, id="t", name="train")
+    fill(store, 2)
+    report(store, 2, done=4.0, total=10.0, message="epoch 4", remaining=90.0)
+
+    lines = stayer("top").works().lines
+
+    assert lines[0].split() == [
+        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "NODE", "TRY", "REPORT",
+    ]  # fmt: skip
+    assert lines[1].startswith("t   train  ████······  40%")
+    assert "1m 30s" in lines[1]
+    assert lines[1].endswith("epoch 4")
+    assert lines[3].split()[:2] == ["QUEUE", "LIMIT"]
+    assert lines[4].split()[:2] == ["q", "2"]
+    assert lines[-1] == "1 worker; 1 of 4 slots busy"
+
+
+def test_only_of_some_queues(stayer: Here, store: Store, worker: str) -> None:
+    started(store, id="t")
+    fill(store, 1, queue="other")
+
+    assert "nothing runs" in stayer("top", "-q", "other", "--once").works().lines[0]
+    assert "0 workers" in stayer("top", "-q", "other").works().lines[-1]
+    assert stayer("top", "-q", "q").works().lines[1].startswith("t ")
+    stayer("top", "-q", "nope").refuses("'nope'", "other, q")
+
+
+def test_an_empty_store(stayer: Here) -> None:
+    assert stayer("top").works().lines == ["nothing runs", "", "0 workers; 0 of 0 slots busy"]
+
+
+def test_json_has_all_three(stayer: Here, store: Store, worker: str) -> None:
+    started(store, id="t")
+    fill(store, 1)
+
+    found = stayer("top", "--json").works().json
+
+    assert [task["id"] for task in found["tasks"]] == ["t"]
+    assert [queue["name"] for queue in found["queues"]] == ["q"]
+    assert [entry["id"] for entry in found["workers"]] == [worker]
+
+
+def test_it_is_drawn_again_when_something_happens(apart: Apart, store: Store) -> None:
+    register(store, slots=4)
+    started(store, id="t")
+    with Terminal(apart, "top", width=120) as terminal:
+        terminal.until("1 worker")
+        control.cancel(store, "t")
+        terminal.until("stopping")
+        assert terminal.interrupt() == 130
+        assert all(len(line) <= 120 for line in STYLE.sub("", terminal.text).splitlines())
+
+
+def test_progress_without_an_event_is_seen_too(apart: Apart, store: Store) -> None:
+    register(store, slots=4)
+    started(store, id="t")
+    with Terminal(apart, "top", width=120) as terminal:
+        terminal.until("1 worker")
+        report(store, 2, done=1.0, total=2.0)
+        terminal.until("50%")
+        assert terminal.interrupt() == 130
+
+
+def test_a_bar_has_room_for_anything() -> None:
+    assert bar(Progress()).plain == ""
+    assert bar(Progress(done=7)).plain == "7"
+    assert bar(Progress(done=7, total=0)).plain == "7"
+    assert bar(Progress(done=30, total=10)).plain == "██████████ 100%"
+    assert bar(Progress(done=-1, total=10)).plain == "··········   0%"
+    assert bar(Progress(done=float("nan"), total=10)).plain == "nan"

@@ -1,0 +1,169 @@
+"""`stayer worker` and `stayer up`: what flags and the file of settings make of a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from stayer import config
+from stayer.cli.worker_options import Wanted, wanted
+from tests.cli.running import Apart, Here
+from tests.cli.terminal import Terminal
+from tests.cli.working import Site
+from tests.faults.fleet import until
+
+FILE = """
+[worker]
+queues = ["a", "b"]
+slots = 3
+lease = "5m"
+state_dir = "state"
+grace = "1m"
+kill_interval = 5
+time_limit = "12h"
+silence_limit = "1h"
+memory_limit = "8G"
+fence = "kill"
+exec = "cat -"
+app = "module:app"
+allow_command = "ffmpeg"
+env = { WORD = "x" }
+log = "/var/log/w.log"
+"""
+
+
+@pytest.fixture
+def plan(folder: Path, environment: dict[str, str]):
+    """What these flags make of a worker, with the file of settings that is there."""
+
+    def plan(**flags: object) -> Wanted:
+        return wanted(config.load({}, environment, folder), flags)
+
+    return plan
+
+
+def test_with_nothing_said_there_is_one_slot_for_the_usual_queue(plan) -> None:
+    found = plan()
+
+    assert found.behaviour == {
+        "queues": ("default",), "evenly": False, "slots": 1, "lease": 120.0,
+    }  # fmt: skip
+    assert found.handlers == {}
+
+
+def test_the_file_may_say_everything(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text(FILE)
+
+    found = plan(slots=None, queues=(), evenly=False)
+
+    assert found.handlers == {
+        "exec": "cat -", "app": "module:app", "allow_command": ("ffmpeg",), "env": ("WORD=x",),
+    }  # fmt: skip
+    assert found.behaviour == {
+        "queues": ("a", "b"), "evenly": False, "slots": 3, "lease": 300.0, "grace": 60.0,
+        "kill_interval": 5.0, "time_limit": 43200.0, "silence_limit": 3600.0,
+        "memory_limit": 8 * 1024**3, "fence": "kill",
+    }  # fmt: skip
+    assert (found.state_dir, found.log) == (str(folder / "state"), "/var/log/w.log")
+
+
+def test_a_flag_goes_before_the_file(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text(FILE)
+
+    found = plan(slots=9, queues=("c",), grace=0.0, run="file.py")
+
+    assert (found.behaviour["slots"], found.behaviour["queues"]) == (9, ("c",))
+    assert found.behaviour["grace"] == 0.0
+    assert found.handlers == {"run": "file.py", "env": ("WORD=x",)}
+
+
+def test_config_shows_what_the_file_says_about_workers(stayer: Here, folder: Path) -> None:
+    file = folder / "stayer.toml"
+    file.write_text(FILE)
+
+    rows = {line.split()[0]: line.split()[1:] for line in stayer("config").works().lines}
+    found = stayer("config", "--json").works().json
+
+    assert rows["worker.queues"] == ["a", "b", str(file)]
+    assert rows["worker.time_limit"] == ["12h", "00m", str(file)]
+    assert found["worker.slots"] == {"value": 3, "source": str(file)}
+    assert found["worker.allow_command"]["value"] == ["ffmpeg"]
+    stayer("config", "--write", "copy.toml").works()
+    copy = stayer("--config", "copy.toml", "config", "--json").works().json
+    assert {name: copy[name]["value"] for name in copy} == {
+        name: found[name]["value"] for name in found
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("slots = 0", ["worker.slots", "1 or more"]),
+        ("slot = 1", ["'slot'", "'slots'"]),
+        ("lease = 1", ["worker.lease", "too short"]),
+        ('fence = "no"', ["worker.fence", "freeze, kill, keep"]),
+        ('allow_commands = "yes"', ["worker.allow_commands", "neither true nor false"]),
+        ("memory_limit = 1.5", ["worker.memory_limit", "not a size"]),
+        ("queues = [7]", ["worker.queues", "not text"]),
+    ],
+)
+def test_a_bad_line_is_refused_by_its_name(
+    stayer: Here, folder: Path, line: str, words: list[str]
+) -> None:
+    (folder / "stayer.toml").write_text(f"[worker]\n{line}\n")
+
+    stayer("worker").refuses("stayer.toml", *words)
+
+
+def test_a_worker_needs_something_to_run(stayer: Here) -> None:
+    stayer("worker").refuses("--exec CMD", "--allow-commands")
+    stayer("worker", "--allow-commands", "--env", "x").refuses("--env x", "NAME=VALUE")
+    stayer("worker", "--allow-commands", "--lease", "1s").refuses("too short")
+
+
+def test_a_log_that_can_not_be_written_is_one_line(apart: Apart) -> None:
+    apart("worker", "--allow-commands", "--log", "/no/such/file").refuses("--log /no/such/file")
+
+
+def test_a_worker_does_what_the_file_says(apart: Apart, fleet: Site, folder: Path) -> None:
+    (folder / "stayer.toml").write_text(
+        '[worker]\nqueues = "some"\nallow_commands = true\nstate_dir = "../one"\n'
+        'env = ["WORD=hello"]\nlease = "2s"\nlog = "worker.log"\n'
+    )
+    process = apart.start("worker")
+    try:
+        until(fleet.store.workers, "for the worker to register")
+        done = apart("run", "-q", "some", "--", "sh", "-c", "echo $WORD").works()
+        assert done.out == "hello\n"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate() == ("", "")
+    assert "takes tasks from some" in (folder / "worker.log").read_text()
+
+
+def test_up_makes_the_store_and_runs_commands(apart: Apart, tmp_path: Path, fleet: Site) -> None:
+    state = str(tmp_path / "one")
+    fresh = {"STAYER_STORE": f"sqlite:///{tmp_path}/new.db"}
+    with Terminal(apart, "up", "--state-dir", state, "--lease", "2s", environment=fresh) as up:
+        up.until("try, in another terminal: stayer run -- echo hello")
+        assert f"the store is sqlite:///{tmp_path}/new.db" in up.text
+        assert f"{len(os.sched_getaffinity(0))} slot" in up.text
+        done = apart("run", "--", "echo", "hello", environment=fresh).works()
+        assert done.out == "hello\n"
+        up.type("\x03")
+        assert up.end() == 0
+
+
+def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:
+    process = fleet.start("--slots", "1", "--allow-command", "true", "-q", "some", verb="up")
+    log = fleet.folder / "one.log"
+    until(lambda: b"takes tasks" in log.read_bytes(), "for it to begin")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == 0
+    lines = log.read_text().splitlines()
+    assert lines[1] == "1 slot for tasks of some; Ctrl-C ends it"
+    assert lines[2].endswith(f"stayer run --store {fleet.url} -q some -- echo hello")
