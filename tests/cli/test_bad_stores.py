@@ -246,3 +246,11 @@ def test_a_full_disk(stayer: Here, tmp_path: Path) -> None:
         done.refuses("disk", "full", "nothing was changed")
         rest.unlink()
         assert stayer("--store", url, "ls", "--ids").works().lines == ["first"]
+
+
+def test_a_slip_in_the_name_makes_no_new_store(stayer: Here, tmp_path: Path) -> None:
+    slip = tmp_path / "tyop.db"
+    stayer("ls", "--store", f"sqlite:///{slip}").refuses("there is no store", "stayer init")
+    assert not slip.exists()
+    stayer("add", "--store", f"sqlite:///{slip}").works()
+    stayer("ls", "--store", f"sqlite:///{slip}").works()

@@ -80,6 +80,7 @@ def test_json_is_an_array_and_jsonl_a_record_a_line(stayer: Here, store: Store) 
 
 
 def test_an_empty_store_says_so_and_is_still_json(stayer: Here) -> None:
+    stayer("init").works()
     empty = stayer("ls")
 
     assert (empty.code, empty.out) == (0, "")

@@ -46,6 +46,7 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
 
 
 def test_a_store_without_queues_says_so(stayer: Here) -> None:
+    stayer("init").works()
     done = stayer("queues")
 
     assert (done.code, done.out) == (0, "")

@@ -99,6 +99,7 @@ def test_an_id_that_somebody_chose_is_never_meant_by_less(stayer: Here, store: S
 
 
 def test_an_unknown_id_is_one_line(stayer: Here) -> None:
+    stayer("init").works()
     stayer("show", ids.generate()).refuses("no task", "stayer ls")
     stayer("show", "").refuses("no task")
     stayer("show", "%").refuses("no task")

@@ -52,6 +52,7 @@ def test_only_of_some_queues(stayer: Here, store: Store, worker: str) -> None:
 
 
 def test_an_empty_store(stayer: Here) -> None:
+    stayer("init").works()
     assert stayer("top").works().lines == ["nothing runs", "", "0 workers; 0 of 0 slots busy"]
 
 

@@ -51,7 +51,7 @@ def add_lines(
     # Ids that run over the screen are news enough.
     wanted = not on_screen()
     with _opened(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
-        answers = _submitted(given.store(), _tasks(file, name, defaults), tally)
+        answers = _submitted(given.store(make=True), _tasks(file, name, defaults), tally)
         if as_json:
             print_json_array(
                 {**codec.record(answer.task), "fresh": answer.fresh}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click as plain_click
@@ -36,11 +37,17 @@ class Given:
 
         return config.load({"store": self.store_url, "config": self.config_file})
 
-    def store(self) -> Store:
-        """The store, ready to be used; the same one if asked again."""
+    def store(self, *, make: bool = False) -> Store:
+        """The store, ready to be used; the same one if asked again.
+
+        Only who brings something to it makes it: a slip in its name is no new, empty store.
+        """
         if self._store is None:
-            self._store = self.unopened_store()
-            self._store.setup()
+            store = self.unopened_store()
+            if not make:
+                _refuse_what_is_not_there(store)
+            store.setup()
+            self._store = store
         return self._store
 
     def unopened_store(self) -> Store:
@@ -53,6 +60,25 @@ class Given:
         """Let go of the store."""
         if self._store is not None:
             self._store.close()
+
+
+def _refuse_what_is_not_there(store: Store) -> None:
+    from stayer.config import default_store
+    from stayer.core.errors import BadInput, StoreUnusable
+    from stayer.stores.findings import FileStore
+
+    with suppress(BadInput):  # nobody's home: then this is not the default
+        if store.url == default_store(os.environ):
+            return
+    if (
+        isinstance(store, FileStore)
+        and os.path.isdir(os.path.dirname(store.path))
+        and not os.path.exists(store.path)
+    ):
+        raise StoreUnusable(
+            f"there is no store at {store.path}: mend --store or STAYER_STORE, or make it with "
+            "`stayer init`"
+        )
 
 
 class Argument(click.RichArgument):

@@ -58,7 +58,7 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
         return 0
     try:
         with Interruptions() as interruptions:
-            return exit_code(_followed(given.store(), task.id, interruptions))
+            return exit_code(_followed(given.store(make=True), task.id, interruptions))
     except Detached as detached:
         note(f"task {task.id} goes on without you: `stayer log -f {task.id}` shows it")
         return KILLED + detached.number

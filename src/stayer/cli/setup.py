@@ -16,6 +16,8 @@ from stayer.core.model import JSON
 from stayer.core.units import format_duration
 from stayer.stores.findings import FileStore
 
+_ROOMY = 140
+"""How wide a terminal must be to explain each setting too."""
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
 
 
@@ -23,11 +25,11 @@ _PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
 def init(given: Given) -> None:
     """Make the store, if it is not there.
 
-    Any command that needs the store does this by itself; here it says where it is.
+    `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
     """
     store = given.unopened_store()
     new = isinstance(store, FileStore) and not os.path.exists(store.path)
-    store = given.store()
+    store = given.store(make=True)
     say(f"{store.url} {'is made' if new else 'is ready'}")
 
 
@@ -80,9 +82,10 @@ def _told(value: str | float | tuple[str, ...]) -> str:
 
 
 def _print_table(found: configuration.Config) -> None:
-    from stayer.cli.tables import cell, draw, grid
+    from stayer.cli.tables import cell, console, draw, grid
 
-    table = grid("SETTING", "VALUE*", "FROM*", "")
+    roomy = console().width >= _ROOMY
+    table = grid("SETTING", "VALUE*", "FROM*", *([""] if roomy else []))
     for name, value in _values(found).items():
         source = found.sources[name]
         setting = configuration.SETTINGS.get(name)
@@ -90,6 +93,6 @@ def _print_table(found: configuration.Config) -> None:
             cell(name),
             cell(_told(value), "bold"),
             cell(source, "dim" if source == configuration.DEFAULT else ""),
-            cell(setting and setting.help, "dim"),
+            *([cell(setting and setting.help, "dim")] if roomy else []),
         )
     draw(table)

@@ -82,7 +82,7 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
 def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
     """Submit the task that these words and options mean; says so if it is there already."""
     new = _new_task(given, words, options)
-    store = given.store()
+    store = given.store(make=True)
     answer = store.submit([new])[0]
     if not answer.fresh:
         other = control.difference(new, answer)
@@ -110,7 +110,7 @@ def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) ->
         owner=config.owner if options["owner"] is None else options["owner"],
         tags=options["tag"],
         # By the store's clock, so that `+10m` is ten minutes wherever this clock stands.
-        eta=None if eta is None else units.moment(eta, given.store().now()),
+        eta=None if eta is None else units.moment(eta, given.store(make=True).now()),
         delay=options["delay"],
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],

@@ -65,6 +65,10 @@ def draw(*pictures: RenderableType) -> None:
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
+_LONGEST_ID = 32
+"""On a screen a longer id is cut: the state is worth more."""
+
+
 def grid(*columns: str, right: Sequence[str] = ()) -> Table:
     """An empty table; a column in `right` has numbers, one that ends in * may be cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -107,6 +111,8 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
         "ID", "STATE", "QUEUE*", "KIND*", "PROGRESS*", "AGE", "RAN", "TRY", "NODE*",
         right=("AGE", "RAN", "TRY"),
     )  # fmt: skip
+    if console().is_terminal:
+        table.columns[0].max_width = _LONGEST_ID
     short = short_ids(task.id for task in tasks)
     for task in tasks:
         state = cell(task.state, STYLES.get(task.state, ""))

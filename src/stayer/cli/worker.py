@@ -42,7 +42,7 @@ def up(given: Given, **options: Any) -> None:
 
 
 def _welcome(given: Given, plan: Wanted) -> None:
-    url = given.store().url
+    url = given.store(make=True).url
     where = f" --store {url}" if given.config().sources["store"] == "--store" else ""
     queues = plan.behaviour["queues"]
     queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
@@ -72,7 +72,7 @@ def _work(given: Given, plan: Wanted, ready: Callable[[], None] = lambda: None) 
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over)
     ready()
-    WorkerLoop(given.store(), state, handlers, convert(plan.behaviour, Options)).run()
+    WorkerLoop(given.store(make=True), state, handlers, convert(plan.behaviour, Options)).run()
 
 
 def _pair(text: str) -> tuple[str, str]:
