@@ -11,7 +11,8 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.model import Policy
+from stayer.core.errors import StoreUnreachable
+from stayer.core.model import NewTask, Policy
 from stayer.core.submission import new_task
 from tests.faults.fleet import Fleet, until
 
@@ -56,6 +57,15 @@ class Chaos:
             case _:
                 self._one_of(self.fleet.strays(), signal.SIGKILL)
 
+    def submit(self, new: NewTask) -> None:
+        """A worker that was stopped in the middle of a write has the store locked: wake it then."""
+        while True:
+            try:
+                self.fleet.store.submit([new])
+                return
+            except StoreUnreachable:
+                self._go_on()
+
     def end(self) -> None:
         """Let everybody go on."""
         self._go_on()
@@ -93,7 +103,7 @@ def play(fleet: Fleet, seed: int, wanted: int) -> None:
                 id = f"task-{len(ids)}"
                 command = [sys.executable, "-c", TASK, str(fleet.stamps(id)), "150"]
                 new = new_task(queue="default", id=id, command=command)
-                fleet.store.submit([replace(new, policy=Policy(retries=1000, losses=1000))])
+                chaos.submit(replace(new, policy=Policy(retries=1000, losses=1000)))
                 ids.append(id)
             chaos.harm()
             before = fleet.store.last_event()
