@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -67,12 +67,13 @@ def against_floor() -> None:
 def growth(sizes: tuple[int, ...] = (0, 100_000, 1_000_000)) -> None:
     """The aim: the same cost at every size, within 1.5 ×."""
     print("SQLite store by size (as many pending and as many finished tasks each)")
-    costs: dict[str, list[float]] = {}
-    for size in sizes:
-        with fresh_store() as (store, path):
+    with ExitStack() as stack:
+        stores = []
+        for size in sizes:
+            store, path = stack.enter_context(fresh_store())
             _fill(path, size)
-            for what, work in _operations(store).items():
-                costs.setdefault(what, []).append(_cost(work))
+            stores.append(_operations(store))
+        costs = {what: _costs([store[what] for store in stores]) for what in stores[0]}
     for what, series in costs.items():
         shown = " / ".join(f"{1e6 * cost:,.0f}" for cost in series)
         worst = max(series) / min(series)
@@ -103,13 +104,15 @@ def _operations(store: Store) -> dict[str, Callable[[], object]]:
     }
 
 
-def _cost(work: Callable[[], object]) -> float:
-    times = []
+def _costs(works: Sequence[Callable[[], object]]) -> list[float]:
+    """The median cost of each; they take turns, so that noise hits all of them."""
+    times: list[list[float]] = [[] for _ in works]
     for _ in range(60):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
+        for work, taken in zip(works, times, strict=True):
+            begin = time.perf_counter()
+            work()
+            taken.append(time.perf_counter() - begin)
+    return [statistics.median(taken) for taken in times]
 
 
 def _new(id: str) -> NewTask:
