@@ -81,6 +81,24 @@ class TestTheWriterLock:
                 submit(store, "a")
         assert submit(store, "a")
 
+    def test_is_not_taken_by_somebody_who_was_interrupted(self, tmp_path: Path) -> None:
+        path = str(tmp_path / "lock")
+        first, second, third = (lock.WriterLock(path) for _ in range(3))
+
+        def interrupt(number: int, frame: object) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with first.held(60):
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
+                with pytest.raises(KeyboardInterrupt), second.held(60):
+                    pass
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        with third.held(60):
+            pass
+
     def test_of_sqlite_itself_is_waited_for(
         self, store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -328,6 +346,28 @@ class TestWithoutInotify:
         assert waiter.wait(None)
         ringer.join()
         waiter.close()
+
+
+def test_a_waiter_hears_through_a_link(store: Store, path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    bell = wake.Inotify(str(link))
+    assert submit(store, "a")
+    assert bell.wait(60)
+    bell.close()
+
+
+def test_a_queue_whose_rows_were_replaced_by_hand_can_be_dropped(store: Store, path: Path) -> None:
+    assert submit(store, "a")
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT OR REPLACE INTO stayer_tasks (id, queue) VALUES ('a', 'q')")
+    connection.close()
+    rounds = 0
+    while store.drop_queue("q", 10):
+        rounds += 1
+        assert rounds < 5
+    assert store.queues() == []
 
 
 def test_a_writer_that_does_not_take_turns_is_still_safe(store: Store, path: Path) -> None:

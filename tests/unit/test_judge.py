@@ -87,3 +87,14 @@ def test_nobody_is_buried_who_was_not_watched_for_a_whole_lease(
             gaps = [later - earlier for earlier, later in pairwise(since)]
             assert max(gaps) <= 2.5 * INTERVAL
             assert seen[0][0] <= moment - LEASE
+
+
+def test_a_judge_that_looks_seldom_does_not_take_an_outage_for_a_death() -> None:
+    """Its own lease is long, the suspect's is short: two looks are too few."""
+    judge, brief = Judge(15.0), Suspect("w", 7, 10.0)
+    assert judge.observe(0, [brief]) == {}
+    assert judge.observe(37, [brief]) == {}
+    assert judge.observe(52, []) == {}
+    for moment in (67.0, 82.0, 97.0, 112.0):
+        assert judge.observe(moment, [brief]) == {}
+    assert judge.observe(127, [brief]) == {"w": 7}

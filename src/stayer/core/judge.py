@@ -11,6 +11,11 @@ _GAP = 2.5
 """Missing more than two of its own beats, a judge has seen too little to go on."""
 
 
+_LOOKS = 4
+"""A judge with a long lease looks seldom: two looks may have an outage between them that hit the
+suspect too, and it must have the time to come back."""
+
+
 class Judge:
     """Watches suspects at its own beats, by its own clock.
 
@@ -22,21 +27,22 @@ class Judge:
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._last: float | None = None
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._seen: dict[str, tuple[int, float, int]] = {}
 
     def observe(self, moment: float, suspects: Iterable[Suspect]) -> dict[str, int]:
         """What a beat at this moment told; the answer is whom to bury, with the number seen."""
         if self._last is not None and moment - self._last > _GAP * self._interval:
             self._seen = {}
         self._last = moment
-        seen: dict[str, tuple[int, float]] = {}
+        seen: dict[str, tuple[int, float, int]] = {}
         dead: dict[str, int] = {}
         for suspect in suspects:
-            number, since = self._seen.get(suspect.worker, (suspect.number, moment))
+            number, since, looks = self._seen.get(suspect.worker, (suspect.number, moment, 0))
             if number != suspect.number:
-                since = moment
-            seen[suspect.worker] = suspect.number, since
-            if moment - since > suspect.lease * (1 + 1 / BEATS_IN_A_LEASE):
+                since, looks = moment, 0
+            seen[suspect.worker] = suspect.number, since, looks + 1
+            long_enough = moment - since > suspect.lease * (1 + 1 / BEATS_IN_A_LEASE)
+            if long_enough and looks >= _LOOKS:
                 dead[suspect.worker] = suspect.number
         self._seen = seen
         return dead

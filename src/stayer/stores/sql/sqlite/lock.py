@@ -76,7 +76,15 @@ class WriterLock:
         outcome = _Turn(self._descriptor)
         self._helper = threading.Thread(target=outcome.wait_for_it, daemon=True)
         self._helper.start()
-        if not outcome.came.wait(timeout) and not outcome.taken():
+        try:
+            came = outcome.came.wait(timeout)
+        except BaseException:  # Ctrl-C while waiting: the turn must not come to nobody
+            if outcome.taken():
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            else:
+                self._descriptor = -1
+            raise
+        if not came and not outcome.taken():
             holders = _holders(self._descriptor)
             self._descriptor = -1  # the helper closes it when it wakes
             raise LockTimeout(holders)

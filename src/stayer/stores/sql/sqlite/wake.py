@@ -46,7 +46,7 @@ class Inotify:
     """Listens to the folder, for the log file comes and goes."""
 
     def __init__(self, path: str) -> None:
-        folder, name = os.path.split(os.path.abspath(path))
+        folder, name = os.path.split(os.path.realpath(path))  # SQLite follows links too
         self._wanted = os.fsencode(name + "-wal")
         libc = ctypes.CDLL(None, use_errno=True)
         self._descriptor = libc.inotify_init1(_NONBLOCK_CLOEXEC)
