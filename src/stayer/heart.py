@@ -99,7 +99,12 @@ class Heart:
         with self._beating:
             if self.lost:
                 raise LeaseLost(f"worker {self._worker.id} has lost its lease")
-            self._beat()
+            try:
+                self._beat()
+            except LeaseLost:  # by the beat, or by a burial right after it
+                self.lost = True
+                self._on_lost()
+                raise
 
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
@@ -164,10 +169,6 @@ class Heart:
         before = moment()
         try:
             answer = self._deliver((*carried.values(), *self._gather()))
-        except LeaseLost:
-            self.lost = True
-            self._on_lost()
-            raise
         except StoreError:
             self._put_back(carried)  # else they are what went wrong, and would go wrong again
             raise

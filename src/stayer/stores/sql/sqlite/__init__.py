@@ -10,7 +10,7 @@ from contextlib import suppress
 from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, StoreUnusable
+from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -119,7 +119,13 @@ class SqliteStore:
         with translated(self._database.path):
             if not connection.in_transaction:
                 connection.execute("BEGIN IMMEDIATE")
-            return submit(self._database.joined(connection), tasks, trusting=False)
+            try:
+                return submit(self._database.joined(connection), tasks, trusting=False)
+            except IdTaken:
+                raise Refused(
+                    "one of these ids came into being while your transaction was open: roll it "
+                    "back and try again"
+                ) from None
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles

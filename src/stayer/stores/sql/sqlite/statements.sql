@@ -148,9 +148,10 @@ SELECT id, attempt, orders FROM stayer_tasks
 WHERE worker = ? AND state IN ('reserved', 'started') AND orders IS NOT NULL;
 
 -- name: beat.suspects
--- Silent for over two of their intervals (a lease has eight).
+-- Silent for over two of their intervals (a lease has eight), or last heard in a future that a clock
+-- set back has taken away.
 SELECT id, number, lease FROM stayer_workers
-WHERE dead = 0 AND id <> ?1 AND beat_at < ?2 - lease / 4;
+WHERE dead = 0 AND id <> ?1 AND abs(?2 - beat_at) > lease / 4;
 
 -- name: report.task
 -- What a report may touch: only what (worker, attempt) hold.
