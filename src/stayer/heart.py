@@ -123,6 +123,11 @@ class Heart:
         with self._beating:
             if self.lost or not self._number:
                 return
+            try:
+                self._beat()  # a beat that was interrupted has left the store with another number
+            except LeaseLost:
+                self.lost = True
+                return
             for task in self._store.holdings(self._worker.id):
                 try:
                     control.settle(self._store, task, Interrupt("its listener closed"))
