@@ -41,6 +41,7 @@ from stayer.core.model import (
     State,
     Submitted,
     Task,
+    Usage,
     Worker,
 )
 
@@ -122,7 +123,8 @@ class Store(Protocol):
 
         Besides what the change says, the store sets: `updated`; `started_at` on coming to
         `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
-        `pid` and `started_at` cleared on coming to `waiting`, `scheduled` or `pending`; `eta` to
+        `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
+        `paused` cleared on leaving `started`; `eta` to
         now + `delay`; `last_order` one higher if `order`; `returned_from` to (worker, attempt) if
         `returned`, else cleared; an Attempt's end if `ending` is set and a worker held the task;
         an Event named by the new state (ending and note are its note) or, if the state stays, by
@@ -158,7 +160,11 @@ class Store(Protocol):
         no such worker. A lease never ends earlier because of a beat.
 
         A report of an attempt that the worker no longer holds is dropped. Progress and
-        checkpoints set the task's `losses` to 0.
+        checkpoints set the task's `losses` to 0. Usage is the task's newest, and a point in the
+        attempt's series (see `core.usage`): it takes the place of an earlier one in its slot, and
+        where a slot begins a wider grid, points off that grid go.
+
+        A worker that `keeps` is never among the suspects.
         """
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
@@ -172,6 +178,11 @@ class Store(Protocol):
 
     def workers(self) -> list[Worker]:
         """All that are not buried; `STALE` when their lease is over."""
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        """Somebody watches what these workers run: for so long their beats say `watched`. Wakes
+        them, unless they know already.
+        """
 
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
@@ -214,6 +225,9 @@ class Store(Protocol):
         """Pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap between
         two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped.
         """
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        """The series of what the attempt has used, oldest first; `at` is the store's clock."""
 
     def checkpoint(self, id: str) -> Checkpoint | None:
         """The newest checkpoint."""

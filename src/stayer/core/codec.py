@@ -12,8 +12,8 @@ import enum
 import math
 import re
 import zlib
-from collections.abc import Iterator
-from typing import Annotated, Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, NoReturn
 
 import msgspec
 from msgspec import Meta, Struct
@@ -28,10 +28,11 @@ from stayer.core.model import (
     Progress,
     QueueInfo,
     Task,
+    Usage,
     Value,
     Worker,
 )
-from stayer.core.units import duration, format_size, instant, rfc3339
+from stayer.core.units import duration, format_size, instant, rfc3339, size
 
 PARAMETERS_LIMIT = RESULT_LIMIT = 1_000_000
 CHECKPOINT_LIMIT = 16_000_000
@@ -46,7 +47,10 @@ _BYTES_LIKE = (bytes, bytearray, memoryview)
 _INFLATED_LIMIT = 64_000_000
 """A blob that claims to be larger is no work of `pack`, but a trap for the memory."""
 
-_RECORD = Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1]
+_RECORD = (
+    *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
+)  # fmt: skip
+_POLICY = ("retries", "time_limit", "silence_limit", "memory_limit", "grace", "fence")
 _TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
 _LISTS = frozenset(("command", "tags", "queues"))
 
@@ -247,13 +251,18 @@ def _surrogate(text: str) -> int | None:
 
 
 def record(task: Task) -> dict[str, JSON]:
-    """The public record, the same names everywhere, and the policy's retries."""
-    return {**_shown(task, _RECORD), "retries": task.policy.retries}
+    """The public record, the same names everywhere, and what was decided about its life."""
+    return {**_shown(task, _RECORD), **_shown(task.policy, _POLICY)}
 
 
 def attempt_record(attempt: Attempt) -> dict[str, JSON]:
     """One try at a task."""
     return _shown(attempt)
+
+
+def usage_record(usage: Usage) -> dict[str, JSON]:
+    """What an attempt had used at a moment."""
+    return _shown(usage)
 
 
 def event_record(event: Event) -> dict[str, JSON]:
@@ -283,7 +292,7 @@ def _shown_field(name: str, value: Any) -> JSON:
         return rfc3339(value)
     if value is not None and name in _LISTS:
         return list(value)
-    return _shown(value) if isinstance(value, Fault | Progress) else value
+    return _shown(value) if isinstance(value, Fault | Progress | Usage) else value
 
 
 def encode(value: JSON) -> str:
@@ -357,6 +366,11 @@ class _Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tags: tuple[str, ...] | None = None
     held: bool | None = None
     retries: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    time_limit: float | str | None = None
+    silence_limit: float | str | None = None
+    memory_limit: int | str | None = None
+    grace: float | str | None = None
+    fence: Literal["freeze", "kill"] | None = None
 
 
 class Submission(_Submission, frozen=True, kw_only=True):
@@ -364,13 +378,25 @@ class Submission(_Submission, frozen=True, kw_only=True):
 
     eta: float | None = None
     delay: float | None = None
+    time_limit: float | None = None
+    silence_limit: float | None = None
+    memory_limit: int | None = None
+    grace: float | None = None
 
 
+_READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
+    ("eta", instant),
+    ("delay", duration),
+    ("time_limit", duration),
+    ("silence_limit", duration),
+    ("memory_limit", size),
+    ("grace", duration),
+)
 _decode_submission = msgspec.json.Decoder(_Submission).decode
 
 
 def parse_submission(line: str | bytes, what: str) -> Submission:
-    """A task from a JSON object. `eta` and `delay` may be text; `what` names the line in errors."""
+    """A task from a JSON object. Times and sizes may be text; `what` names the line in errors."""
     try:
         written = _decode_submission(line)
     except msgspec.ValidationError as error:
@@ -379,7 +405,7 @@ def parse_submission(line: str | bytes, what: str) -> Submission:
         _refuse(line, what, error)
     fields = msgspec.structs.asdict(written)
     fields["parameters"] = _value(written.parameters, f"{what}: parameters")
-    for name, read in (("eta", instant), ("delay", duration)):
+    for name, read in _READERS:
         try:
             fields[name] = None if fields[name] is None else read(fields[name])
         except BadInput as error:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, assert_never
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from stayer.core.errors import Refused
 from stayer.core.model import (
@@ -25,6 +26,7 @@ from stayer.core.model import (
     Ending,
     Fault,
     Order,
+    Policy,
     State,
     Task,
     Value,
@@ -104,6 +106,14 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
+class Set(Struct, frozen=True):
+    """Somebody decides otherwise about its life; a running process hears of new limits."""
+
+    priority: int | UnsetType = UNSET
+    policy: Policy | UnsetType = UNSET
+    limits: dict[str, JSON] = {}
+
+
 class Retry(Struct, frozen=True):
     """Somebody wants a finished task run again."""
 
@@ -130,6 +140,7 @@ Happening: TypeAlias = (
     | Expire
     | Cancel
     | Ask
+    | Set
     | Retry
     | Hold
     | Release
@@ -150,6 +161,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
+    **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending",) for state in FINISHED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
@@ -201,6 +213,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
+        case Set():
+            return _set(task, happening)
         case Retry():
             return _retry(task)
         case Hold():
@@ -286,6 +300,13 @@ def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
     return _change(task, task.state, orders=(*task.orders, order), order=True, note=verb)
 
 
+def _set(task: Task, wanted: Set) -> Change:
+    becomes = {"priority": wanted.priority, "policy": wanted.policy}
+    if wanted.limits and task.state in RUNNING:
+        return replace(_ask(task, "set", wanted.limits), **becomes)
+    return _change(task, task.state, order=True, note="set", **becomes)
+
+
 def _retry(task: Task) -> Change:
     """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
     return _change(
@@ -319,7 +340,7 @@ def _refusal(task: Task, happening: Happening) -> str:
     match happening:
         case Retry():
             return f"{said}: only a finished task can be retried"
-        case Cancel() | Hold() | Release() if task.state in FINISHED:
+        case Cancel() | Hold() | Release() | Set() if task.state in FINISHED:
             return f"{said}: it has ended, there is nothing to {what}"
         case Ask(verb=verb):
             return f"{said}: only a running task can be asked to {verb}"

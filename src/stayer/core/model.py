@@ -72,6 +72,20 @@ class Progress(Struct, frozen=True):
     remaining: float | None = None
 
 
+class Usage(Struct, frozen=True):
+    """What the processes of an attempt have used up to a moment of its life."""
+
+    ran: float = 0.0
+    """Seconds that it has run; what it stood still does not count."""
+    cpu: float = 0.0
+    rss: int = 0
+    peak: int = 0
+    read: int = 0
+    written: int = 0
+    processes: int = 0
+    at: float | None = None
+
+
 class Order(Struct, frozen=True, omit_defaults=True):
     """Something asked of a running task, delivered with the beat until it is acknowledged."""
 
@@ -86,6 +100,12 @@ class Policy(Struct, frozen=True, omit_defaults=True):
 
     retries: int = 0
     losses: int = 3
+    time_limit: float | None = None
+    silence_limit: float | None = None
+    memory_limit: int | None = None
+    grace: float | None = None
+    fence: Literal["freeze", "kill"] | None = None
+    """None, here and in the limits: what the worker was told."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -144,6 +164,10 @@ class Task(Struct, frozen=True):
     orders: tuple[Order, ...] = ()
     last_order: int = 0
     returned_from: str | None = None
+    paused: bool = False
+    """Its process stands still because somebody asked for it."""
+    usage: Usage | None = None
+    """The newest of its attempt."""
 
     @property
     def kind(self) -> str:
@@ -189,6 +213,7 @@ class Change(Struct, frozen=True, kw_only=True):
     interruptions: int | UnsetType = UNSET
     losses: int | UnsetType = UNSET
     priority: int | UnsetType = UNSET
+    policy: Policy | UnsetType = UNSET
     orders: tuple[Order, ...] | UnsetType = UNSET
     delay: float | UnsetType | None = UNSET
     """Seconds until due, from the store's now; None: no eta any more."""
@@ -213,6 +238,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     finished_at: float | None = None
     ending: Ending | None = None
     error: Fault | None = None
+    usage: Usage | None = None
+    """The newest."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -254,6 +281,9 @@ class Report(Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     checkpoint: bytes | None = None
     log: tuple[LogPiece, ...] = ()
+    usage: Usage | None = None
+    paused: bool | None = None
+    """Whether its process stands still on demand; None: as before."""
     acknowledged: int = 0
     """Orders up to this number have been carried out."""
 
@@ -269,6 +299,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     version: str = ""
     draining: bool = False
     lease: float = 120.0
+    keeps: bool = False
+    """Its tasks run on without a lease (`fence = "keep"`), so nobody may take them from it."""
     number: int = 0
     started_at: float = 0.0
     beat_at: float = 0.0
@@ -298,6 +330,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     now: float
     orders: tuple[Orders, ...] = ()
     suspects: tuple[Suspect, ...] = ()
+    watched: bool = False
+    """Somebody looks at what this worker runs: news are welcome every second."""
 
 
 class Handles(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ _OPTIONAL = (
     "interruptions",
     "losses",
     "priority",
+    "policy",
     "orders",
 )
 _RETURNING = " RETURNING seq, queue"
@@ -109,7 +110,9 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         if change.to == "started":
             columns["started_at"] = now
         elif change.to in QUEUED:
-            columns.update(worker=None, node=None, pid=None, started_at=None)
+            columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
+        if change.state == "started":
+            columns["paused"] = False
         if change.to in FINISHED:
             columns["finished_at"] = now
         elif change.state in FINISHED:

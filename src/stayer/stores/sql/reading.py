@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core.model import EVERYTHING, Attempt, Checkpoint, Event, LogPiece, QueueInfo, Task
+from stayer.core.model import (
+    EVERYTHING,
+    Attempt,
+    Checkpoint,
+    Event,
+    LogPiece,
+    QueueInfo,
+    Task,
+    Usage,
+)
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
     attempt_from_row,
@@ -13,6 +22,7 @@ from stayer.stores.sql.rows import (
     json_cell,
     queue_from_row,
     task_from_row,
+    usage_from_cell,
 )
 from stayer.stores.sql.transaction import Transaction
 
@@ -63,6 +73,11 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
         if limit <= 0:
             break
     return pieces
+
+
+def usage(tx: Transaction, id: str, attempt: int) -> list[Usage]:
+    """The points of an attempt's series."""
+    return [usage_from_cell(cell) for (cell,) in tx.all("usage", _seq(tx, id), attempt)]
 
 
 def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:

@@ -19,6 +19,7 @@ from stayer.core.model import (
     Progress,
     QueueInfo,
     Task,
+    Usage,
     Worker,
     WorkerState,
 )
@@ -30,7 +31,7 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, seq"
+    "returned_from, paused, usage, seq"
 )
 """In the order of Task's fields, `seq` behind."""
 
@@ -38,6 +39,7 @@ _words = msgspec.json.Decoder(tuple[str, ...])
 _environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
+_usage = msgspec.json.Decoder(Usage)
 _policy = msgspec.json.Decoder(Policy)
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
@@ -50,7 +52,7 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, _,
+        returned_from, paused, usage, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -68,7 +70,8 @@ def task_from_row(row: Row) -> Task:
         _DEFAULT_POLICY if policy is None else _decoded(_policy, policy, _DEFAULT_POLICY),
         losses,
         () if orders is None else _decoded(_orders, orders, ()),
-        last_order, returned_from,
+        last_order, returned_from, paused != 0,
+        None if usage is None else _decoded(_usage, usage, None),
     )  # fmt: skip
 
 
@@ -125,7 +128,7 @@ def task_from_purged(row: Row) -> Task:
 
 def attempt_from_row(row: Row) -> Attempt:
     """A row of the statement `attempts`."""
-    attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error = row
+    attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error, usage = row
     return Attempt(
         attempt=attempt,
         worker=worker,
@@ -136,7 +139,13 @@ def attempt_from_row(row: Row) -> Attempt:
         finished_at=finished_at,
         ending=ending,
         error=None if error is None else _fault.decode(error),
+        usage=None if usage is None else usage_from_cell(usage),
     )
+
+
+def usage_from_cell(cell: Cell) -> Usage:
+    """A row of the statement `usage`."""
+    return _usage.decode(cell)
 
 
 def event_from_row(row: Row) -> Event:
@@ -164,7 +173,7 @@ def queue_from_row(row: Row) -> QueueInfo:
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
-        id, node, pid, queues, slots, version, draining, lease, number, started_at, beat_at,
+        id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
         lease_end, running,
     ) = row  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
@@ -174,7 +183,7 @@ def worker_from_row(row: Row, now: float) -> Worker:
         state = "STALE"
     return Worker(
         id=id, node=node, pid=pid, queues=_words.decode(queues), slots=slots, version=version,
-        draining=draining != 0, lease=lease, number=number, started_at=started_at,
+        draining=draining != 0, lease=lease, keeps=keeps != 0, number=number, started_at=started_at,
         beat_at=beat_at, running=running, state=state,
     )  # fmt: skip
 
@@ -189,7 +198,7 @@ def cells(change_field: str, value: Any) -> Cell:
     match change_field:
         case "result":
             return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "error" | "orders":
+        case "error" | "orders" | "policy":
             return json_cell(value)
         case _:
             return value

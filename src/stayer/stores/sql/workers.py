@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stayer.core import usage
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.lifecycle import acknowledge
-from stayer.core.model import Beat, Orders, Report, Suspect, Task, Worker
+from stayer.core.model import Beat, Orders, Report, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores.sql.rows import json_cell, orders_from_cell, task_from_row, worker_from_row
@@ -32,7 +33,8 @@ def beat(
         if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
     )
     suspects = tuple(Suspect(*row) for row in tx.all("beat.suspects", worker.id, tx.now))
-    return Beat(now=tx.now, orders=orders, suspects=suspects)
+    watched = tx.one("beat.watched", tx.now, worker.id)
+    return Beat(now=tx.now, orders=orders, suspects=suspects, watched=bool(watched and watched[0]))
 
 
 def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
@@ -44,6 +46,7 @@ def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
         worker.version,
         worker.draining,
         worker.lease,
+        worker.keeps,
         number,
         nonce,
     )
@@ -69,6 +72,19 @@ def _take(tx: Transaction, worker: str, report: Report) -> None:
         tx.run("report.orders", json_cell(still_open), seq)
     if report.log:
         _take_log(tx, seq, report)
+    if report.paused is not None:
+        tx.run("report.paused", report.paused, tx.now, seq)
+    if report.usage is not None:
+        _take_usage(tx, seq, report.attempt, replace(report.usage, at=tx.now))
+
+
+def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:
+    cell = json_cell(used)
+    tx.run("report.usage", cell, seq)
+    start, width = usage.slot(used.ran)
+    tx.run("usage.point", seq, attempt, start, cell)
+    if usage.begins_wider_grid(start, width):
+        tx.run("usage.thin", seq, attempt, width)
 
 
 def _take_log(tx: Transaction, seq: int, report: Report) -> None:
@@ -88,6 +104,11 @@ def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
         tx.run("bury", worker, number)
     tx.run("bury.forget")
     return [task_from_row(row) for row in tx.all("bury.held")]
+
+
+def attend(tx: Transaction, workers: Sequence[str], seconds: float) -> None:
+    """Let their beats say that somebody watches."""
+    tx.run("attend", tx.now, tx.now + seconds, json_cell(list(workers)))
 
 
 def drop_worker(tx: Transaction, worker: str, number: int | None) -> list[Task]:

@@ -27,6 +27,7 @@ from stayer.core.model import (
     State,
     Submitted,
     Task,
+    Usage,
     Worker,
 )
 from stayer.store import Waiter
@@ -173,6 +174,10 @@ class SqliteStore:
         with self._read() as tx:
             return hands.workers(tx)
 
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        with self._write() as tx:
+            hands.attend(tx, workers, seconds)
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
             return hands.drop_worker(tx, worker, number)
@@ -180,10 +185,9 @@ class SqliteStore:
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         names = json_cell(list(queues))
 
-        def mark() -> int:
+        def mark() -> object:
             with self._read() as tx:
-                row = tx.one("wakes", names, worker)
-            return row[0] if row else 0
+                return tx.one("wakes", names, worker)
 
         return FileWaiter(self._database.path, mark)
 
@@ -231,6 +235,10 @@ class SqliteStore:
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         with self._read() as tx:
             return reading.log(tx, id, attempt, start, limit)
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        with self._read() as tx:
+            return reading.usage(tx, id, attempt)
 
     def checkpoint(self, id: str) -> Checkpoint | None:
         with self._read() as tx:

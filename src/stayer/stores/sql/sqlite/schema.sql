@@ -67,6 +67,8 @@ CREATE TABLE stayer_tasks (
     orders TEXT, -- JSON array of open orders
     last_order INTEGER NOT NULL DEFAULT 0,
     returned_from TEXT, -- 'worker attempt' that burial took the task from
+    paused INTEGER NOT NULL DEFAULT 0,
+    usage TEXT, -- JSON object
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -131,6 +133,15 @@ CREATE TABLE stayer_logs (
     PRIMARY KEY (task, attempt, start)
 );
 
+-- What an attempt has used: a point in each slot of its time.
+CREATE TABLE stayer_usage (
+    task INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    usage TEXT NOT NULL, -- JSON object
+    PRIMARY KEY (task, attempt, slot)
+) WITHOUT ROWID;
+
 CREATE TABLE stayer_checkpoints (
     task INTEGER PRIMARY KEY,
     attempt INTEGER NOT NULL,
@@ -147,13 +158,16 @@ CREATE TABLE stayer_workers (
     version TEXT NOT NULL,
     draining INTEGER NOT NULL,
     lease REAL NOT NULL,
+    keeps INTEGER NOT NULL DEFAULT 0,
     number INTEGER NOT NULL,
     nonce TEXT NOT NULL,
     started_at REAL NOT NULL,
     beat_at REAL NOT NULL,
     lease_end REAL NOT NULL,
     dead INTEGER NOT NULL DEFAULT 0,
-    wakes INTEGER NOT NULL DEFAULT 0
+    wakes INTEGER NOT NULL DEFAULT 0,
+    watched_until REAL NOT NULL DEFAULT 0,
+    times_watched INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- Ids of tasks that are gone, refused until they are forgotten.
@@ -216,5 +230,6 @@ BEGIN
     DELETE FROM stayer_events WHERE task = old.seq;
     DELETE FROM stayer_attempts WHERE task = old.seq;
     DELETE FROM stayer_logs WHERE task = old.seq;
+    DELETE FROM stayer_usage WHERE task = old.seq;
     DELETE FROM stayer_checkpoints WHERE task = old.seq;
 END;

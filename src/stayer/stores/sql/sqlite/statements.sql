@@ -67,7 +67,7 @@ LIMIT ?;
 -- now, worker, node, seqs. The rows are read afterwards: RETURNING gives whole seconds as integers.
 UPDATE stayer_tasks
 SET state = 'reserved', attempt = attempt + 1, updated = ?, worker = ?, node = ?, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL
+    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, usage = NULL
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: reserve.attempts
@@ -120,28 +120,41 @@ ON CONFLICT (name) DO UPDATE SET
 UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE id = ?;
 
 -- name: wakes
--- queues, worker: the number of the last event that concerns one of them.
-SELECT max(
-    coalesce(
-        (SELECT max(wakes) FROM stayer_queues WHERE name IN (SELECT value FROM json_each(?))), 0
+-- queues, worker: the number of the last event that concerns one of them, and how often somebody
+-- began to watch the worker.
+SELECT
+    max(
+        coalesce(
+            (SELECT max(wakes) FROM stayer_queues WHERE name IN (SELECT value FROM json_each(?1))),
+            0
+        ),
+        coalesce((SELECT wakes FROM stayer_workers WHERE id = ?2), 0)
     ),
-    coalesce((SELECT wakes FROM stayer_workers WHERE id = ?), 0)
-);
+    (SELECT times_watched FROM stayer_workers WHERE id = ?2);
+
+-- name: attend
+-- now, until when, workers.
+UPDATE stayer_workers
+SET times_watched = times_watched + (watched_until < ?1), watched_until = max(watched_until, ?2)
+WHERE id IN (SELECT value FROM json_each(?3));
 
 -- name: beat.first
 -- Registers an identity; the same nonce again is the same beat.
 INSERT INTO stayer_workers (
-    id, node, pid, queues, slots, version, draining, lease, number, nonce, started_at, beat_at,
-    lease_end
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, node, pid, queues, slots, version, draining, lease, keeps, number, nonce, started_at,
+    beat_at, lease_end
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
 -- A lease never ends earlier because of a beat.
 UPDATE stayer_workers
 SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, lease = ?7,
-    number = ?8, nonce = ?9, beat_at = ?10, lease_end = max(lease_end, ?10 + ?7)
-WHERE id = ?11 AND dead = 0 AND (number < ?8 OR (number = ?8 AND nonce = ?9));
+    keeps = ?8, number = ?9, nonce = ?10, beat_at = ?11, lease_end = max(lease_end, ?11 + ?7)
+WHERE id = ?12 AND dead = 0 AND (number < ?9 OR (number = ?9 AND nonce = ?10));
+
+-- name: beat.watched
+SELECT watched_until > ? FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks
@@ -151,7 +164,7 @@ WHERE worker = ? AND state IN ('reserved', 'started') AND orders IS NOT NULL;
 -- Silent for over two of their intervals (a lease has eight), or last heard in a future that a clock
 -- set back has taken away.
 SELECT id, number, lease FROM stayer_workers
-WHERE dead = 0 AND id <> ?1 AND abs(?2 - beat_at) > lease / 4;
+WHERE dead = 0 AND keeps = 0 AND id <> ?1 AND abs(?2 - beat_at) > lease / 4;
 
 -- name: report.task
 -- What a report may touch: only what (worker, attempt) hold.
@@ -170,6 +183,23 @@ UPDATE stayer_tasks SET losses = 0, updated = ? WHERE seq = ?;
 -- name: report.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
 ON CONFLICT (task) DO UPDATE SET attempt = excluded.attempt, at = excluded.at, data = excluded.data;
+
+-- name: report.usage
+UPDATE stayer_tasks SET usage = ? WHERE seq = ?;
+
+-- name: report.paused
+UPDATE stayer_tasks SET paused = ?, updated = ? WHERE seq = ? AND state = 'started';
+
+-- name: usage.point
+INSERT INTO stayer_usage (task, attempt, slot, usage) VALUES (?, ?, ?, ?)
+ON CONFLICT (task, attempt, slot) DO UPDATE SET usage = excluded.usage;
+
+-- name: usage.thin
+-- task, attempt, the grid's width.
+DELETE FROM stayer_usage WHERE task = ? AND attempt = ? AND slot % ? <> 0;
+
+-- name: usage
+SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? ORDER BY slot;
 
 -- name: report.log
 INSERT INTO stayer_logs (task, attempt, start, data) VALUES (?, ?, ?, ?)
@@ -208,7 +238,7 @@ WHERE worker = ? AND state IN ('reserved', 'started')
 ORDER BY seq;
 
 -- name: workers
-SELECT id, node, pid, queues, slots, version, draining, lease, number, started_at, beat_at,
+SELECT id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
     lease_end,
     (SELECT count(*) FROM stayer_tasks AS t
      WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
@@ -220,8 +250,11 @@ ORDER BY started_at, id;
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
 
 -- name: attempts
-SELECT attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error
-FROM stayer_attempts WHERE task = ? ORDER BY attempt;
+SELECT attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error,
+    (SELECT usage FROM stayer_usage AS u
+     WHERE u.task = a.task AND u.attempt = a.attempt
+     ORDER BY slot DESC LIMIT 1)
+FROM stayer_attempts AS a WHERE task = ? ORDER BY attempt;
 
 -- name: events
 SELECT number, at, id, queue, event, attempt, worker, note

@@ -129,7 +129,7 @@ def bell_for(path: str) -> Bell:
 class FileWaiter:
     """Waits until a mark that the store gives has changed (see `Waiter`)."""
 
-    def __init__(self, path: str, mark: Callable[[], int]) -> None:
+    def __init__(self, path: str, mark: Callable[[], object]) -> None:
         self._bell = bell_for(path)
         self._mark = mark
         self._seen = mark()
