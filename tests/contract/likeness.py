@@ -17,6 +17,7 @@ def visible(task: Task) -> dict[str, Any]:
         del fields["ending"]  # of an attempt before: how long it is told is not said
     del fields["updated"]  # a report may be an update or not
     fields["progress"] = task.progress and task.progress.done
+    fields["usage"] = task.usage and task.usage.ran
     return fields
 
 

@@ -116,6 +116,7 @@ class Plain:
                         attempt=task.attempt + 1,
                         updated=self.now(),
                         returned_from=None,
+                        usage=None,
                     )
                     self.tasks[task.id] = taken
                     self.tries[task.id].append(Try(taken.attempt, worker))
@@ -166,6 +167,7 @@ class Plain:
                 "interruptions",
                 "losses",
                 "priority",
+                "policy",
                 "orders",
             )
         }
@@ -182,7 +184,15 @@ class Plain:
         if change.to == "started" and task.state != "started":
             becomes["started_at"] = now
         if change.to in QUEUED:
-            becomes |= {"worker": None, "node": None, "pid": None, "started_at": None}
+            becomes |= {
+                "worker": None,
+                "node": None,
+                "pid": None,
+                "started_at": None,
+                "usage": None,
+            }
+        if change.to != "started":
+            becomes["paused"] = False
         if change.to in FINISHED and task.state not in FINISHED:
             becomes["finished_at"] = now
         if change.to not in FINISHED:
@@ -243,6 +253,10 @@ class Plain:
             task = replace(task, progress=report.progress)
         if report.progress is not None or report.checkpoint is not None:
             task = replace(task, losses=0)
+        if report.paused is not None and task.state == "started":
+            task = replace(task, paused=report.paused)
+        if report.usage is not None:
+            task = replace(task, usage=report.usage)
         orders = acknowledge(task.orders, report.acknowledged)
         self.tasks[task.id] = replace(task, orders=orders)
 
@@ -259,7 +273,9 @@ class Plain:
         return tuple(
             Suspect(lease.worker.id, lease.number, lease.worker.lease)
             for lease in self.leases.values()
-            if not lease.dead and self.now() - lease.beat_at > lease.worker.lease / 4
+            if not lease.dead
+            and not lease.worker.keeps
+            and self.now() - lease.beat_at > lease.worker.lease / 4
         )
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:

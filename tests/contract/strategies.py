@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from stayer.core.lifecycle import (
     TABLE,
@@ -20,6 +21,7 @@ from stayer.core.lifecycle import (
     Lose,
     Release,
     Retry,
+    Set,
     Snooze,
     Start,
     Stop,
@@ -35,7 +37,7 @@ some_ids = st.sampled_from(IDS)
 some_queues = st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True)
 some_workers = st.sampled_from(WORKERS)
 some_limits = st.integers(0, 5)
-some_reports = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 3)), max_size=4)
+some_reports = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 5)), max_size=4)
 some_numbers = st.lists(st.integers(0, 29), min_size=1, max_size=4)
 some_states = st.sampled_from([FINISHED, STATES, FINISHED[:1], FINISHED[1:], ()])
 some_handles = st.sampled_from(
@@ -87,6 +89,12 @@ happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {
     Expire: st.just(Expire()),
     Cancel: st.builds(Cancel, grace=st.sampled_from([None, 3.0])),
     Ask: st.builds(Ask, verb=st.sampled_from(["pause", "resume", "signal"])),
+    Set: st.builds(
+        Set,
+        priority=st.integers(-2, 3),
+        policy=st.sampled_from([UNSET, Policy(retries=1, time_limit=5.0)]),
+        limits=st.sampled_from([{}, {"time": 5.0}]),
+    ),
     Retry: st.just(Retry()),
     Hold: st.just(Hold()),
     Release: st.just(Release()),

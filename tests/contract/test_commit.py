@@ -263,6 +263,7 @@ class TestAttempts:
             "finished_at": ended,
             "ending": "oom",
             "error": BOOM,
+            "usage": None,
         }
 
     def test_one_after_the_other(self, store: Store, clock: Clock) -> None:

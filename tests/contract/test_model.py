@@ -36,6 +36,7 @@ from stayer.core.model import (
     Report,
     State,
     Task,
+    Usage,
     Worker,
 )
 from stayer.store import REMEMBERED
@@ -230,7 +231,9 @@ class StoreMachine(RuleBasedStateMachine):
             {"attempt": task.attempt, "progress": Progress(done=float(self.beats))},
             {"attempt": task.attempt, "checkpoint": b"state"},
             {"attempt": task.attempt, "acknowledged": task.last_order},
-            {"attempt": task.attempt - 1, "progress": Progress(done=-1.0)},
+            {"attempt": task.attempt, "usage": Usage(ran=float(self.beats)), "paused": True},
+            {"attempt": task.attempt, "paused": False},
+            {"attempt": task.attempt - 1, "progress": Progress(done=-1.0), "paused": True},
         ]
         return [Report(id=task.id, **kinds[kind])]
 
