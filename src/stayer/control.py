@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from signal import Signals
 
-from stayer.core import codec, ids
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from stayer.core import codec, ids, submission
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -20,6 +23,7 @@ from stayer.core.lifecycle import (
     Lose,
     Release,
     Retry,
+    Set,
     decide,
 )
 from stayer.core.model import (
@@ -48,8 +52,8 @@ WATCH = 60.0
 PORTION = 1_000_000
 """How many bytes of a log are read at a time."""
 
-LIMITS = ("time", "silence", "memory")
-"""What can be limited in a running task: seconds, seconds, bytes."""
+LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
+"""What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
 
 
 def get(store: Store, id: str) -> Task:
@@ -160,24 +164,43 @@ def stack(store: Store, id: str) -> Task:
     return _apply(store, id, if_python)
 
 
-def set_limits(
-    store: Store, id: str, limits: Mapping[str, float], more_time: float | None = None
+def set(
+    store: Store,
+    id: str,
+    *,
+    priority: int | None = None,
+    limits: Mapping[str, float] | None = None,
+    more_time: float | None = None,
 ) -> Task:
-    """Change limits of a running task, named as in `LIMITS`; 0 is none. `more_time` sets the time
-    limit to so many seconds from now.
+    """Change the priority, or limits (named as in `LIMITS`; 0 is none), of a task that has not
+    ended; a running one hears of them. `more_time` is added to its time limit.
     """
-    unknown = [name for name in limits if name not in LIMITS]
-    if unknown or (not limits and more_time is None):
-        raise BadInput(f"there are limits of {', '.join(LIMITS)}: say one of them")
+    wanted = dict(limits or {})
+    unknown = [name for name in wanted if name not in LIMITS]
+    if unknown:
+        raise BadInput(f"no limit is called {unknown[0]!r}: there are {', '.join(LIMITS)}")
+    if not wanted and priority is None and more_time is None:
+        raise BadInput(f"say what to set: the priority, or a limit of {', '.join(LIMITS)}")
+    if priority is not None:
+        submission.check_priority(priority)
+    return _apply(store, id, lambda task: _setting(task, priority, wanted, more_time))
 
-    def order(task: Task) -> Happening:
-        arguments: dict[str, JSON] = dict(limits)
-        if more_time is not None:
-            ran = 0.0 if task.started_at is None else max(0.0, store.now() - task.started_at)
-            arguments["time"] = ran + more_time
-        return Ask("set", arguments)
 
-    return _apply(store, id, order)
+def _setting(
+    task: Task, priority: int | None, limits: Mapping[str, float], more_time: float | None
+) -> Set:
+    policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
+    asked: dict[str, JSON] = dict(limits)
+    if more_time is not None:
+        asked["more_time"] = more_time
+        if policy.time_limit:
+            policy = replace(policy, time_limit=policy.time_limit + more_time)
+        elif task.state in QUEUED:
+            raise Refused(f"task {task.id} has no time limit of its own that could grow: set one")
+    submission.check_policy(policy)
+    return Set(
+        UNSET if priority is None else priority, UNSET if policy == task.policy else policy, asked
+    )
 
 
 def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
@@ -238,7 +261,7 @@ def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iter
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
             return
-        concerned = set(open_ids)
+        concerned = frozenset(open_ids)
         while True:
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:

@@ -40,7 +40,7 @@ def log(
 
     As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
     part are kept: stderr says how much is left out in between. A worker sends news with each beat,
-    eight times in its lease.
+    eight times in its lease, and every second while somebody follows.
     """
     if tail is not None and offset is not None:
         raise BadInput("give either --tail or --offset, not both")
