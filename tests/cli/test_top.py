@@ -49,7 +49,7 @@ def test_usage_and_pauses(stayer: Here, store: Store) -> None:
 
     line = stayer("top").works().lines[1]
 
-    assert "250%   1.5 GB" in line
+    assert "250%  1.5 GB" in line
     assert line.endswith("paused")
 
 
