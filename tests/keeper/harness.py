@@ -136,11 +136,13 @@ class Node:
         source: Path = SOURCE,
         user: int | None = None,
         interpreter: str = PYTHON,
+        prefix: tuple[str, ...] = (),
     ) -> None:
         self.state = state
         self.interpreter = interpreter
         self.source = source
         self.user = user
+        self.prefix = prefix
         self.attempts: list[Attempt] = []
         self.until = 0.0
         self.nursery = self.start_nursery()
@@ -161,7 +163,7 @@ class Node:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
             arguments = ["setpriv", *who, *arguments]
-        return subprocess.Popen(arguments, start_new_session=True)
+        return subprocess.Popen([*self.prefix, *arguments], start_new_session=True)
 
     def tell(self, line: str) -> None:
         """Write to the nursery's pipe once it reads there."""

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import fcntl
 import gc
+import json
 import os
 import signal
 import sys
 
-from . import tree
+from . import cgroup, tree
 from .folder import RunDirectory
 from .keeper import keep
 from .kernel import adopt_orphans, contents, moment, set_name
@@ -142,6 +143,7 @@ class Nursery:
     def _speak_for_the_dead(self) -> None:
         """A keeper died, and nothing is left of its task: say so in its place."""
         for path, status in list(self._died.items()):
+            _end_cgroup(path)
             if _write_exit(path, {"keeper_died": status, "stop": None}):
                 del self._died[path]
 
@@ -177,6 +179,16 @@ def _write_exit(path: str, content: dict[str, object]) -> bool:
         return False
     finally:
         folder.close()
+
+
+def _end_cgroup(path: str) -> None:
+    """A dead keeper can't remove the cgroup of its task, if it had one."""
+    try:
+        running = json.loads((contents(os.path.join(path, "running")) or b"{}").decode())
+    except ValueError:
+        return
+    if running.get("cgroup"):
+        cgroup.end(running["cgroup"])
 
 
 def main() -> None:
