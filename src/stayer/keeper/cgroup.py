@@ -140,12 +140,12 @@ def delegated() -> str | None:
 
 def _own() -> tuple[str, str | None]:
     """Where cgroups of version 2 are mounted, and the folder of ours there."""
-    path = (_cgroup_of(os.getpid()) or b"").decode()
+    own = _cgroup_of(os.getpid())
     for line in (contents("/proc/self/mountinfo") or b"").decode().splitlines():
         fields, _, kind = line.partition(" - ")
-        if path and kind.startswith("cgroup2 "):
+        if own is not None and kind.startswith("cgroup2 "):
             root, top = fields.split()[3:5]
-            inside = os.path.relpath(path, root)
+            inside = os.path.relpath(own.decode() or "/", root)
             if not inside.startswith(".."):
                 return top, os.path.normpath(os.path.join(top, inside))
     return "", None
