@@ -158,7 +158,8 @@ class Node:
         return subprocess.check_output(arguments, text=True).strip()
 
     def start_nursery(self) -> subprocess.Popen[bytes]:
-        arguments = [self.interpreter, "-I", "-S", str(self.source), str(self.state)]
+        program = self.source / "__main__.py"
+        arguments = [self.interpreter, "-I", "-S", str(program), str(self.state)]
         if self.user is not None:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ for _ in range(4):
     while attempt.read("exit") is None:
         series.append(attempt.running()["usage"])
     series.append(attempt.exit()["usage"])
-    for before, after in zip(series, series[1:], strict=False):
+    for before, after in pairwise(series):
         assert all(after[name] >= before[name] for name in COUNTERS)
     assert series[-1]["cpu"] > 0.1
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 
 from . import tree
 from .cgroup import Cgroup
+from .lean import signal
 
 
 class Grip:

@@ -8,11 +8,8 @@ run directory (see `docs/reference/run-directory.md`) and hears SIGUSR1, "look n
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import time
-from typing import Any
 
 from . import tree
 from .accounts import Accounts, oom_kills
@@ -21,6 +18,7 @@ from .cgroup import make as make_cgroup
 from .folder import Lease, RunDirectory
 from .grip import Grip
 from .kernel import DeathTimer, adopt_orphans, moment
+from .lean import Content, loads, signal, signal_number
 from .limits import Limits, as_limits
 from .log import Log
 from .orders import Orders
@@ -49,7 +47,7 @@ _FINAL = frozenset(("fence", "timeout", "silent", "memory"))
 class Keeper:
     """One task, from its start to the proof that nothing of it is left."""
 
-    def __init__(self, folder: RunDirectory, spec: dict[str, Any]) -> None:
+    def __init__(self, folder: RunDirectory, spec: Content) -> None:
         self._folder = folder
         self._limits = Limits(folder, as_limits(spec.get("limits")))
         self._orders = Orders(folder)
@@ -69,14 +67,14 @@ class Keeper:
         self._status: int | None = None
         self._stopped: set[str] = set()
         self._fenced_since = 0.0
-        self._stop: dict[str, Any] | None = None
+        self._stop: Content | None = None
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
         self._began = time.time()
         self._next_sample = self._said = 0.0
         self._oom_kills = oom_kills()
 
-    def run(self, spec: dict[str, Any]) -> None:
+    def run(self, spec: Content) -> None:
         """The whole life."""
         if not self._start(spec):
             return
@@ -103,7 +101,7 @@ class Keeper:
         self._timer.set(None)
         self._record(keeper_died=_DIED, note=repr(error))
 
-    def _start(self, spec: dict[str, Any]) -> bool:
+    def _start(self, spec: Content) -> bool:
         """Start the main process, or record what kept it from starting."""
         if not self._lease.good:
             self._record(not_started="the lease was over before it began", node=True)
@@ -177,7 +175,7 @@ class Keeper:
         for name in orders.signals:
             # What stands still must not be woken by the way.
             if not (name == "SIGCONT" and self._stopped):
-                self._send_to_main(signal.Signals.__members__.get(name, 0))
+                self._send_to_main(signal_number(name))
 
     def _hold_the_fence(self) -> None:
         lease = self._lease
@@ -357,7 +355,7 @@ class Keeper:
             except OSError:
                 time.sleep(_WRITE_AGAIN)
 
-    def _ending(self) -> dict[str, Any]:
+    def _ending(self) -> Content:
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         killed = self._stop is None and code in {-signal.SIGKILL, 128 + signal.SIGKILL}
         kills = None if self._cgroup is None else self._cgroup.oom_kills()
@@ -386,7 +384,7 @@ def keep(path: str) -> None:
         return  # a keeper that is no more began it: never twice
     adopt_orphans()
     try:
-        spec = json.loads((folder.read("task.json") or b"").decode())["keeper"]
+        spec = loads(folder.read("task.json") or b"")["keeper"]
         keeper = Keeper(folder, spec)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         folder.write_exit({"not_started": f"task.json can't be understood: {error!r}"})

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import time
+
+from .lean import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1

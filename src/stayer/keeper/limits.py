@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from .folder import RunDirectory
+from .lean import Content
 
 _SIGNS_OF_LIFE = ("log", "report", "checkpoint", "result")
 _SHORTEST = 0.01
@@ -69,7 +69,7 @@ class Limits:
         return min(left, default=None)
 
 
-def as_limits(said: Any) -> dict[str, float | None]:
+def as_limits(said: Content | None) -> dict[str, float | None]:
     """As they stand in a file."""
     return {
         str(name): None if value is None else float(value) for name, value in (said or {}).items()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import select
-from typing import NoReturn
 
 from .kernel import (
     NEW_MOUNTS,
@@ -65,7 +64,7 @@ def _divide() -> None:
             raise OSError(f"isolate = 'pidns': this user can't be mapped. {_HOW_TO}")
 
 
-def _reap(main: int, tell: int) -> NoReturn:
+def _reap(main: int, tell: int) -> None:
     """The life of the first process: until nothing is left of the others."""
     set_name("stayer-first")
     os.dup2(tell, 0)

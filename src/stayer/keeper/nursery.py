@@ -1,6 +1,6 @@
 """The nursery: forks keepers, outlives the worker, and sweeps up after a keeper that died.
 
-    python -I -S …/keeper STATE_DIRECTORY [VERSION]
+    python -I -S …/keeper/__main__.py STATE_DIRECTORY [VERSION]
 
 One for a state directory and a version of this code; the lock `nursery-VERSION.lock` says it lives.
 It reads lines from the pipe `nursery-VERSION.fifo`:
@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import json
 import os
-import signal
 import sys
 
 from . import cgroup, tree
 from .folder import RunDirectory
 from .keeper import keep
 from .kernel import adopt_orphans, contents, moment, set_name
+from .lean import loads, signal
+from .rehearsal import rehearse
 
 _HEARD = (signal.SIGCHLD, signal.SIGIO)
 _LOOK = 30.0
@@ -184,7 +184,7 @@ def _write_exit(path: str, content: dict[str, object]) -> bool:
 def _end_cgroup(path: str) -> None:
     """A dead keeper can't remove the cgroup of its task, if it had one."""
     try:
-        running = json.loads((contents(os.path.join(path, "running")) or b"{}").decode())
+        running = loads(contents(os.path.join(path, "running")) or b"{}")
     except ValueError:
         return
     if running.get("cgroup"):
@@ -211,6 +211,7 @@ def main() -> None:
     set_name("stayer-nursery")
     _hear_nothing()
     nursery = Nursery(state, name, lock)
+    rehearse(state)
     # Pages that the collector does not touch stay shared with every keeper.
     gc.collect()
     gc.disable()

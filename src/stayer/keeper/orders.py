@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from .folder import RunDirectory
+from .lean import Content, loads
 from .limits import as_limits
 
 
@@ -16,7 +14,7 @@ class Orders:
         self._folder = folder
         self._text: bytes | None = None
         self._signals_done = 0
-        self.stop: dict[str, Any] | None = None
+        self.stop: Content | None = None
         self.paused = False
         self.thaw = 0.0
         self.watched = 0.0
@@ -30,12 +28,12 @@ class Orders:
             return False
         self._text = text
         try:
-            self._take(json.loads(text.decode()))
+            self._take(loads(text))
         except (ValueError, TypeError, KeyError, AttributeError):
             return False  # words of a worker that we don't know
         return True
 
-    def _take(self, orders: dict[str, Any]) -> None:
+    def _take(self, orders: Content) -> None:
         stop = orders.get("stop")
         if stop:
             grace = stop.get("grace")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
-from typing import Any
 
 from . import tree
 from .cgroup import Cgroup
 from .folder import RunDirectory
 from .kernel import contents, die_with_parent, write_once
+from .lean import Content, signal
 from .namespace import descend
 
 _SHARE_OF_BLAME = 500
@@ -26,7 +25,7 @@ class Refused(Exception):
 class Birth:
     """A main process on its way; `failure` tells what kept it from becoming the program."""
 
-    def __init__(self, folder: RunDirectory, spec: dict[str, Any], cgroup: Cgroup | None) -> None:
+    def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
         self._keeper = os.getpid()
         # The kernel kills the task's process group when this pipe ends, which it does with us.
         self._life_line = os.pipe()
@@ -76,7 +75,7 @@ class Birth:
         # The first process is no more, and the kernel has killed the main one with it.
         return int(signal.SIGKILL)
 
-    def _be_born(self, folder: RunDirectory, spec: dict[str, Any]) -> None:
+    def _be_born(self, folder: RunDirectory, spec: Content) -> None:
         try:
             if self._isolated:
                 descend(self._keeper, self._tell)
@@ -116,7 +115,7 @@ class Birth:
             fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _become_the_task(folder: RunDirectory, spec: dict[str, Any]) -> None:
+def _become_the_task(folder: RunDirectory, spec: Content) -> None:
     _prefer_to_be_killed()
     if spec.get("nice"):
         os.nice(spec["nice"])

@@ -7,11 +7,16 @@ leave but by ending. "No child left to wait for" is therefore proof that nothing
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Callable, Iterable
 
 from .kernel import contents, moment
+from .lean import TYPE_CHECKING, signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Spare = Callable[[int], bool] | None
+    """Says of which processes something else makes sure that they stand still."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -24,9 +29,6 @@ Stat = list[bytes]
 STATE, _PARENT, _THREADS, _STARTED, _RESIDENT = 0, 1, 17, 19, 21
 _TIMES = slice(11, 15)
 """In its code and in the kernel's, then both of the children that it has reaped."""
-
-Spare = Callable[[int], bool] | None
-"""Says of which processes something else makes sure that they stand still."""
 
 
 def stat(path: str) -> Stat | None:
