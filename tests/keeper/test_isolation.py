@@ -51,7 +51,7 @@ def test_nobody_else_sees_the_proc_of_a_task(node: Node) -> None:
 
 
 def test_running_tells_the_pid_as_seen_from_outside(any_node: Node) -> None:
-    attempt = any_node.shell("exec sleep 1000", isolate=PIDNS)
+    attempt = any_node.start("sleep", "1000", isolate=PIDNS)
     running = attempt.running()
     status = Path(f"/proc/{running['pid']}/status").read_text()
     assert f"NSpid:\t{running['pid']}\t2\n" in status
