@@ -1,13 +1,20 @@
-"""`make bench`, or `python -m bench [floor] [growth] [wake] [startup]`."""
+"""`make bench`, or `python -m bench [floor] [growth] [wake] [startup] [keepers]`."""
 
 from __future__ import annotations
 
 import argparse
 
+from bench.keepers import keepers
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-PARTS = {"floor": against_floor, "wake": wake_up, "startup": startup, "growth": growth}
+PARTS = {
+    "floor": against_floor,
+    "wake": wake_up,
+    "startup": startup,
+    "keepers": keepers,
+    "growth": growth,
+}
 
 
 def main() -> None:

@@ -203,6 +203,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "memory_limit": parse_size,
     "fence": parse_fence,
     "isolate": parse_isolation,
+    "cgroup": parse_flag,
     "log_cap": parse_size,
     "exec": parse_text,
     "run": parse_text,

@@ -17,7 +17,7 @@ HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
-    "log_cap",
+    "cgroup", "log_cap",
 )  # fmt: skip
 
 _OPTIONS = (
@@ -126,6 +126,12 @@ _OPTIONS = (
         type=click.Choice(ISOLATIONS),
         panel=LIMITS,
         help="Run each task in a pid namespace of its own: nothing of it can outlive its keeper.",
+    ),
+    click.option(
+        "--cgroup",
+        is_flag=True,
+        panel=LIMITS,
+        help="Give each task a cgroup of its own, if this worker may make any (systemd: Delegate).",
     ),
     click.option(
         "--log-cap",
