@@ -6,7 +6,7 @@ DOCS_ENV := .venv/.stamp-docs
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(or $(JOBS),auto) --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench docs format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -18,8 +18,14 @@ demo: $(ENV) ## Show what Stayer does, on this machine
 test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
 	@$(PYTEST) $(ARGS)
 
-test-long: $(ENV) ## Run the whole test suite, the long tests too
+test-long: $(ENV) ## Run the whole test suite, the long tests too, and all faults 20 times, as root and as a user
 	@$(PYTEST) -m "long or not long" $(ARGS)
+	@$(MAKE) --no-print-directory test-rounds
+	@[ "$$(id -u)" != 0 ] || .ci/as-user make --no-print-directory test-rounds
+
+test-rounds: $(ENV) ## Run what kills and stops things ROUNDS times (20)
+	@for round in $$(seq $(or $(ROUNDS),20)); do \
+	    echo "Round $$round"; $(PYTEST) -q tests/faults tests/keeper tests/worker $(ARGS) || exit 1; done
 
 check: $(ENV) ## Check format, lint, types and import layers, and run the quick tests
 	$(PYTHON_IN_ENV) -m ruff format --check --quiet --diff .
