@@ -17,6 +17,9 @@ from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp, call, call_async
 from stayer.runners.pool.context import ThreadContext
 
+_FEW = 2
+"""How many threads short tasks are given: more would only fight over the GIL."""
+
 
 class InHand:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
@@ -83,10 +86,19 @@ class Hands:
             return list(self._running)
 
     def take(self, tasks: Iterable[InHand]) -> None:
-        """Run these as soon as there is a hand free."""
+        """Run these as soon as there is a hand free; a few at once, for they may be short."""
         with self._lock:
             self._waiting.extend(tasks)
-            startable = self._pick()
+        self._fill(_FEW)
+
+    def fill(self) -> None:
+        """Let all begin that can: they are not as short as that."""
+        if self._waiting:
+            self._fill(self._number)
+
+    def _fill(self, number: int) -> None:
+        with self._lock:
+            startable = self._pick(min(number, self._number))
         for job in startable:
             self._launch(job)
 
@@ -98,10 +110,10 @@ class Hands:
                 self._waiting = deque(job for job in self._waiting if job not in given)
         return list(given)
 
-    def _pick(self) -> list[InHand]:
-        """Who begins now. Under the lock."""
+    def _pick(self, number: int) -> list[InHand]:
+        """Who begins now, if so many are to run. Under the lock."""
         picked: list[InHand] = []
-        while self._waiting and len(self._running) < self._number and not self._alone:
+        while self._waiting and len(self._running) < number and not self._alone:
             if self._waiting[0].runs_alone:
                 if self._running:
                     break
@@ -114,22 +126,22 @@ class Hands:
         return picked
 
     def _after(self, job: InHand) -> InHand | None:
-        """One has ended: what else can begin now, and which of it this thread should do."""
+        """One has ended, another begins in its place; it, if this thread should do it."""
         self._on_end(job)
         with self._lock:
+            running = len(self._running)
             self._running.discard(job)
             self._begun.leave(job.place)
             if job.runs_alone:
                 self._alone = False
-            startable = self._pick()
-            own = None
-            if not job.is_async:
-                own = next((next_job for next_job in startable if not next_job.is_async), None)
-                self._idle += own is None
-        for next_job in startable:
-            if next_job is not own:
-                self._launch(next_job)
-        return own
+            following = next(iter(self._pick(running)), None)
+            mine = not job.is_async and following is not None and not following.is_async
+            if not job.is_async and not mine:
+                self._idle += 1
+        if mine or following is None:
+            return following
+        self._launch(following)
+        return None
 
     def _launch(self, job: InHand) -> None:
         if job.is_async:

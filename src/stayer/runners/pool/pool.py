@@ -201,6 +201,7 @@ class Pool:
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
+        self._hands.fill()
         if time.monotonic() >= self._next_due:
             self._promote()
         until = self._next_due
