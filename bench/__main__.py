@@ -1,13 +1,23 @@
-"""`make bench`, or `python -m bench [floor] [growth] [wake] [startup]`."""
+"""`make bench`, or `python -m bench [PART …]`: see `PARTS`."""
 
 from __future__ import annotations
 
 import argparse
 
+from bench.command_tasks import commands, costs
+from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-PARTS = {"floor": against_floor, "wake": wake_up, "startup": startup, "growth": growth}
+PARTS = {
+    "floor": against_floor,
+    "wake": wake_up,
+    "startup": startup,
+    "threads": threads,
+    "commands": commands,
+    "costs": costs,
+    "growth": growth,
+}
 
 
 def main() -> None:

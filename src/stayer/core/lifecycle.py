@@ -195,7 +195,9 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
-            return _hand_back(task, "interrupted", note, losses=0)
+            # An attempt that never began says nothing about those that were lost before it.
+            began = task.state == "started"
+            return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case Lose(note=note):
             return _lose(task, note)
         case Snooze(delay=delay):

@@ -21,6 +21,9 @@ _FEW = 2
 """How many threads short tasks are given: more would only fight over the GIL."""
 
 
+_TRIAL = 3.0
+
+
 class InHand:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
 
@@ -40,9 +43,9 @@ class InHand:
         return self.task.id, self.task.attempt
 
     @property
-    def runs_alone(self) -> bool:
-        """One loss more, and it is set aside: then it must be this task that kills its worker."""
-        return self.task.losses >= max(1, self.task.policy.losses - 1)
+    def is_suspect(self) -> bool:
+        """It was running when its process died, and may have been what killed it."""
+        return self.task.losses > 0
 
     def stack(self) -> str:
         """Where it is."""
@@ -69,7 +72,7 @@ class Hands:
         self._lock = threading.Lock()
         self._waiting: deque[InHand] = deque()
         self._running: set[InHand] = set()
-        self._alone = False
+        self._trial: InHand | None = None
         self._threads = 0
         self._idle = 0
         self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
@@ -113,17 +116,29 @@ class Hands:
     def _pick(self, number: int) -> list[InHand]:
         """Who begins now, if so many are to run. Under the lock."""
         picked: list[InHand] = []
-        while self._waiting and len(self._running) < number and not self._alone:
-            if self._waiting[0].runs_alone:
-                if self._running:
-                    break
-                self._alone = True
+        later: list[InHand] = []
+        while self._waiting and len(self._running) < number:
             job = self._waiting.popleft()
+            if job.is_suspect and self._on_trial():
+                later.append(job)
+                continue
             job.place = self._begun.enter(*job.key)
             job.begun_at = time.monotonic()
+            if job.is_suspect:
+                self._trial = job
             self._running.add(job)
             picked.append(job)
+        self._waiting.extendleft(reversed(later))
         return picked
+
+    def _on_trial(self) -> bool:
+        """One suspect is at it, and has not lived long enough to be trusted. If two could run
+        together, what kills the process would have the other one set aside along with it.
+        """
+        trial = self._trial
+        if trial is None or trial not in self._running:
+            return False
+        return time.monotonic() - (trial.begun_at or 0.0) < _TRIAL
 
     def _after(self, job: InHand) -> InHand | None:
         """One has ended, another begins in its place; it, if this thread should do it."""
@@ -132,8 +147,6 @@ class Hands:
             running = len(self._running)
             self._running.discard(job)
             self._begun.leave(job.place)
-            if job.runs_alone:
-                self._alone = False
             following = next(iter(self._pick(running)), None)
             mine = not job.is_async and following is not None and not following.is_async
             if not job.is_async and not mine:

@@ -148,7 +148,9 @@ class Pool:
         self._next_look = now + _PATIENCE / 2
         for job in self._hands.running:
             self._look_at(job, now)
-        waited = self._hands.let_go(lambda job: now - job.taken_at > _PATIENCE)
+        waited = self._hands.let_go(
+            lambda job: not job.is_suspect and now - job.taken_at > _PATIENCE
+        )
         self._hand_back(waited, "no thread became free for it")
         if now >= self._next_due:
             self._promote()  # also if there is never a moment to sleep

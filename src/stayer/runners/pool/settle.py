@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import Fail, Interrupt, Lose, Start, decide
+from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
 from stayer.store import Store
@@ -46,10 +46,8 @@ class Settling:
         """Tell it and take more: those about which nothing is left to say, and the new ones."""
         started, ended = list(self._started), list(self._ended)
         changes = [decide(job.task, self._start) for job in started]
-        last: list[int] = []
-        for job in ended:
-            changes += self._steps(job)
-            last.append(len(changes) - 1)
+        # A short task has come and gone before its start was told: then nobody needs to know.
+        changes += (_end(job) for job in ended)
         try:
             applied, tasks = self._store.turn(self._worker, changes, queues, limit, handles)
         except BadInput:
@@ -63,18 +61,10 @@ class Settling:
                 job.task = replace(job.task, state="started")
             else:
                 refused.append(job)
-        settled = [job for job, place in zip(ended, last, strict=True) if applied[place]]
-        refused += (job for job, place in zip(ended, last, strict=True) if not applied[place])
+        settled: list[InHand] = []
+        for job, done in zip(ended, applied[len(started) :], strict=True):
+            (settled if done else refused).append(job)
         return settled + self._look_again(refused), tasks
-
-    def _steps(self, job: InHand) -> list[Change]:
-        """A short task has come and gone before its start was told."""
-        task, happening = job.task, job.outcome
-        assert happening is not None
-        untold = task.state == "reserved" and job.begun_at is not None
-        if not untold or isinstance(happening, Interrupt | Lose):
-            return [decide(task, happening)]
-        return [decide(task, self._start), decide(replace(task, state="started"), happening)]
 
     def _look_again(self, refused: list[InHand]) -> list[InHand]:
         """An order came in between, or it is no longer ours; those that are over."""
@@ -101,7 +91,12 @@ class Settling:
         """One of them the store can't keep: tell them one by one, and of that one say so."""
         for job in ended:
             try:
-                self._store.commit(self._steps(job))
+                self._store.commit([_end(job)])
             except BadInput as error:
                 logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
                 job.outcome = Fail(Fault("NotStorable", "what came out of it can't be stored"))
+
+
+def _end(job: InHand) -> Change:
+    assert job.outcome is not None
+    return decide(job.task, job.outcome)
