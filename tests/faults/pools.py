@@ -133,7 +133,7 @@ def hold_the_gil(path: str, seconds: int) -> int:
 def die(task: Context, path: str) -> None:
     stamp(path, task.attempt)
     time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGSEGV)
+    ctypes.string_at(0)  # reads where nothing is
 
 
 @app.task(name="nap")

@@ -105,12 +105,13 @@ class Pool:
         self._listening()
         self._hear_messages()
         self._collect_ended()
-        self._look_around()
         self._reckon()
         room = self._room()
         if self._settling.waiting or (room and self._stirred):
-            self._turn(room)
+            self._turn(room)  # before all else: somebody may be waiting for it
+            self._look_around()
         else:
+            self._look_around()
             self._sleep()
 
     def _hear_messages(self) -> None:
