@@ -3,6 +3,7 @@
 PYTHON_IN_ENV := .venv/bin/python
 ENV := .venv/.stamp
 DOCS_ENV := .venv/.stamp-docs
+BENCH_ENV := .venv/.stamp-bench
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(or $(JOBS),auto) --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
@@ -34,7 +35,7 @@ check: $(ENV) ## Check format, lint, types and import layers, and run the quick 
 	.venv/bin/lint-imports --no-logo
 	$(PYTEST) --quiet tests/unit
 
-bench: $(ENV) ## Run the benchmarks
+bench: $(BENCH_ENV) ## Run the benchmarks
 	@$(PYTHON_IN_ENV) -m bench $(ARGS)
 
 docs: $(DOCS_ENV) ## Build the documentation into site/
@@ -57,6 +58,10 @@ $(ENV): pyproject.toml .ci/environment $(if $(filter-out $(CURDIR),$(shell cat $
 
 moved:
 	@rm -rf .venv
+
+$(BENCH_ENV): $(ENV)
+	@.ci/environment bench
+	@touch $@
 
 $(DOCS_ENV): $(ENV)
 	@.ci/environment docs

@@ -1,10 +1,12 @@
-"""`make bench`, or `python -m bench [floor] [growth] [wake] [startup] [keepers]`."""
+"""`make bench`, or `python -m bench [PART …]`: see `PARTS`."""
 
 from __future__ import annotations
 
 import argparse
 
+from bench.command_tasks import commands, costs
 from bench.keepers import keepers
+from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
@@ -13,6 +15,9 @@ PARTS = {
     "wake": wake_up,
     "startup": startup,
     "keepers": keepers,
+    "threads": threads,
+    "commands": commands,
+    "costs": costs,
     "growth": growth,
 }
 

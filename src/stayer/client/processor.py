@@ -16,10 +16,9 @@ from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Storable, seconds
 from stayer.client.listener import Listener
-from stayer.core import errors
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop, raised
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.units import format_size
 from stayer.heart import Heart
@@ -67,8 +66,6 @@ class Processor:
             self.complete()
         elif isinstance(error, NotHeld):
             return
-        elif isinstance(error, errors.Snooze):
-            self.snooze(error.delay)
         elif isinstance(error, Exception):
             self.fail(error)
         else:
@@ -90,9 +87,9 @@ class Processor:
 
     def fail(self, error: str | BaseException | Fault) -> None:
         """It went wrong: charged as a failure, run again if it has retries left."""
-        after = error.after if isinstance(error, errors.Retry) else None
-        final = isinstance(error, errors.GiveUp)
-        self._settle(Fail(as_fault(error), after=after, final=final), "failed")
+        fault = as_fault(error)
+        happening = raised(error, fault) if isinstance(error, BaseException) else Fail(fault)
+        self._settle(happening, "failed")
 
     def give_back(self) -> None:
         """Put it back to its place in the queue, free of charge."""

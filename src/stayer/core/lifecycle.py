@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from stayer.core import retries
+from stayer.core import errors, retries
 from stayer.core.errors import Refused
 from stayer.core.model import (
     FINISHED,
@@ -200,7 +200,9 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
-            return _hand_back(task, "interrupted", note, losses=0)
+            # An attempt that never began says nothing about those that were lost before it.
+            began = task.state == "started"
+            return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case Lose(note=note):
             return _lose(task, note)
         case Snooze(delay=delay):
@@ -329,6 +331,17 @@ def _retry(task: Task) -> Change:
         order=True,
         note="retried",
     )
+
+
+def raised(error: BaseException, fault: Fault) -> Happening:
+    """What an exception that ended a task's code means for its life; `fault` describes it."""
+    match error:
+        case errors.Snooze(delay=delay):
+            return Snooze(delay)
+        case errors.Retry(after=after):
+            return Fail(fault, after=after)
+        case _:
+            return Fail(fault, final=isinstance(error, errors.GiveUp))
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:

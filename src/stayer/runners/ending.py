@@ -25,7 +25,8 @@ _MACHINERY = (
 """Where the code lies that leads to the user's."""
 
 _MESSAGE_LIMIT = 10_000
-_TRACEBACK_LIMIT = 64_000
+TRACEBACK_LIMIT = 64_000
+"""How much of it is kept, from its end."""
 _SHOWN_LIMIT = 10_000
 
 
@@ -52,22 +53,26 @@ def keep(context: Context, value: object, error: BadInput) -> str:
 
 def fail(context: Context, error: BaseException, hint: str = "") -> int:
     """Write what went wrong, to the log too; the exit code."""
-    import traceback
-
     if isinstance(error, Snooze):
         print(f"asks to be run again in {error.delay:g} s: {error}", file=sys.stderr)
         say_failed(context, "stayer.Snooze", str(error), wishes=_wishes(error))
         return FAILED
+    type, message, text = described(error)
+    print(text + hint.removeprefix(". "), file=sys.stderr)
+    if len(text) > TRACEBACK_LIMIT:
+        text = "…\n" + text[-TRACEBACK_LIMIT:]
+    say_failed(context, type, message + hint, text, _wishes(error))
+    return FAILED
+
+
+def described(error: BaseException) -> tuple[str, str, str]:
+    """Type, message and the whole traceback, which begins where the user's code does."""
+    import traceback
+
     _leave_out_ours(error)
     # TracebackException also knows how to show an exception whose own __str__ fails.
     trace = traceback.TracebackException.from_exception(error)
-    text = "".join(trace.format())
-    print(text + hint.removeprefix(". "), file=sys.stderr)
-    if len(text) > _TRACEBACK_LIMIT:
-        text = "…\n" + text[-_TRACEBACK_LIMIT:]
-    message = str(trace)[:_MESSAGE_LIMIT] + hint
-    say_failed(context, _name(type(error)), message, text, _wishes(error))
-    return FAILED
+    return _name(type(error)), str(trace)[:_MESSAGE_LIMIT], "".join(trace.format())
 
 
 def _wishes(error: BaseException) -> dict[str, object]:
@@ -93,7 +98,7 @@ def say_failed(
     """Write the file; if that can't be, the exit code has to say it all."""
     said = {"type": type, "message": message, "traceback": traceback}
     content: dict[str, object] = {
-        name: _storable(text) for name, text in said.items() if text is not None
+        name: storable(text) for name, text in said.items() if text is not None
     }
     content |= wishes or {}
     import json
@@ -133,7 +138,7 @@ def _plainly(value: object, error: BadInput) -> bytes:
     return shown.encode("utf-8", "backslashreplace")
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Text without the lone surrogates that file names bring along."""
     return text.encode("utf-8", "backslashreplace").decode()
 
