@@ -196,6 +196,8 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     if any(name in said for name in _HANDLERS):
         handlers = (*_HANDLERS, "threads")
         in_file = {name: value for name, value in in_file.items() if name not in handlers}
+    if "threads" in said:  # the file may be that of a worker without
+        in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
     both: dict[str, Any] = {**in_file, **said}
     if "threads" in both:
         _check_threads(both)
