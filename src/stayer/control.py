@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from signal import Signals
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
@@ -20,6 +23,7 @@ from stayer.core.lifecycle import (
     Lose,
     Release,
     Retry,
+    Set,
     decide,
 )
 from stayer.core.model import (
@@ -37,7 +41,7 @@ from stayer.core.model import (
     Verb,
 )
 from stayer.core.units import format_duration
-from stayer.store import Store
+from stayer.store import ServedStore, Store
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
@@ -180,6 +184,37 @@ def set_limits(
     return _apply(store, id, order)
 
 
+def set_task(
+    store: Store,
+    id: str,
+    *,
+    priority: int | UnsetType = UNSET,
+    limits: Mapping[str, float] | None = None,
+    more_time: float | None = None,
+) -> Task:
+    """Decide otherwise about a task that has not ended: also for its later attempts. The limits are
+    those of `set_limits`.
+    """
+    wanted = dict(limits or {})
+    if any(name not in LIMITS for name in wanted):
+        raise BadInput(f"there are limits of {', '.join(LIMITS)}: say one of them")
+
+    def decided(task: Task) -> Happening:
+        asked = dict(wanted)
+        if more_time is not None:
+            ran = 0.0 if task.started_at is None else max(0.0, store.now() - task.started_at)
+            asked["time"] = ran + more_time
+        if not asked:
+            return Set(priority=priority)
+        kept = {f"{name}_limit": value for name, value in asked.items()}
+        if "memory_limit" in kept:
+            kept["memory_limit"] = int(kept["memory_limit"])
+        policy = replace(task.policy, **kept)
+        return Set(priority=priority, policy=policy, limits=dict(asked))
+
+    return _apply(store, id, decided)
+
+
 def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
     """All pieces of an attempt's log that are there, from the offset on."""
     while pieces := store.log(id, attempt, start, PORTION):
@@ -281,6 +316,8 @@ def lose(store: Store, tasks: Iterable[Task]) -> int:
 
 def drop_worker(store: Store, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+    if isinstance(store, ServedStore):
+        return store.give_up(worker)
     return lose(store, store.drop_worker(worker))
 
 
@@ -330,6 +367,8 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         happening = choose(task)
         if happening is None:
             return task
+        if isinstance(store, ServedStore):
+            return store.ask(id, happening)
         applied = store.commit([decide(task, happening)])[0]
         if applied is not None:
             return applied
