@@ -74,8 +74,8 @@ def describe(prefix: str = "") -> Schema:
                 "token": {"type": "http", "scheme": "bearer"},
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": "stayer-session",
-                    "description": "Begun by POST /v1/session, which gives the cookie its name. Changes need the header "
-                    "X-Stayer-Request: 1 too.",
+                    "description": "Begun by POST /v1/session, which gives the cookie its name. "
+                    "Changes need the header X-Stayer-Request: 1 too.",
                 },
             },
         },
