@@ -1,8 +1,8 @@
 """Settings: defaults, then `stayer.toml`, then the environment, then flags; the last word counts.
 
 Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
-a new one needs; `WORKER` is what the file may say about workers. The file is the one named by the
-flag `config` or by `STAYER_CONFIG`, else `./stayer.toml`, else
+a new one needs; `WORKER` and `SERVE` are what the file may say about workers and about the server.
+The file is the one named by the flag `config` or by `STAYER_CONFIG`, else `./stayer.toml`, else
 `$XDG_CONFIG_HOME/stayer/stayer.toml`.
 """
 
@@ -85,7 +85,7 @@ def parse_store(value: object) -> str:
     if not separator or not scheme.replace("+", "").isalnum():
         raise BadInput(
             f"{url!r} is not the URL of a store: write for example sqlite:///tasks.db (in the "
-            "working directory) or sqlite:////data/tasks.db"
+            "working directory), sqlite:////data/tasks.db, or http://host:8787 (a server)"
         )
     return url
 
@@ -128,6 +128,24 @@ def parse_variables(value: object) -> tuple[str, ...]:
     if isinstance(value, dict):
         return tuple(f"{name}={content}" for name, content in value.items())
     return parse_texts(value)
+
+
+def parse_port(value: object) -> int:
+    """A port; 0 for any that is free."""
+    found = parse_whole_number(value)
+    if found > 65535:
+        raise BadInput(f"{value!r} is no port: write a number up to 65535")
+    return found
+
+
+def parse_prefix(value: object) -> str:
+    """The path below which a proxy serves us: `/stayer`, or nothing."""
+    text = value.rstrip("/") if isinstance(value, str) else value
+    if text == "":
+        return ""
+    if not isinstance(text, str) or not text.startswith("/") or "//" in text or "%" in text:
+        raise BadInput(f"{value!r} is not a path: write for example /stayer")
+    return text
 
 
 def parse_fence(value: object) -> str:
@@ -178,10 +196,15 @@ class Config(Struct, frozen=True, kw_only=True):
     retries: Annotated[
         int, Setting("How often a task that failed is run again by itself.", parse_whole_number, 0)
     ]
+    token: Annotated[str, Setting("The token for a store at an http URL.", parse_text, "")]
     sources: dict[str, str]
     """`default`, the path of a file, the name of a variable, or a flag."""
     worker: dict[str, Any] = {}
     """What the table `[worker]` says, by the names of the options of `stayer worker`."""
+    serve: dict[str, Any] = {}
+    """What the table `[serve]` says, by the names of the options of `stayer serve`."""
+    file: str | None = None
+    """The file that was read."""
 
 
 def _settings() -> dict[str, Setting]:
@@ -224,7 +247,21 @@ WORKER: dict[str, Callable[[object], object]] = {
     "log": parse_text,
 }
 """What may stand in the table `[worker]` of the file, and how it is read."""
-_PATHS = ("state_dir", "run", "log")
+SERVE: dict[str, Callable[[object], object]] = {
+    "host": parse_text,
+    "port": parse_port,
+    "host_names": parse_texts,
+    "root_path": parse_prefix,
+    "trusted_proxies": parse_texts,
+    "access_file": parse_text,
+    "audit_log": parse_text,
+    "body_limit": parse_size,
+    "certificate": parse_text,
+    "private_key": parse_text,
+}
+"""What may stand in the table `[serve]` of the file, and how it is read."""
+_TABLES = {"worker": WORKER, "serve": SERVE}
+_PATHS = ("state_dir", "run", "log", "access_file", "audit_log", "certificate", "private_key")
 """Relative to the folder of the file."""
 
 
@@ -254,21 +291,27 @@ def load(
         values[name] = _value(setting, sources[name], written, environ)
     if path is not None and sources["store"] == str(path):
         values["store"] = _beside(path, values["store"])
-    worker = {} if path is None else _worker(path, in_file.get("worker", {}))
-    sources.update({f"worker.{name}": str(path) for name in worker})
-    return Config(**values, sources=sources, worker=worker)
+    tables: dict[str, Any] = {
+        name: {} if path is None else _table(path, name, in_file) for name in _TABLES
+    }
+    for table, found in tables.items():
+        sources.update({f"{table}.{name}": str(path) for name in found})
+    file = None if path is None else str(path)
+    return Config(**values, sources=sources, file=file, **tables)
 
 
-def _worker(path: Path, found: object) -> dict[str, object]:
+def _table(path: Path, table: str, in_file: Mapping[str, object]) -> dict[str, object]:
+    found = in_file.get(table, {})
     if not isinstance(found, dict):
-        raise BadConfig(f"{path}: worker is not a table: write [worker], and its settings below")
-    _refuse_unknown(f"{path}: [worker]", found, tuple(WORKER))
+        raise BadConfig(f"{path}: {table} is not a table: write [{table}], its settings below")
+    known = _TABLES[table]
+    _refuse_unknown(f"{path}: [{table}]", found, tuple(known))
     values: dict[str, object] = {}
     for name, written in found.items():
         try:
-            values[name] = WORKER[name](written)
+            values[name] = known[name](written)
         except BadInput as error:
-            raise BadConfig(f"{path}: worker.{name}: {error}") from None
+            raise BadConfig(f"{path}: {table}.{name}: {error}") from None
         if name in _PATHS:
             values[name] = str(path.parent / os.path.expanduser(str(values[name])))
     return values
@@ -299,6 +342,21 @@ def _quoted(path: Path) -> str:
     for character, code in (("%", "%25"), ("?", "%3F"), ("#", "%23")):
         text = text.replace(character, code)
     return text
+
+
+def access_file(config: Config, environ: Environment | None = None) -> Path:
+    """Where tokens are kept, hashed, and the key of the sessions: beside the configuration file,
+    unless the table `[serve]` says otherwise.
+    """
+    if named := config.serve.get("access_file"):
+        return Path(named)
+    if config.file is not None:
+        return Path(config.file).with_suffix(".access.json")
+    environ = os.environ if environ is None else environ
+    folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
+    if folder is None:
+        raise BadConfig("there is no home directory for the tokens: set serve.access_file")
+    return folder / "stayer" / "stayer.access.json"
 
 
 def _find_file(flag: str | None, environ: Environment, cwd: Path) -> Path | None:
@@ -334,7 +392,7 @@ def _read(path: Path) -> dict[str, object]:
         raise BadConfig(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfig(f'{path} is not TOML: {error}. Write for example: queue = "b"') from None
-    _refuse_unknown(str(path), found, (*SETTINGS, "worker"))
+    _refuse_unknown(str(path), found, (*SETTINGS, *_TABLES))
     return found
 
 
@@ -357,9 +415,10 @@ def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
             if name == "store":
                 value = _beside(Path.cwd() / FILE, value)  # here is not where the file will be
             lines += ["", f"# {setting.help}", f"{name} = {_toml(value)}"]
-    if config.worker:
-        lines += ["", "# What `stayer worker` does unless its flags say otherwise.", "[worker]"]
-        lines += [f"{name} = {_toml(value)}" for name, value in config.worker.items()]
+    for table, values in (("worker", config.worker), ("serve", config.serve)):
+        if values:
+            lines += ["", f"# What `stayer {table}` does unless its flags say otherwise."]
+            lines += [f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
     content = "\n".join(lines) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ from stayer.core.model import (
     Verb,
 )
 from stayer.core.units import format_duration
-from stayer.store import Store
+from stayer.store import ServedStore, Store
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
@@ -304,6 +304,8 @@ def lose(store: Store, tasks: Iterable[Task]) -> int:
 
 def drop_worker(store: Store, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+    if isinstance(store, ServedStore):
+        return store.give_up(worker)
     return lose(store, store.drop_worker(worker))
 
 
@@ -353,7 +355,10 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         happening = choose(task)
         if happening is None:
             return task
-        applied = store.commit([decide(task, happening)])[0]
+        change = decide(task, happening)
+        if isinstance(store, ServedStore):
+            return store.ask(id, happening)
+        applied = store.commit([change])[0]
         if applied is not None:
             return applied
 

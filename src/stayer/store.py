@@ -21,10 +21,11 @@ Rules that hold for every operation:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
+from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -265,3 +266,16 @@ class TransactionalStore(Store, Protocol):
         """As `submit`, on the caller's own connection to the same database, inside its
         transaction (begun if there is none): the tasks exist if and only if the caller commits.
         """
+
+
+@runtime_checkable
+class ServedStore(Protocol):
+    """A store behind a server, which decides itself what becomes of a task: so nobody who may
+    steer tasks can bring it a change that no verb leads to.
+    """
+
+    def ask(self, id: str, happening: Happening) -> Task:
+        """Let the server decide and commit what an operator wants; the task as it is then."""
+
+    def give_up(self, worker: str) -> int:
+        """As `control.drop_worker`."""

@@ -59,14 +59,14 @@ VERBS = {
         RUNNING,
         "Take tasks and run them, each in a process of its own, or with --threads in a thread.",
     ),
-    "up": Verb(
-        "worker", RUNNING, "Make the store if need be, and run a worker here, for any command."
-    ),
+    "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
     "drain": Verb(
         "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
     ),
+    "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
+    "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),
     "config": Verb("setup", STORE, "Show each setting and where it comes from."),
     "doctor": Verb("doctor", STORE, "Check that all is well, and say what to do if not."),

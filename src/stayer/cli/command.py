@@ -54,7 +54,8 @@ class Given:
         """The store as it is found, for who wants to look at it before anything touches it."""
         from stayer.stores import open_store
 
-        return open_store(self.config().store)
+        settings = self.config()
+        return open_store(settings.store, token=settings.token or None)
 
     def close(self) -> None:
         """Let go of the store."""
@@ -152,7 +153,8 @@ def shared_options() -> list[click.Parameter]:
         click.RichOption(
             ["--store"],
             metavar="URL",
-            help="The store, such as sqlite:///file.db. (Environment: STAYER_STORE.)",
+            help="The store, such as sqlite:///file.db or http://host:8787. (Environment: "
+            "STAYER_STORE.)",
             expose_value=False,
             callback=_keep_store,
             panel=EVERYWHERE,

@@ -56,10 +56,12 @@ def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
 
 
 def _values(found: configuration.Config) -> dict[str, Any]:
-    """Every setting, and what the file says about workers."""
+    """Every setting, and what the file says about workers and the server."""
     return {
         **{name: getattr(found, name) for name in configuration.SETTINGS},
+        "token": "***" if found.token else "",
         **{f"worker.{name}": value for name, value in found.worker.items()},
+        **{f"serve.{name}": value for name, value in found.serve.items()},
     }
 
 

@@ -39,7 +39,7 @@ class Client:
 
     def __init__(self, url: str | None = None) -> None:
         settings = config.load({} if url is None else {"store": url})
-        self.store = open_store(settings.store)
+        self.store = open_store(settings.store, token=settings.token or None)
         self.store.setup()
         self.defaults = Defaults(settings.owner, settings.retries)
         self._lease = settings.lease

@@ -23,8 +23,10 @@ from stayer.core.model import (
     JSON,
     STATES,
     Attempt,
+    Checkpoint,
     Event,
     Fault,
+    LogPiece,
     Progress,
     QueueInfo,
     Task,
@@ -47,14 +49,15 @@ _BYTES_LIKE = (bytes, bytearray, memoryview)
 _INFLATED_LIMIT = 64_000_000
 """A blob that claims to be larger is no work of `pack`, but a trap for the memory."""
 
-_RECORD = (
+RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
+    "orders",
 )  # fmt: skip
-_POLICY = (
+POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
     "silence_limit", "memory_limit", "grace", "fence",
 )  # fmt: skip
-_TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
+TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
 _LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on"))
 
 
@@ -255,7 +258,7 @@ def _surrogate(text: str) -> int | None:
 
 def record(task: Task) -> dict[str, JSON]:
     """The public record, the same names everywhere, and what was decided about its life."""
-    return {**_shown(task, _RECORD), **_shown(task.policy, _POLICY)}
+    return {**_shown(task, RECORD), **_shown(task.policy, POLICY)}
 
 
 def attempt_record(attempt: Attempt) -> dict[str, JSON]:
@@ -266,6 +269,16 @@ def attempt_record(attempt: Attempt) -> dict[str, JSON]:
 def usage_record(usage: Usage) -> dict[str, JSON]:
     """What an attempt had used at a moment."""
     return _shown(usage)
+
+
+def checkpoint_record(checkpoint: Checkpoint) -> dict[str, JSON]:
+    """What a task saved last."""
+    return _shown(checkpoint)
+
+
+def log_record(piece: LogPiece) -> dict[str, JSON]:
+    """A piece of a log."""
+    return _shown(piece)
 
 
 def event_record(event: Event) -> dict[str, JSON]:
@@ -291,10 +304,12 @@ def _shown(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]:
 def _shown_field(name: str, value: Any) -> JSON:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
-    if value is not None and (name in _TIMES or name.endswith("_at")):
+    if value is not None and (name in TIMES or name.endswith("_at")):
         return rfc3339(value)
     if value is not None and name in _LISTS:
         return list(value)
+    if name == "orders":
+        return [_shown(order) for order in value]
     return _shown(value) if isinstance(value, Fault | Progress | Usage) else value
 
 
@@ -352,7 +367,7 @@ def _refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
     raise BadInput(f"{what}: not usable as JSON: {error}") from None
 
 
-class _Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A submission as it is written: times may be text."""
 
     id: str | None = None
@@ -381,7 +396,7 @@ class _Submission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     fence: Literal["freeze", "kill"] | None = None
 
 
-class Submission(_Submission, frozen=True, kw_only=True):
+class Submission(WrittenSubmission, frozen=True, kw_only=True):
     """One task that somebody wrote as a JSON object; None where nothing was said."""
 
     eta: float | None = None
@@ -404,7 +419,7 @@ _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("memory_limit", size),
     ("grace", duration),
 )
-_decode_submission = msgspec.json.Decoder(_Submission).decode
+_decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 
 
 def parse_submission(line: str | bytes, what: str) -> Submission:
@@ -429,7 +444,7 @@ def _field_error(message: str) -> str:
     """msgspec's message, with the field in front and the allowed ones where it is unknown."""
     message = message.replace("`", "")
     if unknown := re.fullmatch("Object contains unknown field (.*)", message):
-        allowed = ", ".join(_Submission.__struct_fields__)
+        allowed = ", ".join(WrittenSubmission.__struct_fields__)
         return f"no field is called {unknown[1]!r}: allowed are {allowed}"
     problem, _, where = message.partition(" - at ")
     problem = problem[0].lower() + problem[1:]

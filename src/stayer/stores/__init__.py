@@ -10,13 +10,15 @@ from stayer.core.errors import BadConfig
 from stayer.store import Store
 
 _BUILT_IN = {"sqlite": "stayer.stores.sql.sqlite"}
+_SERVERS = ("http", "https")
 _GROUP = "stayer.stores"
 
 Clock = Callable[[], float]
 
 
-def open_store(url: str, clock: Clock | None = None) -> Store:
-    """The store at this URL, not yet connected. `clock` takes the place of the store's, in tests.
+def open_store(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
+    """The store at this URL, not yet connected. `clock` takes the place of the store's, in tests;
+    `token` opens a server (`stayer serve`), where the URL is one of http.
 
     Other packages add a scheme by an entry point of the group `stayer.stores`: a function
     `(url, clock) -> Store` under the scheme's name.
@@ -29,6 +31,10 @@ def open_store(url: str, clock: Clock | None = None) -> Store:
         )
     if scheme in _BUILT_IN:
         return cast(Store, import_module(_BUILT_IN[scheme]).open_store(url, clock))
+    if scheme in _SERVERS:
+        from stayer.stores.http import open_server
+
+        return open_server(url, token)
     return _from_entry_point(scheme, url, clock)
 
 
@@ -37,5 +43,5 @@ def _from_entry_point(scheme: str, url: str, clock: Clock | None) -> Store:
 
     for entry_point in entry_points(group=_GROUP, name=scheme):
         return cast(Store, entry_point.load()(url, clock))
-    known = sorted({*_BUILT_IN, *(point.name for point in entry_points(group=_GROUP))})
+    known = sorted({*_BUILT_IN, *_SERVERS, *(point.name for point in entry_points(group=_GROUP))})
     raise BadConfig(f"store {scheme}:… is of an unknown kind: known are {', '.join(known)}")

@@ -16,7 +16,7 @@ from stayer.core.model import Handles, Task
 from stayer.runners.stack import STACK_SIGNAL
 
 _RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
-_SECRET = ("STAYER_STORE", "STAYER_CONFIG")
+_SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
 
 
 class Handlers(Struct, frozen=True, kw_only=True):

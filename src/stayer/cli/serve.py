@@ -1,0 +1,117 @@
+"""`serve`: the HTTP API and the web page."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import Any
+
+import rich_click as click
+
+from stayer.cli.command import Given, command
+from stayer.cli.output import note, say
+from stayer.cli.values import SIZE
+from stayer.config import access_file, parse_prefix
+from stayer.core.errors import BadConfig, BadInput
+
+_SEVERAL = ("host_names", "trusted_proxies")
+
+
+@command()
+@click.option("--host", metavar="ADDRESS", help="Listen on this address. Default: 127.0.0.1.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N",
+    help="Listen on this port; 0 for any that is free. Default: 8787.",
+)  # fmt: skip
+@click.option(
+    "--host-name", "host_names", multiple=True, metavar="NAME",
+    help="Answer to this name too, such as tasks.example.org. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--root-path", metavar="PATH", help="The path below which a proxy serves it, such as /stayer."
+)
+@click.option(
+    "--trusted-proxy", "trusted_proxies", multiple=True, metavar="ADDRESS",
+    help="Believe what this proxy says of its clients (X-Forwarded-For, -Proto). May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--access-file", metavar="FILE", help="Where tokens are kept. Default: beside stayer.toml."
+)
+@click.option(
+    "--audit-log", metavar="FILE", help="Write here who changed what. Default: to the log."
+)
+@click.option(
+    "--body-limit", type=SIZE, metavar="SIZE", help="The largest request. Default: 16 MB."
+)
+@click.option("--certificate", metavar="FILE", help="Serve https with this certificate (PEM).")
+@click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
+@click.option("--parent", type=int, hidden=True, help="End when this process does.")
+def serve(given: Given, parent: int | None, **options: Any) -> None:
+    """Serve the HTTP API and the web page, and print a login link.
+
+    Only this machine can reach it unless --host says otherwise. Programs need a token: see
+    `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
+    """
+    run = _server()
+    if parent is not None:
+        _die_with(parent)
+    config = given.config()
+    chosen = {**config.serve, **{name: value for name, value in options.items() if value}}
+    if options["port"] == 0:
+        chosen["port"] = 0
+    run(given, chosen, str(chosen.pop("access_file", access_file(config))))
+
+
+def _server() -> Any:
+    """Imports what it takes; a plain installation has no server."""
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise BadConfig(
+            "the server is not installed: pip install 'stayer[web]', or 'starlette' and 'uvicorn'"
+        ) from None
+    return _run
+
+
+def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
+    from pathlib import Path
+
+    from stayer.http.access import Access
+    from stayer.http.server import Server, start_audit
+    from stayer.http.service import Settings
+
+    config = given.config()
+    try:
+        chosen["root_path"] = parse_prefix(chosen.get("root_path", ""))
+    except BadInput as error:
+        raise BadInput(f"--root-path: {error}") from None
+    for name in _SEVERAL:
+        chosen[name] = tuple(chosen.get(name, ()))
+    settings = Settings(**chosen, queue=config.queue, retries=config.retries)
+    store = given.store(make=True)
+    access = Access(Path(file))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+
+    start_audit(settings.audit_log)
+    server = Server(store, access, settings)
+    say(f"serving {store.url} at {server.url}")
+    say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
+    if not access.tokens():
+        note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
+    server.serve_now()
+
+
+def login_link(url: str, code: str) -> str:
+    """What is behind the # stays in the browser: no log and no proxy sees it."""
+    return f"{url}/login#code={code}"
+
+
+def _die_with(parent: int) -> None:
+    """Linux: a server that `stayer up` started is not to outlive it, however that ends."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise BadInput("who started this server is gone")

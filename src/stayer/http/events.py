@@ -1,0 +1,151 @@
+"""Events of the store for any number of clients, with one thread that watches.
+
+`/v1/events` streams them (SSE), or answers with the next ones (JSON). Nobody has a buffer: a client
+that is behind reads from the shared ring, one that is far behind from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol
+
+from stayer.core.errors import StoreError
+from stayer.core.model import Event
+from stayer.store import Store
+
+logger = logging.getLogger(__name__)
+
+RING = 4096
+PORTION = 500
+_LOOK = 2.0
+"""How long one watch waits: so long may the thread outlive its last listener, in seconds."""
+_LINGER = 10.0
+_PAUSE = 1.0
+"""Between two attempts at a store that does not answer."""
+
+
+class _Caller(Protocol):
+    def __call__(self, function: Callable[..., Any], /, *arguments: Any) -> Awaitable[Any]: ...
+
+
+class Closed(Exception):
+    """The server ends."""
+
+
+class Hub:
+    """The newest events, and who waits for more. Used from the loop; one thread fills it."""
+
+    def __init__(self, store: Store, call: _Caller) -> None:
+        self._store = store
+        self._call = call
+        self._ring: list[Event] = []
+        self._base = 0
+        """All events after this number are in the ring."""
+        self._last = 0
+        self._arrived = asyncio.Event()
+        self._listeners = 0
+        self._generation = 0
+        self._ready: asyncio.Future[None] | None = None
+        self.closed = False
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """As long as somebody listens, the store is watched."""
+        self._listeners += 1
+        try:
+            if self._ready is None:
+                self._ready = asyncio.ensure_future(self._start())
+            await asyncio.shield(self._ready)
+            yield
+        finally:
+            self._listeners -= 1
+            if not self._listeners:
+                # Who polls comes back soon, and would start a thread each time.
+                asyncio.get_running_loop().call_later(_LINGER, self._rest)
+
+    def _rest(self) -> None:
+        if not self._listeners:
+            self._generation += 1  # its thread notices, and ends
+            self._ready = None
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest event, while listening."""
+        return self._last
+
+    async def after(self, number: int, timeout: float) -> list[Event]:
+        """Events after this number, waiting for the first of them; none if the time is over."""
+        if self._base <= number >= self._last:
+            await self._something(timeout)
+        if number < self._base:  # also if the ring has moved on meanwhile
+            found: list[Event] = await self._call(self._store.watch, number, 0.0, PORTION)
+            if found:
+                return found
+        start = bisect_right(self._ring, number, key=lambda event: event.number)
+        return self._ring[start : start + PORTION]
+
+    async def _something(self, timeout: float) -> None:
+        """Wait for events, or for the time to be over."""
+        if not self.closed:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), timeout)
+        if self.closed:
+            raise Closed
+
+    def close(self) -> None:
+        """End what waits."""
+        self.closed = True
+        self._generation += 1
+        self._arrived.set()
+
+    async def _start(self) -> None:
+        self._generation += 1
+        generation = self._generation
+        try:
+            newest: int = await self._call(self._store.last_event)
+        except BaseException:
+            self._ready = None
+            raise
+        if generation != self._generation:
+            return  # who asked for it has gone, others may have begun anew
+        self._ring, self._base, self._last = [], newest, newest
+        loop = asyncio.get_running_loop()
+        threading.Thread(
+            target=self._watch, args=(loop, generation, newest), name="watch", daemon=True
+        ).start()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, generation: int, seen: int) -> None:
+        away = False
+        while generation == self._generation:
+            try:
+                events = self._store.watch(seen, _LOOK, PORTION)
+                away = False
+            except StoreError as error:
+                if not away:
+                    logger.warning("the events can't be watched, trying again: %s", error)
+                away = True
+                threading.Event().wait(_PAUSE)
+                continue
+            if events:
+                seen = events[-1].number
+                try:
+                    loop.call_soon_threadsafe(self._take, generation, events)
+                except RuntimeError:  # the loop has ended
+                    return
+
+    def _take(self, generation: int, events: list[Event]) -> None:
+        if generation != self._generation:
+            return
+        self._ring += events
+        self._last = events[-1].number
+        if len(self._ring) > RING:
+            dropped = len(self._ring) - RING // 2
+            self._base = self._ring[dropped - 1].number
+            del self._ring[:dropped]
+        arrived, self._arrived = self._arrived, asyncio.Event()
+        arrived.set()

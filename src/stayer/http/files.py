@@ -1,0 +1,62 @@
+"""Files of the web page and of our own small pages. What is not in the folder has no name here, so
+there is no path that leads out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from stayer.http.problem import Problem
+
+_MEDIA = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+    ".webmanifest": "application/manifest+json",
+}
+
+
+class Folder:
+    """The files below a folder that may be seen, by their names in URLs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._found: dict[str, Path] | None = None
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self._files()
+
+    def answer(self, name: str, request: Request) -> Response:
+        """The file; unchanged since the browser has it, only that."""
+        path = self._files().get(name)
+        if path is None:
+            raise Problem("unknown-path", f"there is no file {name!r}")
+        content = path.read_bytes()
+        tag = f'"{hashlib.blake2b(content, digest_size=9).hexdigest()}"'
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers={**headers, "content-type": _MEDIA[path.suffix]})
+
+    def _files(self) -> dict[str, Path]:
+        if self._found is None:
+            self._found = {
+                path.relative_to(self._folder).as_posix(): path
+                for path in self._folder.rglob("*")
+                if path.suffix in _MEDIA and path.is_file()
+            }
+        return self._found
+
+
+OWN = Folder(Path(__file__).parent / "assets")
+UI = Folder(Path(__file__).parents[1] / "ui")

@@ -1,0 +1,75 @@
+"""Which tasks a request is about: the parameters of lists and of verbs on many."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from stayer.core import units
+from stayer.core.errors import BadInput
+from stayer.core.model import Filter, State
+from stayer.store import Store
+
+PAGE = 100
+LARGEST_PAGE = 1000
+
+_MOMENT = "RFC 3339, epoch seconds, or how long ago (2h)"
+Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="How many at most.")]
+Cursor = Annotated[str, Meta(description="`next` of the page before.")]
+
+
+class TaskFilter(Struct, frozen=True, kw_only=True):
+    """All conditions hold at once; of those that may be repeated, any for each."""
+
+    id: Annotated[tuple[str, ...], Meta(description="With this id. Repeat it for more.")] = ()
+    prefix: Annotated[str, Meta(description="With an id that begins so.")] | None = None
+    queue: Annotated[tuple[str, ...], Meta(description="In this queue. Repeat it for more.")] = ()
+    state: Annotated[tuple[State, ...], Meta(description="In this state. Repeat it for more.")] = ()
+    name: Annotated[str, Meta(description="With this name, or this command.")] | None = None
+    owner: Annotated[str, Meta(description="Of this owner.")] | None = None
+    tag: Annotated[tuple[str, ...], Meta(description="With this tag; repeated: with all.")] = ()
+    worker: Annotated[str, Meta(description="Held by this worker.")] | None = None
+    held: Annotated[bool, Meta(description="Held, or not.")] | None = None
+    since: Annotated[str, Meta(description=f"Submitted since: {_MOMENT}.")] | None = None
+    until: Annotated[str, Meta(description=f"Submitted before: {_MOMENT}.")] | None = None
+    cursor: Cursor | None = None
+    limit: Limit = PAGE
+
+
+def says_nothing(asked: TaskFilter) -> bool:
+    """It means every task."""
+    ignored = ("cursor", "limit")
+    return all(
+        getattr(asked, name) in ((), None)
+        for name in asked.__struct_fields__
+        if name not in ignored
+    )
+
+
+def to_filter(store: Store, asked: TaskFilter) -> Filter:
+    """The filter that these parameters mean."""
+    return Filter(
+        ids=asked.id,
+        prefix=asked.prefix,
+        queues=asked.queue,
+        states=asked.state,
+        name=asked.name,
+        owner=asked.owner,
+        tags=asked.tag,
+        worker=asked.worker,
+        held=asked.held,
+        since=None if asked.since is None else moment(store, "since", asked.since),
+        until=None if asked.until is None else moment(store, "until", asked.until),
+    )
+
+
+def moment(store: Store, name: str, text: str) -> float:
+    """The moment that a text means: a date, or how long ago."""
+    try:
+        return units.instant(text)
+    except BadInput as error:
+        try:
+            return store.now() - units.duration(text)
+        except BadInput:
+            raise BadInput(f"{name}: {error}") from None

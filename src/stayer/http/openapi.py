@@ -1,0 +1,291 @@
+"""The description of the API, made of the table of routes and of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stayer import __version__
+from stayer.core import codec
+from stayer.core.model import (
+    STATES,
+    Attempt,
+    Checkpoint,
+    Event,
+    Fault,
+    LogPiece,
+    Order,
+    Policy,
+    Progress,
+    QueueInfo,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.http import problem
+from stayer.http.route import JSON_MEDIA, Route
+from stayer.http.routes import GROUPS
+from stayer.http.tasks import BATCH_LIMIT
+
+Schema = dict[str, Any]
+
+_REF = "#/components/schemas/"
+_STRING: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "number"}
+_INTEGER: Schema = {"type": "integer"}
+_TIME: Schema = {"type": "string", "format": "date-time"}
+_BYTES: Schema = {
+    "type": "object",
+    "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
+    "required": ["base64"],
+}
+_ALWAYS = (400, 401, 403, 421, 429, 500, 503)
+_MEANING = {
+    200: "Done.",
+    201: "Accepted: this request made it.",
+    202: "A part of it is done.",
+    204: "Done.",
+    307: "Elsewhere.",
+}
+
+
+def describe(prefix: str = "") -> Schema:
+    """The OpenAPI document."""
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Stayer",
+            "version": __version__,
+            "description": "A job queue for work that takes minutes, hours or days. Words and "
+            "records are those of `stayer … --json`. Errors are problem+json (RFC 9457), with what "
+            "to do in `detail`.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": prefix or "/"}],
+        "tags": [{"name": name} for name in GROUPS],
+        "paths": _paths(),
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {
+                    "type": "apiKey", "in": "cookie", "name": "stayer-session",
+                    "description": "Begun by POST /v1/session, which gives the cookie its name. "
+                    "Changes need the header X-Stayer-Request: 1 too.",
+                },
+            },
+        },
+    }  # fmt: skip
+
+
+def _paths() -> Schema:
+    paths: Schema = {}
+    for group, routes in GROUPS.items():
+        for route in routes:
+            paths.setdefault(route.path, {})[route.method.lower()] = _operation(group, route)
+    return paths
+
+
+def _operation(group: str, route: Route) -> Schema:
+    words = [part.strip("{}.") for part in route.path.split("/") if part and part != "v1"]
+    operation: Schema = {
+        "operationId": "_".join([route.method.lower(), *words]).replace(".", "_"),
+        "tags": [group],
+        "summary": route.summary,
+        "parameters": [*_in_path(route), *_in_query(route)],
+        "responses": _responses(route),
+    }
+    if route.role is None:
+        operation["security"] = []
+    else:
+        operation["security"] = [{"token": []}, {"session": []}]
+        operation["x-role"] = route.role
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": route.body_needed,
+            "content": {JSON_MEDIA: {"schema": _body(route)}},
+        }
+    return operation
+
+
+def _in_path(route: Route) -> list[Schema]:
+    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    return [
+        {
+            "name": name, "in": "path", "required": True,
+            "schema": {"type": "string", "minLength": 1},
+        }
+        for name in names
+    ]  # fmt: skip
+
+
+def _in_query(route: Route) -> list[Schema]:
+    if route.query is None:
+        return []
+    return [_parameter(name, schema) for name, schema in _struct(route.query)["properties"].items()]
+
+
+def _parameter(name: str, schema: Schema) -> Schema:
+    kinds = schema.get("anyOf", [schema])
+    [kind] = [dict(each) for each in kinds if each.get("type") != "null"]
+    if "default" in schema and schema["default"] not in (None, []):
+        kind["default"] = schema["default"]
+    else:
+        kind.pop("default", None)
+    description = kind.pop("description", schema.get("description", ""))
+    return {"name": name, "in": "query", "schema": kind, "description": description}
+
+
+def _body(route: Route) -> Schema:
+    if route.body_schema is not None:
+        return dict(route.body_schema)
+    assert route.body is not None
+    return _struct(route.body)
+
+
+def _responses(route: Route) -> Schema:
+    answers: Schema = {}
+    for status in route.status:
+        answers[str(status)] = {"description": _MEANING[status]}
+        if status not in (204, 307):
+            answers[str(status)]["content"] = {
+                media: _content(route, media) for media in route.media
+            }
+    for status in sorted({*route.problems, *_ALWAYS}):
+        answers[str(status)] = {
+            "description": "A problem.",
+            "content": {problem.MEDIA: {"schema": {"$ref": f"{_REF}Problem"}}},
+        }
+    return answers
+
+
+def _content(route: Route, media: str) -> Schema:
+    if media == JSON_MEDIA:
+        return {"schema": {"$ref": f"{_REF}{route.answer}"}}
+    return {"schema": {"type": "string"}} if media.startswith("text/") else {}
+
+
+@cache
+def _struct(kind: type) -> Schema:
+    """The schema of a Struct, with nothing to be looked up elsewhere."""
+    [schema], components = msgspec.json.schema_components([kind], ref_template="{name}")
+    found = components.get(kind.__name__, schema)
+    return {name: value for name, value in found.items() if name != "title"}
+
+
+def _record(kind: type[Struct], names: Sequence[str] = (), **others: Schema) -> Schema:
+    """A record as `codec` shows it: every key is always there, times are text."""
+    names = names or kind.__struct_fields__
+    declared = _struct(kind)["properties"]
+    properties = {name: others.get(name) or _field(name, declared[name]) for name in names}
+    return {"type": "object", "properties": properties, "required": list(names)}
+
+
+def _field(name: str, declared: Schema) -> Schema:
+    schema = {key: value for key, value in declared.items() if key != "default"}
+    if name in codec.TIMES or name.endswith("_at"):
+        optional = "anyOf" in declared
+        return {"anyOf": [_TIME, {"type": "null"}]} if optional else _TIME
+    if "$ref" in schema:
+        return {"$ref": _REF + schema["$ref"]}
+    if "anyOf" in schema:
+        return {"anyOf": [_field("", each) for each in schema["anyOf"]]}
+    if isinstance(schema.get("items"), dict):
+        return {**schema, "items": _field("", schema["items"])}
+    return schema
+
+
+def _object(**properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _array(name: str) -> Schema:
+    return {"type": "array", "items": {"$ref": _REF + name}}
+
+
+def _optional(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Schema:
+    more = {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+    }
+    return {"allOf": [{"$ref": _REF + name}, more]}
+
+
+def _schemas() -> Schema:
+    policy = _struct(Policy)["properties"]
+    task = _record(Task, codec.RECORD)
+    for name in codec.POLICY:
+        task["properties"][name] = _field(name, policy[name])
+        task["required"].append(name)
+    counts = dict.fromkeys(STATES, _INTEGER)
+    return {
+        "Any": {},
+        "Problem": _object(type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING),
+        "Fault": _record(Fault),
+        "Progress": _record(Progress),
+        "Usage": _record(Usage),
+        "Order": _record(Order),
+        "Task": task,
+        "Tasks": _object(tasks=_array("Task")),
+        "TaskPage": _object(tasks=_array("Task"), next=_optional(_STRING)),
+        "TaskWithHistory": _with(
+            "Task", {"attempts": _array("Attempt"), "events": _array("Event")}
+        ),
+        "AcceptedTask": _with(
+            "Task",
+            {"fresh": {"type": "boolean"}},
+            warning=_STRING,
+            purged={"type": "boolean"},
+        ),
+        "Accepted": {
+            "oneOf": [{"$ref": f"{_REF}AcceptedTask"}, _object(tasks=_array("AcceptedTask"))]
+        },
+        "Submission": _struct(codec.WrittenSubmission),
+        "Submissions": {
+            "oneOf": [
+                {"$ref": f"{_REF}Submission"},
+                {**_array("Submission"), "maxItems": BATCH_LIMIT},
+                {
+                    **_object(tasks={**_array("Submission"), "maxItems": BATCH_LIMIT}),
+                    "additionalProperties": False,
+                },
+            ]
+        },
+        "Attempt": _record(Attempt),
+        "Attempts": _object(attempts=_array("Attempt")),
+        "Event": _record(Event),
+        "Events": _object(events=_array("Event")),
+        "EventPage": _object(events=_array("Event"), next=_INTEGER),
+        "UsageSeries": _object(attempt=_INTEGER, usage=_array("Usage")),
+        "LogPiece": _record(LogPiece, data=_BYTES),
+        "LogPieces": _object(attempt=_INTEGER, pieces=_array("LogPiece"), next=_INTEGER),
+        "Checkpoint": _record(Checkpoint, data=_BYTES),
+        "Purged": _object(purged={"type": "array", "items": _STRING}),
+        "Queue": _record(QueueInfo),
+        "Queues": _object(queues=_array("Queue")),
+        "Dropped": _object(name=_STRING, left=_INTEGER),
+        "Worker": _record(Worker),
+        "Workers": _object(workers=_array("Worker")),
+        "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
+        "Stats": _object(
+            now=_TIME, tasks=_object(**counts), queues=_INTEGER, paused_queues=_INTEGER,
+            oldest=_optional(_TIME),
+            workers={"type": "object", "additionalProperties": _INTEGER},
+            slots=_INTEGER, running=_INTEGER, last_event=_INTEGER,
+            rates=_object(
+                window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
+            ),
+        ),
+        "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
+        "Who": _object(name=_STRING, role=_STRING),
+        "Health": _object(status=_STRING),
+    }  # fmt: skip

@@ -1,0 +1,106 @@
+"""Queues: what there is, pausing, limits, dropping."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from stayer import control
+from stayer.core import codec, submission
+from stayer.core.errors import Refused, UnknownQueue
+from stayer.core.model import FINISHED, JSON
+from stayer.http.filters import Limit
+from stayer.http.route import Answer, Call
+
+_BUDGET = 5.0
+"""How long one request deletes tasks of a queue, in seconds; then it is to be repeated."""
+
+
+class QueueNames(Struct, frozen=True, kw_only=True):
+    """Which queues."""
+
+    name: Annotated[tuple[str, ...], Meta(description="This queue. Repeat it for more.")] = ()
+
+
+def find(call: Call) -> Answer:
+    """Those named, or all."""
+    found = call.store.queues(call.query.name)
+    return Answer({"queues": [codec.queue_record(queue) for queue in found]})
+
+
+def show(call: Call) -> Answer:
+    """One of them."""
+    _check(call)
+    [queue] = call.store.queues([call.path["name"]])
+    return Answer(codec.queue_record(queue))
+
+
+def _check(call: Call) -> None:
+    name = call.path["name"]
+    if not call.store.queues([name]):
+        raise UnknownQueue(f"no queue {name!r}: a queue is made by its first task")
+
+
+def pause(call: Call) -> Answer:
+    """Let no more of its tasks be taken."""
+    _check(call)  # a slip in the name must not make a queue
+    return Answer(codec.queue_record(control.pause_queue(call.store, call.path["name"])))
+
+
+def resume(call: Call) -> Answer:
+    """Let its tasks be taken again."""
+    _check(call)
+    return Answer(codec.queue_record(control.resume_queue(call.store, call.path["name"])))
+
+
+class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of a queue; a limit of null is none."""
+
+    paused: bool | None = None
+    limit: Annotated[int, Meta(ge=1, lt=2**31)] | UnsetType | None = UNSET
+
+
+def set_queue(call: Call) -> Answer:
+    """Change settings; the queue is made if it is not there."""
+    body: QueueBody = call.body
+    name = call.path["name"]
+    submission.new_task(queue=name)  # checks the name
+    queue = call.store.set_queue(name, paused=body.paused, limit=body.limit)
+    return Answer(codec.queue_record(queue))
+
+
+class PeekQuery(Struct, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Limit = 10
+
+
+def peek(call: Call) -> Answer:
+    """What would be taken next."""
+    found = call.store.peek(call.path["name"], call.query.limit)
+    return Answer({"tasks": [codec.record(task) for task in found]})
+
+
+class DropQuery(Struct, frozen=True, kw_only=True):
+    """How determined."""
+
+    force: Annotated[bool, Meta(description="Also tasks that have not ended.")] = False
+
+
+def drop(call: Call) -> Answer:
+    """Delete it with its tasks; of very many a part, and the answer says what is left (202)."""
+    name = call.path["name"]
+    _check(call)
+    counts = call.store.queues([name])[0].counts
+    open_tasks = sum(number for state, number in counts.items() if state not in FINISHED)
+    if open_tasks and not call.query.force:
+        raise Refused(
+            f"queue {name} has {open_tasks} unfinished tasks: cancel them first, or say force=true"
+        )
+    deadline = time.monotonic() + _BUDGET
+    while (left := call.store.drop_queue(name, control.BATCH)) and time.monotonic() < deadline:
+        pass
+    answer: dict[str, JSON] = {"name": name, "left": left}
+    return Answer(answer, 202 if left else 200)

@@ -1,0 +1,227 @@
+"""What a route is, and finding the one that a request means."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+)
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from stayer.core.errors import BadInput
+from stayer.core.model import JSON
+from stayer.http.access import Role
+from stayer.http.session import Principal
+from stayer.store import Store
+
+if TYPE_CHECKING:
+    from stayer.http.service import Service
+
+_FIELDS_LIMIT = 2000
+JSON_MEDIA = "application/json"
+EVENT_STREAM = "text/event-stream"
+
+
+class Answer(NamedTuple):
+    """What a route says: JSON, or a response that is something else."""
+
+    content: JSON
+    status: int = 200
+    headers: Mapping[str, str] | None = None
+
+
+class Call(NamedTuple):
+    """One request to one route, already let in and understood."""
+
+    service: Service
+    request: Request
+    who: Principal | None
+    path: dict[str, str]
+    query: Any
+    body: Any
+
+    @property
+    def store(self) -> Store:
+        return self.service.store
+
+
+Outcome: TypeAlias = "Answer | Response | JSON"
+Handler: TypeAlias = Callable[[Call], Outcome]
+AsyncHandler: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """One line of the table."""
+
+    method: str
+    path: str
+    """`{name}` stands for one segment."""
+    role: Role | None
+    """None: for anybody."""
+    summary: str
+    run: Handler | None = None
+    """Called in a thread, because stores block."""
+    wait: AsyncHandler | None = None
+    """Instead of `run`: waits for events, and must not block."""
+    query: type[Struct] | None = None
+    body: type | None = None
+    body_schema: Mapping[str, JSON] | None = None
+    """Of a body that `run` reads itself (`body` is bytes)."""
+    body_needed: bool = False
+    answer: str | None = None
+    """The schema of the answer (see `openapi.SCHEMAS`); None: no content, or `media`."""
+    status: tuple[int, ...] = (200,)
+    media: tuple[str, ...] = (JSON_MEDIA,)
+    problems: tuple[int, ...] = ()
+    """What can go wrong beside what can go wrong everywhere."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something: then it is written down who did it."""
+        return self.method not in ("GET", "HEAD") and self.role in ("submit", "operate")
+
+
+class Found(NamedTuple):
+    """A route, and what stands for the names in its path."""
+
+    route: Route
+    path: dict[str, str]
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.words: dict[str, _Node] = {}
+        self.any: tuple[str, _Node] | None = None
+        self.routes: dict[str, Route] = {}
+
+
+class Routes:
+    """The table as a tree. Works on the raw path, so that an id may hold a slash (`%2F`)."""
+
+    def __init__(self, table: tuple[Route, ...]) -> None:
+        self._root = _Node()
+        for route in table:
+            node = self._root
+            for part in route.path.split("/")[1:]:
+                if part.startswith("{"):
+                    if node.any is None:
+                        node.any = (part[1:-1], _Node())
+                    assert node.any[0] == part[1:-1], route.path
+                    node = node.any[1]
+                else:
+                    node = node.words.setdefault(part, _Node())
+            assert route.method not in node.routes, route.path
+            node.routes[route.method] = route
+
+    def find(self, method: str, path: str) -> Found | set[str]:
+        """The route, or the methods that the path has (none: there is no such path)."""
+        nodes: list[tuple[_Node, dict[str, str]]] = [(self._root, {})]
+        for part in path.split("/")[1:]:
+            # A word goes before a name: /tasks/cancel is the verb where there is one, else an id.
+            said = [(node.words[part], names) for node, names in nodes if part in node.words]
+            named = [
+                (node.any[1], {**names, node.any[0]: part})
+                for node, names in nodes
+                if node.any is not None and part
+            ]
+            nodes = [*said, *named]
+        for node, names in nodes:
+            route = node.routes.get("GET" if method == "HEAD" else method)
+            if route is not None and (method != "HEAD" or route.wait is None):
+                return Found(route, {name: _unquoted(part) for name, part in names.items()})
+        return {allowed for node, _ in nodes for allowed in node.routes}
+
+
+def _unquoted(part: str) -> str:
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise BadInput(f"{part} in the path is not UTF-8, percent-encoded") from None
+
+
+def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
+    """The query as the route understands it; BadInput says what it does not."""
+    if kind is None and not raw:
+        return None
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict",
+            max_num_fields=_FIELDS_LIMIT,
+        )  # fmt: skip
+    except UnicodeError:
+        raise BadInput("the query is not UTF-8, percent-encoded: mend its encoding") from None
+    except ValueError:
+        raise BadInput(f"the query has over {_FIELDS_LIMIT} parameters: ask in parts") from None
+    fields = {} if kind is None else _fields(kind)
+    values: dict[str, object] = {}
+    for name, text in pairs:
+        if name not in fields:
+            known = f"there are {', '.join(fields)}" if fields else "there are none here"
+            raise BadInput(f"no parameter is called {name!r}: {known}")
+        if fields[name] is tuple:
+            several = values.setdefault(name, [])
+            assert isinstance(several, list)
+            several.append(text)
+        elif name in values:
+            raise BadInput(f"parameter {name!r} is there twice: give it once")
+        else:
+            values[name] = text or "true" if fields[name] is bool else text
+    if kind is None:
+        return None
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"query: {explained(error)}") from None
+
+
+@cache
+def _fields(kind: type[Struct]) -> dict[str, object]:
+    """The bare type of each parameter: `tuple` may be repeated, `bool` may be without a value."""
+    return {field.name: _bare(field.type) for field in msgspec.structs.fields(kind)}
+
+
+def _bare(hint: Any) -> object:
+    if get_origin(hint) is Annotated:
+        return _bare(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        [bare] = [_bare(each) for each in get_args(hint) if each is not type(None)]
+        return bare
+    return get_origin(hint) or hint
+
+
+def read_body(kind: type | None, raw: bytes) -> Any:
+    """The body as the route understands it; BadInput says what it does not."""
+    if kind is None:
+        if raw and raw.strip() not in (b"{}", b"null"):
+            raise BadInput("this takes no body: leave it out")
+        return None
+    if kind is bytes:
+        return raw
+    try:
+        return msgspec.json.decode(raw or b"{}", type=kind)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"body: {explained(error)}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadInput(f"the body is not JSON: {error}") from None
+
+
+def explained(error: msgspec.ValidationError) -> str:
+    """msgspec's message, with the field in front."""
+    problem, _, where = str(error).replace("`", "").partition(" - at ")
+    field = where.removeprefix("$").removeprefix(".")
+    said = problem[:1].lower() + problem[1:]
+    return f"{field}: {said}" if field else said

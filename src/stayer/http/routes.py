@@ -1,0 +1,261 @@
+"""The table of all that can be asked. Routing, roles, validation, OpenAPI and docs follow it."""
+
+from __future__ import annotations
+
+from stayer.http import log, queues, streams, system, tasks, workers
+from stayer.http.filters import TaskFilter
+from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
+
+_TASK = "/v1/tasks/{id}"
+_QUEUE = "/v1/queues/{name}"
+_TEXT, _HTML = "text/plain", "text/html"
+_BYTES = "application/octet-stream"
+
+_SUBMITTING = (
+    Route(
+        method="POST", path="/v1/tasks", role="submit", run=tasks.submit,
+        summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
+        "accepted again (200).",
+        body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
+        answer="Accepted", status=(200, 201), problems=(413, 415),
+    ),
+)  # fmt: skip
+
+_LOOKING = (
+    Route(
+        method="GET", path="/v1/tasks", role="read", run=tasks.find,
+        summary="List tasks, newest first, page by page.", query=TaskFilter, answer="TaskPage",
+    ),
+    Route(
+        method="GET", path=_TASK, role="read", run=tasks.show,
+        summary="A task with its attempts and events.", answer="TaskWithHistory", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/attempts", role="read", run=tasks.attempts,
+        summary="Every try at a task.", answer="Attempts", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/events", role="read", run=tasks.events,
+        summary="All that happened to a task.", answer="Events", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/usage", role="read", run=tasks.usage,
+        summary="What an attempt has used over time: processor, memory, disk.",
+        query=tasks.WhichAttempt, answer="UsageSeries", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/log", role="read", wait=log.log,
+        summary="What a task printed, as text; with `follow`, a stream of messages `log` "
+        "(`attempt`, `start`, `text`) and at last `end` (the record).",
+        query=log.LogQuery, media=(_TEXT, EVENT_STREAM), problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/log/pieces", role="read", run=log.pieces,
+        summary="The same as bytes with their offsets, for programs.",
+        query=log.PiecesQuery, answer="LogPieces", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/result", role="read", wait=streams.result,
+        summary="What a task returned: a JSON value, or bytes. 409 if there is nothing (yet).",
+        query=streams.ResultQuery, answer="Any", media=(JSON_MEDIA, _BYTES), problems=(404, 409),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/checkpoint", role="read", run=tasks.checkpoint,
+        summary="What a task saved last, for its next attempt.",
+        answer="Checkpoint", problems=(404, 409),
+    ),
+)  # fmt: skip
+
+_STEERING = (
+    Route(
+        method="PATCH", path=_TASK, role="operate", run=tasks.set_task,
+        summary="Change the priority or the limits of a task that has not ended.",
+        body=tasks.SetBody, body_needed=True, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
+        method="DELETE", path=_TASK, role="operate", run=tasks.delete,
+        summary="Forget a finished task.", status=(204,), problems=(404, 409),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/cancel", role="operate", run=tasks.cancel,
+        summary="Cancel a task: at once if it waits, else by asking its worker.",
+        body=tasks.CancelBody, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
+        method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,
+        summary="Send a signal (USR1, TERM, 15) to the main process of a running task.",
+        body=tasks.SignalBody, body_needed=True, answer="Task", problems=(404, 409, 415),
+    ),
+    *(
+        Route(
+            method="POST", path=f"{_TASK}/{verb}", role="operate", run=run, summary=summary,
+            answer="Task", problems=(404, 409),
+        )
+        for verb, run, summary in (
+            ("retry", tasks.retry, "Run a finished task again."),
+            ("hold", tasks.hold, "Keep a task from being taken until it is released."),
+            ("release", tasks.release, "Let a held task be taken again."),
+            ("pause", tasks.pause, "Stop a running task where it is."),
+            ("resume", tasks.resume, "Let a paused task run on."),
+            ("stack", tasks.stack, "Let a running Python task write its stacks to its log."),
+        )
+    ),
+    Route(
+        method="POST", path="/v1/tasks/cancel", role="operate", run=tasks.cancel_many,
+        summary="Cancel the unfinished tasks that match, a page at a time.",
+        query=TaskFilter, body=tasks.CancelBody, answer="TaskPage", problems=(415,),
+    ),
+    *(
+        Route(
+            method="POST", path=f"/v1/tasks/{verb}", role="operate", run=run,
+            summary=f"{summary}, a page at a time.", query=TaskFilter, answer="TaskPage",
+        )
+        for verb, run, summary in (
+            ("retry", tasks.retry_many, "Run the failed and cancelled tasks that match again"),
+            ("hold", tasks.hold_many, "Hold the queued tasks that match"),
+            ("release", tasks.release_many, "Release the held tasks that match"),
+        )
+    ),
+    Route(
+        method="POST", path="/v1/tasks/purge", role="operate", run=tasks.purge,
+        summary="Forget finished tasks that ended long ago, some at a time: repeat until none.",
+        body=tasks.PurgeBody, body_needed=True, answer="Purged", problems=(415,),
+    ),
+)  # fmt: skip
+
+_QUEUES = (
+    Route(
+        method="GET", path="/v1/queues", role="read", run=queues.find,
+        summary="Queues with their counts.", query=queues.QueueNames, answer="Queues",
+    ),
+    Route(
+        method="GET", path=_QUEUE, role="read", run=queues.show,
+        summary="One queue.", answer="Queue", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_QUEUE}/peek", role="read", run=queues.peek,
+        summary="What would be taken next, best first.", query=queues.PeekQuery, answer="Tasks",
+    ),
+    Route(
+        method="PATCH", path=_QUEUE, role="operate", run=queues.set_queue,
+        summary="Change settings of a queue; it is made if it is not there.",
+        body=queues.QueueBody, body_needed=True, answer="Queue", problems=(415,),
+    ),
+    Route(
+        method="POST", path=f"{_QUEUE}/pause", role="operate", run=queues.pause,
+        summary="Let no more tasks of a queue be taken; what runs, runs on.",
+        answer="Queue", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_QUEUE}/resume", role="operate", run=queues.resume,
+        summary="Let tasks of a queue be taken again.", answer="Queue", problems=(404,),
+    ),
+    Route(
+        method="DELETE", path=_QUEUE, role="operate", run=queues.drop,
+        summary="Delete a queue with its tasks. 202: some are left, repeat it.",
+        query=queues.DropQuery, answer="Dropped", status=(200, 202), problems=(404, 409),
+    ),
+)  # fmt: skip
+
+_WORKERS = (
+    Route(
+        method="GET", path="/v1/workers", role="read", run=workers.find,
+        summary="Who takes tasks.", answer="Workers",
+    ),
+    Route(
+        method="DELETE", path="/v1/workers/{id}", role="operate", run=workers.drop,
+        summary="Give up a stale worker, and return what it held to the queue.",
+        answer="DroppedWorker", problems=(404, 409),
+    ),
+    Route(
+        method="POST", path="/v1/workers/attend", role="read", run=workers.attend,
+        summary="Somebody watches what these workers run: let them tell news every second.",
+        body=workers.AttendBody, body_needed=True, status=(204,), problems=(415,),
+    ),
+)  # fmt: skip
+
+_SYSTEM = (
+    Route(
+        method="GET", path="/v1/events", role="read", wait=streams.events,
+        summary="What happens, as it happens (SSE, resumable by Last-Event-ID); with Accept: "
+        "application/json, the next events.",
+        query=streams.EventsQuery, answer="EventPage", media=(EVENT_STREAM, JSON_MEDIA),
+    ),
+    Route(
+        method="GET", path="/v1/stats", role="read", run=system.stats,
+        summary="Sums over queues and workers, and rates of the last minutes.", answer="Stats",
+    ),
+    Route(
+        method="GET", path="/v1/clock", role="read", run=system.clock,
+        summary="The store's clock, and the number of the newest event.", answer="Clock",
+    ),
+    Route(
+        method="GET", path="/v1/session", role="read", run=system.whoami,
+        summary="Who asks, and with which role.", answer="Who",
+    ),
+    Route(
+        method="POST", path="/v1/session", role=None, run=system.login,
+        summary="Swap the code of a login link, or a token, for the cookie of a session.",
+        body=system.LoginBody, body_needed=True, answer="Who", problems=(401, 415, 429),
+    ),
+    Route(
+        method="DELETE", path="/v1/session", role="read", run=system.logout,
+        summary="End the session.", status=(204,),
+    ),
+    Route(
+        method="GET", path="/healthz", role=None, wait=system.healthz,
+        summary="Whether the server lives.", answer="Health",
+    ),
+    Route(
+        method="GET", path="/readyz", role=None, wait=system.readyz,
+        summary="Whether its store answers.", answer="Health",
+    ),
+    Route(
+        method="GET", path="/metrics", role="read", wait=system.show_metrics,
+        summary="Figures for Prometheus.", media=(_TEXT,),
+    ),
+    Route(
+        method="GET", path="/openapi.json", role=None, run=system.openapi,
+        summary="This API, described (OpenAPI 3.1).", answer="Any",
+    ),
+    Route(
+        method="GET", path="/docs", role=None, run=system.docs,
+        summary="The same, for people.", media=(_HTML,),
+    ),
+)  # fmt: skip
+
+_PAGES = (
+    Route(
+        method="GET", path="/", role=None, run=system.home,
+        summary="The web page.", media=(_HTML,), status=(200, 307),
+    ),
+    Route(
+        method="GET", path="/login", role=None, run=system.login_page,
+        summary="Where a login link leads.", media=(_HTML,),
+    ),
+    Route(
+        method="GET", path="/assets/{file}", role=None, run=system.own_asset,
+        summary="Files of these pages.", media=("*/*",), problems=(404,),
+    ),
+    Route(
+        method="GET", path="/ui/{folder}/{file}", role=None, run=system.deep_asset,
+        summary="Files of the web page, in a folder.", media=("*/*",), problems=(404,),
+    ),
+    Route(
+        method="GET", path="/ui/{folder}", role=None, run=system.asset,
+        summary="Files of the web page.", media=("*/*",), problems=(404,),
+    ),
+)  # fmt: skip
+
+GROUPS = {
+    "Submitting tasks": _SUBMITTING,
+    "Looking at tasks": _LOOKING,
+    "Steering tasks": _STEERING,
+    "Queues": _QUEUES,
+    "Workers": _WORKERS,
+    "The whole": _SYSTEM,
+    "Pages": _PAGES,
+}
+"""The routes by what they are about, in the order of the docs."""
+
+ROUTES = tuple(route for group in GROUPS.values() for route in group)

@@ -1,0 +1,109 @@
+"""Running it: uvicorn around the gate."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+import uvicorn
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp
+
+from stayer.core.errors import BadInput, Refused
+from stayer.http.access import Access
+from stayer.http.gate import Gate
+from stayer.http.service import Service, Settings
+from stayer.store import Store
+
+_BACKLOG = 1024
+_KEEP_ALIVE = 75
+"""Longer than a proxy's own, so that it is the proxy who closes a connection, in seconds."""
+_GRACE = 5
+"""How long open requests may take when the server ends, in seconds."""
+
+
+def make_app(service: Service) -> ASGIApp:
+    """The server as an ASGI application."""
+    return GZipMiddleware(Gate(service), minimum_size=1000, compresslevel=5)
+
+
+class Server(uvicorn.Server):
+    """Ends its streams first when it is to end: else it would wait for them."""
+
+    def __init__(self, store: Store, access: Access, settings: Settings) -> None:
+        """Listens at once, so that a port that is taken is said at once."""
+        self._socket = _listen(settings)
+        self.url = _url(settings, self._socket.getsockname()[1])
+        self._service = Service(store, access, settings)
+        super().__init__(
+            uvicorn.Config(
+                make_app(self._service),
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=bool(settings.trusted_proxies),
+                forwarded_allow_ips=list(settings.trusted_proxies),
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=_GRACE,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.private_key,
+            )
+        )
+
+    def serve_now(self) -> None:
+        """Until a signal ends it, or `should_exit` is set."""
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        self.run(sockets=[self._socket])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.close_streams()
+        await super().shutdown(sockets)
+
+
+def _url(settings: Settings, port: int) -> str:
+    """Where people find it."""
+    scheme = "https" if settings.certificate else "http"
+    host = settings.host
+    if settings.host_names:
+        host = settings.host_names[0]
+    elif host in ("0.0.0.0", "::", ""):
+        host = "localhost"
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port}{settings.root_path}"
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((settings.host, settings.port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        where = f"{settings.host}:{settings.port}"
+        if isinstance(error, socket.gaierror):
+            raise BadInput(f"--host {settings.host}: {error.strerror}") from None
+        raise Refused(f"can't listen on {where}: {error.strerror}. Choose another --port") from None
+    return listening
+
+
+def start_audit(file: str | None) -> None:
+    """Into a file of its own, or with the rest of the log."""
+    audit = logging.getLogger("stayer.audit")
+    audit.setLevel(logging.INFO)
+    if file is None:
+        return
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.close(descriptor)
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"--audit-log {file} can't be written: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    audit.addHandler(handler)
+    audit.propagate = False

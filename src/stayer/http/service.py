@@ -1,0 +1,113 @@
+"""What the routes of one server share: the store and the threads that ask it, events, sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, TypeVarTuple, Unpack
+
+from msgspec import Struct
+
+from stayer.core.errors import StoreUnreachable
+from stayer.http.access import Access
+from stayer.http.events import Hub
+from stayer.http.failures import Failures
+from stayer.http.metrics import Metrics
+from stayer.http.problem import Problem
+from stayer.http.session import Sessions
+from stayer.store import Store
+
+T = TypeVar("T")
+A = TypeVarTuple("A")
+
+THREADS = 8
+WAITING = 256
+"""How many calls may wait for a thread; more are turned away."""
+STREAMS = 1000
+"""How many event streams may be open."""
+_PATIENCE = 2.0
+"""How long a store may take to say that it is there, in seconds."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What was decided about the server."""
+
+    host: str = "127.0.0.1"
+    port: int = 8787
+    host_names: tuple[str, ...] = ()
+    root_path: str = ""
+    trusted_proxies: tuple[str, ...] = ()
+    audit_log: str | None = None
+    body_limit: int = 16_000_000
+    certificate: str | None = None
+    private_key: str | None = None
+    queue: str = "default"
+    """Of tasks that name none."""
+    retries: int = 0
+
+
+class Service:
+    """One server's work, for as long as its loop runs."""
+
+    def __init__(self, store: Store, access: Access, settings: Settings) -> None:
+        self.store = store
+        self.access = access
+        self.settings = settings
+        self.sessions = Sessions(access)
+        self.failures = Failures()
+        self.metrics = Metrics()
+        self.hub = Hub(store, self.call)
+        self.streams = 0
+        self._threads = ThreadPoolExecutor(THREADS, "store")
+        self._prober = ThreadPoolExecutor(1, "probe")
+        self._probe: asyncio.Future[float] | None = None
+        self._calls = 0
+
+    async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
+        """Run something that asks the store, in a thread."""
+        if self._calls >= THREADS + WAITING:
+            raise Problem(
+                "busy", "the store is slow, or many ask at once: try again", {"retry-after": "1"}
+            )
+        self._calls += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, function, *arguments
+            )
+        finally:
+            self._calls -= 1
+
+    async def probe(self) -> float:
+        """How long the store takes to answer, in seconds; StoreError if it does not.
+
+        In a thread of its own: a store that hangs has one question open, not many.
+        """
+        if self._probe is None or self._probe.done():
+            loop = asyncio.get_running_loop()
+            self._probe = loop.run_in_executor(self._prober, self._ask)
+        try:
+            latency = await asyncio.wait_for(asyncio.shield(self._probe), _PATIENCE)
+        except TimeoutError:
+            raise StoreUnreachable(
+                f"{self.store.url} has not answered within {_PATIENCE:.0f}s"
+            ) from None
+        self.metrics.store_latency = latency
+        return latency
+
+    def _ask(self) -> float:
+        begun = time.perf_counter()
+        self.store.last_event()
+        return time.perf_counter() - begun
+
+    def close_streams(self) -> None:
+        """Let all that wait for events end, so that the server can."""
+        self.hub.close()
+
+    def close(self) -> None:
+        """Let go of the threads and the store."""
+        self.hub.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._prober.shutdown(wait=False, cancel_futures=True)
+        self.store.close()

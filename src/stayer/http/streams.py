@@ -1,0 +1,216 @@
+"""What waits: the events as they come, a result when it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.responses import Response, StreamingResponse
+
+from stayer import control
+from stayer.core import codec, units
+from stayer.core.errors import BadInput, StoreError
+from stayer.core.model import FINISHED, Event, Task
+from stayer.http.events import PORTION, Closed
+from stayer.http.problem import Problem
+from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
+from stayer.http.service import STREAMS
+from stayer.http.tasks import result_of
+
+HEARTBEAT = 15.0
+"""A stream says something at least so often, so that both ends notice when the other is gone."""
+LONGEST_WAIT = 60.0
+AWAY = 1.0
+"""Between two looks at a store that does not answer."""
+_encode = msgspec.json.Encoder().encode
+
+
+class EventsQuery(Struct, frozen=True, kw_only=True):
+    """Which events, from where on."""
+
+    queue: Annotated[tuple[str, ...], Meta(description="Of this queue. Repeat it for more.")] = ()
+    id: Annotated[tuple[str, ...], Meta(description="Of this task. Repeat it for more.")] = ()
+    since: (
+        Annotated[
+            int,
+            Meta(ge=0, lt=2**53, description="After this number. Default: what comes from now on."),
+        ]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=PORTION, description="JSON: how many at most.")] = PORTION
+    wait: Annotated[str, Meta(description="JSON: how long to wait for the first (60s).")] = "0s"
+
+
+async def events(call: Call) -> Response:
+    """A stream of events; as JSON, the next ones."""
+    asked: EventsQuery = call.query
+    since = _last_event_id(call, asked.since)
+    wait = _wait(asked.wait)
+    if JSON_MEDIA in call.request.headers.get("accept", ""):
+        return await _next_events(call, asked, since, wait)
+    return await streaming(call, lambda: _event_stream(call, asked, since))
+
+
+def _last_event_id(call: Call, since: int | None) -> int | None:
+    """A browser that reconnects knows better than the URL that it began with."""
+    said = call.request.headers.get("last-event-id", "")
+    if not said:
+        return since
+    if not said.isdecimal() or len(said) > 18:
+        raise BadInput(f"Last-Event-ID {said[:40]!r}: send back the id of an event")
+    return int(said)
+
+
+def _wait(text: str) -> float:
+    try:
+        return min(units.duration(text), LONGEST_WAIT)
+    except BadInput as error:
+        raise BadInput(f"wait: {error}") from None
+
+
+def _wanted(events: list[Event], asked: EventsQuery) -> list[Event]:
+    return [
+        event
+        for event in events
+        if (not asked.queue or event.queue in asked.queue)
+        and (not asked.id or event.id in asked.id)
+    ]
+
+
+async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: float) -> Response:
+    """Long polling, for programs: up to `limit` events, and where to go on."""
+    found: list[Event] = []
+    store = call.store
+    position = 0 if since is None else since
+    if since is not None and wait <= 0:  # not worth a watching thread
+        found = await call.service.call(lambda: store.watch(position, 0.0, asked.limit))
+    else:
+        deadline = time.monotonic() + wait
+        async with call.service.hub.listening():
+            hub = call.service.hub
+            position = hub.newest if since is None else since
+            while not found and (left := deadline - time.monotonic()) > 0:
+                try:
+                    found = (await hub.after(position, left))[: asked.limit]
+                except Closed:
+                    break
+                if found and not _wanted(found, asked):
+                    position, found = found[-1].number, []
+    position = found[-1].number if found else position
+    shown = [codec.event_record(event) for event in _wanted(found, asked)]
+    content = _encode({"events": shown, "next": position})
+    return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
+
+
+async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
+    """A stream of messages, counted while it is open."""
+    service = call.service
+    if service.streams >= STREAMS:
+        raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
+    async with service.hub.listening():
+        pass  # a store that does not answer is said before anything else is
+
+    async def counted() -> AsyncIterator[bytes]:
+        service.streams += 1
+        try:
+            async for piece in stream():
+                yield piece
+        except Closed:
+            return
+        finally:
+            service.streams -= 1
+
+    # A proxy that gathers what comes until its buffer is full would be no live stream.
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(counted(), headers=headers, media_type=EVENT_STREAM)
+
+
+def sse(data: object, *, id: str | None = None, event: str | None = None) -> bytes:
+    """One message. JSON on one line can't break out of its field."""
+    parts = [b"id: " + id.encode() + b"\n"] if id is not None else []
+    if event is not None:
+        parts.append(b"event: " + event.encode() + b"\n")
+    return b"".join((*parts, b"data: ", _encode(data), b"\n\n"))
+
+
+def still_allowed(call: Call) -> bool:
+    """Whether who began a stream would still be let in."""
+    return call.who is not None and call.service.sessions.holds(call.who)
+
+
+async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
+    hub = call.service.hub
+    async with hub.listening():
+        # Numbers beyond the newest are of another store: from now on, then.
+        position = hub.newest if since is None else min(since, hub.newest)
+        yield b"retry: 2000\nid: %d\n\n" % position
+        while still_allowed(call):
+            try:
+                found = await hub.after(position, HEARTBEAT)
+            except StoreError:
+                yield b": the store does not answer\n\n"
+                await asyncio.sleep(AWAY)
+                continue
+            if found:
+                position = found[-1].number
+            messages = [
+                sse(codec.event_record(event), id=str(event.number))
+                for event in _wanted(found, asked)
+            ]
+            if messages:
+                yield b"".join(messages)
+            elif not found:
+                yield b": alive\nid: %d\n\n" % position
+
+
+class ResultQuery(Struct, frozen=True, kw_only=True):
+    """How patient."""
+
+    wait: Annotated[str, Meta(description="How long to wait for its end, at most 60s.")] = "0s"
+
+
+async def result(call: Call) -> Response:
+    """What a task returned, waiting for it if asked to."""
+    id = call.path["id"]
+    deadline = time.monotonic() + _wait(call.query.wait)
+    task = await get_task(call, id)
+    if task.state not in FINISHED and time.monotonic() < deadline:
+        async with call.service.hub.listening():
+            task = await _awaited(call, id, deadline)
+    outcome = result_of(task)
+    if isinstance(outcome, Response):
+        return outcome
+    return Response(_encode(outcome), headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
+
+
+async def get_task(call: Call, id: str) -> Task:
+    """The task, read in a thread."""
+    return await call.service.call(lambda: control.get(call.store, id))
+
+
+async def _awaited(call: Call, id: str, deadline: float) -> Task:
+    position = call.service.hub.newest
+    while True:
+        task = await get_task(call, id)
+        left = deadline - time.monotonic()
+        if task.state in FINISHED or left <= 0:
+            return task
+        position = await something(call, [id], position, left)
+
+
+async def something(call: Call, ids: Collection[str], position: int, timeout: float) -> int:
+    """Wait until something happens to one of the tasks, or the time is over."""
+    deadline = time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            found = await call.service.hub.after(position, left)
+        except Closed:
+            break
+        position = found[-1].number if found else position
+        if any(event.id in ids for event in found):
+            break
+    return position

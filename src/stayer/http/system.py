@@ -1,0 +1,192 @@
+"""The server itself: health, figures, the clock, sessions, and what explains it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from stayer import __version__
+from stayer.core.errors import StoreError
+from stayer.core.model import JSON, STATES, Event
+from stayer.core.units import rfc3339
+from stayer.http import files, metrics
+from stayer.http.problem import Problem
+from stayer.http.route import Answer, Call
+from stayer.http.session import Principal, by_token
+
+_NEWS = 5000
+"""How many of the newest events are looked at for the rates."""
+_WINDOW = 300.0
+_COUNTED = ("pending", "started", "complete", "failed", "cancelled")
+
+
+async def healthz(call: Call) -> Response:
+    """Says nothing of the store: a server whose store is away is not to be killed for it."""
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+async def readyz(call: Call) -> Response:
+    """Asks the store, in a thread that nobody else waits for."""
+    latency = await call.service.probe()
+    return JSONResponse({"status": "ok", "store_latency": round(latency, 6)})
+
+
+async def show_metrics(call: Call) -> Response:
+    """For Prometheus. A store that does not answer is a figure too."""
+    service, store = call.service, call.store
+    lines = [*service.metrics.requests()]
+    lines += metrics.gauge("stayer_event_streams", "Event streams that are open.", service.streams)
+    up = 1
+    try:
+        latency = await service.probe()
+        queues, workers, now = await service.call(
+            lambda: (store.queues(), store.workers(), store.now())
+        )
+        lines += metrics.gauge("stayer_store_seconds", "How long the store takes.", latency)
+        lines += metrics.of_store(queues, workers, now)
+    except StoreError:
+        up = 0
+    lines += metrics.gauge("stayer_store_up", "Whether the store answers.", up)
+    return Response("\n".join(lines) + "\n", headers={"content-type": metrics.MEDIA})
+
+
+def clock(call: Call) -> Answer:
+    """The store's clock and the newest event, for programs that wait."""
+    now = call.store.now()
+    shown: dict[str, JSON] = {
+        "now": rfc3339(now), "epoch": now, "last_event": call.store.last_event(),
+        "version": __version__,
+    }  # fmt: skip
+    return Answer(shown, headers={"cache-control": "no-store"})
+
+
+def stats(call: Call) -> Answer:
+    """Sums over queues and workers, and what happened in the last minutes."""
+    store = call.store
+    now, queues, workers = store.now(), store.queues(), store.workers()
+    able = [worker for worker in workers if worker.state != "STALE"]
+    oldest = min((queue.oldest for queue in queues if queue.oldest is not None), default=None)
+    states = Counter(worker.state for worker in workers)
+    last = store.last_event()
+    shown: dict[str, JSON] = {
+        "now": rfc3339(now),
+        "tasks": {state: sum(queue.counts.get(state, 0) for queue in queues) for state in STATES},
+        "queues": len(queues),
+        "paused_queues": sum(queue.paused for queue in queues),
+        "oldest": None if oldest is None else rfc3339(oldest),
+        "workers": {state: states[state] for state in ("IDLE", "PROCESSING", "DRAINING", "STALE")},
+        "slots": sum(worker.slots for worker in able),
+        "running": sum(worker.running for worker in able),
+        "last_event": last,
+        "rates": _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now),
+    }
+    return Answer(shown)
+
+
+def _rates(events: list[Event], now: float) -> JSON:
+    """How often a minute tasks came into a state lately."""
+    # If there were more events than were looked at, the window is the part of it that was.
+    full = len(events) >= _NEWS
+    begun = max(now - _WINDOW, events[0].at if full else now - _WINDOW)
+    window = max(1.0, now - begun)
+    recent = Counter(event.event for event in events if event.at >= begun)
+    per_minute = {state: round(recent[state] * 60 / window, 3) for state in _COUNTED}
+    return {"window": round(window, 3), "per_minute": dict[str, JSON](per_minute)}
+
+
+class LoginBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What opens a session: the code of a login link, or a token."""
+
+    code: Annotated[str, Meta(max_length=200)] | None = None
+    token: Annotated[str, Meta(max_length=200)] | None = None
+
+
+def login(call: Call) -> Response:
+    """Swap a code or a token for a cookie."""
+    body: LoginBody = call.body
+    service = call.service
+    who: Principal | None = None
+    if body.token is not None and (token := service.access.find(body.token)):
+        who = by_token(token)
+    elif body.code is not None and (role := service.access.take_code(body.code)):
+        who = Principal("login link", role)
+    if who is None:
+        address = call.request.client.host if call.request.client else "unknown"
+        if wait := service.failures.count(address):
+            raise Problem(
+                "too-many-failures", "wait a minute, then use a new login link",
+                {"retry-after": str(wait)},
+            )  # fmt: skip
+        raise Problem(
+            "unauthorized",
+            "this login link was used, or is too old: `stayer token link` makes another",
+            {"www-authenticate": "Bearer"},
+        )
+    response = JSONResponse(_who(who), headers={"cache-control": "no-store"})
+    path = service.settings.root_path or "/"
+    service.sessions.begin(response, who, path=path, secure=call.request.url.scheme == "https")
+    return response
+
+
+def _who(who: Principal) -> dict[str, JSON]:
+    return {"name": who.name, "role": who.role}
+
+
+def whoami(call: Call) -> Answer:
+    """Who asks, and with which role."""
+    assert call.who is not None
+    return Answer(_who(call.who), headers={"cache-control": "no-store"})
+
+
+def logout(call: Call) -> Response:
+    """End the session."""
+    response = Response(status_code=204)
+    call.service.sessions.end(response, path=call.service.settings.root_path or "/")
+    return response
+
+
+def openapi(call: Call) -> Answer:
+    """This API, described."""
+    from stayer.http.openapi import describe
+
+    return Answer(describe(call.service.settings.root_path))
+
+
+def docs(call: Call) -> Response:
+    """The same, for people."""
+    from stayer.http.docs import page
+
+    return Response(page(), media_type="text/html")
+
+
+def home(call: Call) -> Response:
+    """The web page; where there is none, what explains the API."""
+    prefix = call.service.settings.root_path
+    if prefix and call.request.scope["raw_path"].decode() == prefix:
+        return RedirectResponse(f"{prefix}/", 307)  # so that relative links lead below it
+    if files.UI.has("index.html"):
+        return files.UI.answer("index.html", call.request)
+    return RedirectResponse(f"{prefix}/docs", 307)
+
+
+def login_page(call: Call) -> Response:
+    """Where a login link leads."""
+    return files.OWN.answer("login.html", call.request)
+
+
+def asset(call: Call) -> Response:
+    """A file of the web page."""
+    return files.UI.answer(call.path["folder"], call.request)
+
+
+def deep_asset(call: Call) -> Response:
+    """A file of the web page, in a folder."""
+    return files.UI.answer(f"{call.path['folder']}/{call.path['file']}", call.request)
+
+
+def own_asset(call: Call) -> Response:
+    """A file of the pages that explain and log in."""
+    return files.OWN.answer(call.path["file"], call.request)

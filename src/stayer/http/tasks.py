@@ -1,0 +1,331 @@
+"""Tasks: submitting, looking, and the verbs on one and on many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict, replace
+from starlette.responses import Response
+
+from stayer import control
+from stayer.core import codec, submission, units
+from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, TooLarge, UnknownTask
+from stayer.core.model import (
+    FINISHED,
+    JSON,
+    QUEUED,
+    RUNNING,
+    Filter,
+    NewTask,
+    State,
+    Submitted,
+    Task,
+)
+from stayer.http.filters import TaskFilter, moment, says_nothing, to_filter
+from stayer.http.route import Answer, Call
+from stayer.store import Store
+
+BATCH_LIMIT = 1000
+"""How many tasks one request may bring."""
+
+
+class TasksBody(Struct, frozen=True):
+    """Many submissions."""
+
+    tasks: tuple[msgspec.Raw, ...]
+
+
+def submit(call: Call) -> Answer:
+    """One task (an object), or many (an array, or `{"tasks": […]}`)."""
+    body: bytes = call.body
+    beginning = body.lstrip()[:1]
+    if beginning == b"[":
+        return _submit_many(call, _pieces(body, tuple[msgspec.Raw, ...]))
+    if beginning == b"{" and b'"tasks"' in body:
+        try:
+            fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError:
+            fields = {}  # what is wrong is said below
+        if fields.keys() == {"tasks"}:
+            return _submit_many(call, _pieces(body, TasksBody).tasks)
+    new = _new_task(call, body, "body")
+    [answer] = call.store.submit([new])
+    location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
+    return Answer(_accepted(new, answer), 201 if answer.fresh else 200, {"location": location})
+
+
+def _pieces(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadInput(f"the body is not a list of tasks: {error}") from None
+
+
+def _submit_many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> Answer:
+    if len(pieces) > BATCH_LIMIT:
+        raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
+    tasks = [_new_task(call, bytes(piece), f"task {n}") for n, piece in enumerate(pieces)]
+    answers = call.store.submit(tasks) if tasks else []
+    shown = [_accepted(new, answer) for new, answer in zip(tasks, answers, strict=True)]
+    fresh = any(answer.fresh for answer in answers)
+    return Answer({"tasks": list[JSON](shown)}, 201 if fresh else 200)
+
+
+def _new_task(call: Call, text: bytes, what: str) -> NewTask:
+    said = codec.parse_submission(text, what)
+    fields = {name: value for name, value in asdict(said).items() if value is not None}
+    assert call.who is not None
+    settings = call.service.settings
+    defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
+    try:
+        new = submission.new_task(**{**defaults, **fields})
+        codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    except BadInput as error:
+        error.args = (f"{what}: {error}",)
+        raise
+    return new
+
+
+def _accepted(new: NewTask, answer: Submitted) -> dict[str, JSON]:
+    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
+    if other := control.difference(new, answer):
+        shown["warning"] = f"task {new.id} {other}"
+    if answer.purged:
+        shown["purged"] = True
+    return shown
+
+
+def _quoted(id: str) -> str:
+    from urllib.parse import quote
+
+    return quote(id, safe="")
+
+
+def find(call: Call) -> Answer:
+    """A page of tasks, newest first."""
+    asked: TaskFilter = call.query
+    page = call.store.find(to_filter(call.store, asked), asked.cursor, asked.limit)
+    return Answer({"tasks": [codec.record(task) for task in page.tasks], "next": page.next})
+
+
+def show(call: Call) -> Answer:
+    """The record with attempts and events."""
+    task = _task(call)
+    return Answer(
+        {
+            **codec.record(task),
+            "attempts": [codec.attempt_record(each) for each in call.store.attempts(task.id)],
+            "events": [codec.event_record(each) for each in call.store.events(task.id)],
+        }
+    )
+
+
+def _task(call: Call) -> Task:
+    return control.get(call.store, call.path["id"])
+
+
+def attempts(call: Call) -> Answer:
+    """Every try."""
+    found = call.store.attempts(_task(call).id)
+    return Answer({"attempts": [codec.attempt_record(each) for each in found]})
+
+
+def events(call: Call) -> Answer:
+    """All that happened to it."""
+    found = call.store.events(_task(call).id)
+    return Answer({"events": [codec.event_record(each) for each in found]})
+
+
+class WhichAttempt(Struct, frozen=True, kw_only=True):
+    """One of the task's attempts."""
+
+    attempt: Annotated[int, Meta(ge=1, le=2**31, description="Default: the last one.")] | None = (
+        None
+    )
+
+
+def which(task: Task, attempt: int | None) -> int:
+    """The attempt that is meant; BadInput if there is none."""
+    if attempt is not None and attempt > task.attempt:
+        there = f"attempts 1 to {task.attempt}" if task.attempt else "no attempt yet"
+        raise BadInput(f"task {task.id} has no attempt {attempt}: there is {there}")
+    return attempt or task.attempt
+
+
+def usage(call: Call) -> Answer:
+    """What an attempt has used over time."""
+    task = _task(call)
+    attempt = which(task, call.query.attempt)
+    found = call.store.usage(task.id, attempt)
+    return Answer({"attempt": attempt, "usage": [codec.usage_record(each) for each in found]})
+
+
+def checkpoint(call: Call) -> Answer:
+    """What it saved last."""
+    found = call.store.checkpoint(_task(call).id)
+    if found is None:
+        raise Refused(f"task {call.path['id']} has saved nothing yet")
+    return Answer(codec.checkpoint_record(found))
+
+
+def result_of(task: Task) -> Response | JSON:
+    """What it returned, or why there is nothing."""
+    if task.state == "failed":
+        raise TaskFailed(task.id, task.error)
+    if task.state == "cancelled":
+        raise TaskCancelled(f"task {task.id} was cancelled: retry it to have it run again")
+    if task.state != "complete":
+        raise Refused(f"task {task.id} is {task.state}: wait for it, for example with ?wait=30s")
+    if isinstance(task.result, bytes):
+        return Response(task.result, media_type="application/octet-stream")
+    return task.result
+
+
+class CancelBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to cancel."""
+
+    grace: (
+        Annotated[float, Meta(ge=0, le=units.CENTURY)]
+        | Annotated[str, Meta(description="Such as 30s: how long it may take to stop.")]
+        | None
+    ) = None
+
+    def seconds(self) -> float | None:
+        return None if self.grace is None else units.duration(self.grace)
+
+
+class SignalBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which signal."""
+
+    signal: str
+
+
+class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to decide otherwise; null for a limit is none."""
+
+    priority: Annotated[int, Meta(gt=-(2**31), lt=2**31)] | None = None
+    time_limit: float | str | UnsetType | None = UNSET
+    silence_limit: float | str | UnsetType | None = UNSET
+    memory_limit: int | str | UnsetType | None = UNSET
+    more_time: float | str | UnsetType = UNSET
+
+
+def cancel(call: Call) -> Answer:
+    """At once if it waits, else by asking its worker."""
+    body: CancelBody = call.body
+    return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
+
+
+def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
+    return lambda call: Answer(codec.record(act(call.store, call.path["id"])))
+
+
+retry = _verb(control.retry)
+hold = _verb(control.hold)
+release = _verb(control.release)
+pause = _verb(control.pause)
+resume = _verb(control.resume)
+stack = _verb(control.stack)
+
+
+def signal(call: Call) -> Answer:
+    """To its main process."""
+    return Answer(codec.record(control.signal(call.store, call.path["id"], call.body.signal)))
+
+
+def set_task(call: Call) -> Answer:
+    """Priority and limits."""
+    body: SetBody = call.body
+    limits: dict[str, float] = {}
+    for name, read in (
+        ("time", units.duration),
+        ("silence", units.duration),
+        ("memory", units.size),
+    ):
+        written = getattr(body, f"{name}_limit")
+        if written is not UNSET:
+            limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
+    more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
+    if body.priority is None and not limits and more is None:
+        raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
+    task = control.set(
+        call.store, call.path["id"], priority=body.priority, limits=limits, more_time=more
+    )
+    return Answer(codec.record(task))
+
+
+def _read(name: str, read: Callable[[Any], float], written: object) -> float:
+    try:
+        return read(written)
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from None
+
+
+def delete(call: Call) -> Response:
+    """Forget it."""
+    control.delete(call.store, call.path["id"])
+    return Response(status_code=204)
+
+
+def _bulk(
+    call: Call, act: Callable[[str], Task], states: tuple[State, ...], held: bool | None = None
+) -> Answer:
+    """The verb on a page of what matches; what is past it meanwhile is left out."""
+    asked: TaskFilter = call.query
+    if says_nothing(asked):
+        raise BadInput("say which tasks: queue=…, state=…, or another parameter of the list")
+    wanted: Filter = to_filter(call.store, asked)
+    if not wanted.states:
+        wanted = replace(wanted, states=states)
+    if held is not None:
+        wanted = replace(wanted, held=held)
+    page = call.store.find(wanted, asked.cursor, asked.limit)
+    done: list[JSON] = []
+    for task in page.tasks:
+        try:
+            done.append(codec.record(act(task.id)))
+        except (Refused, UnknownTask):
+            continue
+    return Answer({"tasks": done, "next": page.next})
+
+
+def cancel_many(call: Call) -> Answer:
+    """Those that match and have not ended."""
+    grace = call.body.seconds()
+    return _bulk(call, lambda id: control.cancel(call.store, id, grace), (*QUEUED, *RUNNING))
+
+
+def retry_many(call: Call) -> Answer:
+    """Those that match and failed or were cancelled."""
+    return _bulk(call, lambda id: control.retry(call.store, id), ("failed", "cancelled"))
+
+
+def hold_many(call: Call) -> Answer:
+    """Those that match and are not taken yet."""
+    return _bulk(call, lambda id: control.hold(call.store, id), QUEUED, held=False)
+
+
+def release_many(call: Call) -> Answer:
+    """Those that match and are held."""
+    return _bulk(call, lambda id: control.release(call.store, id), (), held=True)
+
+
+class PurgeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which finished tasks to forget."""
+
+    before: Annotated[str, Meta(description="Ended before: RFC 3339, or how long ago (7d).")]
+    states: tuple[State, ...] = FINISHED
+    limit: Annotated[int, Meta(ge=1, le=BATCH_LIMIT)] = 500
+
+
+def purge(call: Call) -> Answer:
+    """Forget what ended long ago, some at a time."""
+    body: PurgeBody = call.body
+    if any(state not in FINISHED for state in body.states):
+        raise BadInput(f"only finished tasks can be purged: {', '.join(FINISHED)}")
+    before = moment(call.store, "before", body.before)
+    purged = call.store.purge(None, body.states or FINISHED, before, body.limit)
+    return Answer({"purged": list[JSON](purged)})

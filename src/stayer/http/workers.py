@@ -1,0 +1,37 @@
+"""Workers: who takes tasks, giving one up, and letting them know that somebody watches."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from starlette.responses import Response
+
+from stayer import control
+from stayer.core import codec
+from stayer.http.route import Answer, Call
+
+
+def find(call: Call) -> Answer:
+    """All of them."""
+    return Answer({"workers": [codec.worker_record(worker) for worker in call.store.workers()]})
+
+
+def drop(call: Call) -> Answer:
+    """Give a stale one up."""
+    id = call.path["id"]
+    return Answer({"id": id, "returned": control.drop_worker(call.store, id)})
+
+
+class AttendBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whom somebody watches, and for how long."""
+
+    workers: Annotated[tuple[str, ...], Meta(max_length=1000)]
+    seconds: Annotated[float, Meta(ge=0, le=300)] = 10.0
+
+
+def attend(call: Call) -> Response:
+    """Ask them for news every second."""
+    body: AttendBody = call.body
+    call.store.attend(body.workers, body.seconds)
+    return Response(status_code=204)

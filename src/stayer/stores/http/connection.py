@@ -1,0 +1,163 @@
+"""Asking a server: connections that are kept, and its problems as the errors that they are."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from stayer.core import errors
+from stayer.core.errors import Refused, StoreUnreachable, StoreUnusable
+from stayer.core.model import JSON
+
+PATIENCE = 30.0
+"""How long an answer may take, in seconds."""
+
+_URN = "urn:stayer:problem:"
+_JSON = "application/json"
+_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+_NOT_OURS = "is that the URL of a `stayer serve`, with its --root-path?"
+Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
+
+
+class Address(NamedTuple):
+    """Where the server is."""
+
+    url: str
+    secure: bool
+    host: str
+    port: int | None
+    prefix: str
+
+
+class Connection:
+    """Requests to one server, from any thread, also after a fork."""
+
+    def __init__(self, address: Address, token: str | None) -> None:
+        self._address = address
+        self._token = token
+        self._lock = threading.Lock()
+        self._free: list[http.client.HTTPConnection] = []
+        self._process = os.getpid()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: JSON = None,
+        patience: float = PATIENCE,
+    ) -> Any:
+        """What the server answers, decoded; its problems are raised."""
+        given = {name: value for name, value in (query or {}).items() if value not in (None, ())}
+        words = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in given.items()
+        }
+        target = self._address.prefix + path + (f"?{urlencode(words, True)}" if words else "")
+        content = None if body is None else msgspec.json.encode(body)
+        status, media, answer = self._exchange(method, target, content, patience)
+        if status < 300:
+            return self._decoded(answer) if answer else None
+        raise self._problem(status, media, answer)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
+
+    def _exchange(
+        self, method: str, target: str, content: bytes | None, patience: float
+    ) -> tuple[int, str, bytes]:
+        headers = {"Accept": _JSON, "Accept-Encoding": "gzip"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        if content is not None:
+            headers["Content-Type"] = _JSON
+        connection = self._take(patience)
+        used = connection.sock is not None
+        try:
+            try:
+                answer = self._once(connection, method, target, content, headers)
+            except _STALE:
+                connection.close()
+                if not used:
+                    raise
+                # The server may have closed it while nobody asked anything.
+                answer = self._once(connection, method, target, content, headers)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise StoreUnreachable(
+                f"{self._address.url} can't be reached: {said}. Is `stayer serve` running there?"
+            ) from None
+        except BaseException:  # an interrupt leaves half an answer behind
+            connection.close()
+            raise
+        with self._lock:
+            self._free.append(connection)
+        return answer
+
+    def _take(self, patience: float) -> http.client.HTTPConnection:
+        """A connection that nobody uses."""
+        with self._lock:
+            if self._process != os.getpid():  # those there are belong to who forked
+                self._process, self._free = os.getpid(), []
+            found = self._free.pop() if self._free else None
+        if found is not None:
+            if found.sock is not None:
+                found.sock.settimeout(patience)
+            return found
+        kind = http.client.HTTPSConnection if self._address.secure else http.client.HTTPConnection
+        return kind(self._address.host, self._address.port, timeout=patience)
+
+    @staticmethod
+    def _once(
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+    ) -> tuple[int, str, bytes]:
+        connection.request(method, target, content, dict(headers))
+        response = connection.getresponse()
+        answer = response.read()
+        if response.getheader("Content-Encoding") == "gzip":
+            answer = gzip.decompress(answer)
+        return response.status, response.getheader("Content-Type", ""), answer
+
+    def _decoded(self, answer: bytes) -> Any:
+        try:
+            return msgspec.json.decode(answer)
+        except msgspec.DecodeError:
+            raise StoreUnusable(f"{self._address.url} answers no JSON: {_NOT_OURS}") from None
+
+    def _problem(self, status: int, media: str, answer: bytes) -> errors.StayerError:
+        problem: dict[str, Any] = {}
+        if media.startswith("application/problem+json"):
+            problem = self._decoded(answer)
+        detail = str(problem.get("detail", f"status {status}"))
+        url = self._address.url
+        if status == 401:
+            return StoreUnusable(
+                f"{url} does not know this token: set STAYER_TOKEN to one that `stayer token add` "
+                "has made there"
+            )
+        if status == 403:
+            return Refused(f"{url}: {detail}")
+        known = errors.of_kind(str(problem.get("type", "")).removeprefix(_URN))
+        if known is not None and status != 500:
+            return known(detail)
+        if status >= 500 and (not problem or status == 503):
+            return StoreUnreachable(f"{url} does not work at the moment: {detail}")
+        if problem:
+            return StoreUnusable(f"{url}: {detail}")
+        return StoreUnusable(f"{url} answers with {detail}: {_NOT_OURS}")

@@ -1,0 +1,313 @@
+"""The contract over HTTP, as far as it goes without being a worker.
+
+Everything here is a request that any other program could make: see `stayer.http.routes`. What an
+operator wants is asked for by its verb, and decided by the server.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
+from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
+from stayer.core.model import (
+    JSON,
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.store import Waiter
+from stayer.stores.http import records
+from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
+
+_IDS = 50
+"""How many ids go into one URL."""
+_PAGE = 1000
+_TASKS, _BYTES = 1000, 8_000_000
+"""What goes into one submission."""
+_WATCH = 30.0
+"""How long one request waits for events, in seconds."""
+_EARLIEST, _LATEST = 1e8, 253402300799.0
+"""Moments that can't be taken for a duration, nor for no moment at all."""
+
+
+def open_server(url: str, token: str | None) -> HttpStore:
+    """The store behind the server at `http://host:port/prefix`."""
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise BadConfig(
+            f"store {parts.scheme}://…@{parts.hostname}: a URL is no place for a secret, it is "
+            "shown and logged: give the token as STAYER_TOKEN"
+        )
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if not parts.hostname or port == -1 or parts.query or parts.fragment:
+        raise BadConfig(f"store {url!r}: write for example http://localhost:8787")
+    plain = url.rstrip("/")
+    prefix = parts.path.rstrip("/")
+    address = Address(plain, parts.scheme == "https", parts.hostname, port, prefix)
+    return HttpStore(plain, Connection(address, token))
+
+
+def _path(kind: str, name: str, *rest: str) -> str:
+    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
+
+
+class HttpStore:
+    """A store that a server has."""
+
+    def __init__(self, url: str, connection: Connection) -> None:
+        self.url = url
+        self._ask = connection.ask
+        self._connection = connection
+
+    def setup(self) -> None:
+        self._clock()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def now(self) -> float:
+        return float(self._clock()["epoch"])
+
+    def last_event(self) -> int:
+        return int(self._clock()["last_event"])
+
+    def _clock(self) -> dict[str, Any]:
+        found = self._ask("GET", "/v1/clock")
+        if not isinstance(found, dict) or "epoch" not in found:
+            raise StoreUnusable(f"{self.url} is no server of Stayer's: mend the URL")
+        return found
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        answers: list[Submitted] = []
+        for portion in _portions(tasks):
+            answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
+            answers += map(records.submitted, answer["tasks"])
+        return answers
+
+    def ask(self, id: str, happening: Happening) -> Task:
+        match happening:
+            case Cancel(grace=grace):
+                return self._verb(id, "cancel", {"grace": grace})
+            case Retry() | Hold() | Release():
+                return self._verb(id, type(happening).__name__.lower())
+            case Ask(verb=verb, arguments=arguments):
+                return self._verb(id, verb, dict(arguments) or None)
+            case Set(priority=priority, limits=limits):
+                wanted: dict[str, JSON] = {
+                    name if name == "more_time" else f"{name}_limit": value
+                    for name, value in limits.items()
+                }
+                if priority is not UNSET:
+                    wanted["priority"] = priority
+                return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
+            case _:
+                self._for_workers()
+
+    def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
+        return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
+
+    def give_up(self, worker: str) -> int:
+        return int(self._ask("DELETE", _path("workers", worker))["returned"])
+
+    # Reading
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        found: dict[str, Task] = {}
+        wanted = list(dict.fromkeys(ids))
+        for start in range(0, len(wanted), _IDS):
+            some = wanted[start : start + _IDS]
+            answer = self._ask("GET", "/v1/tasks", {"id": some, "limit": len(some)})
+            found.update((shown["id"], records.task(shown)) for shown in answer["tasks"])
+        return [found.get(id) for id in ids]
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        query = {
+            "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
+            "state": filter.states, "name": filter.name, "owner": filter.owner,
+            "tag": filter.tags, "worker": filter.worker, "held": filter.held,
+            "since": _moment(filter.since), "until": _moment(filter.until),
+        }  # fmt: skip
+        tasks: list[Task] = []
+        while True:
+            page = {"cursor": cursor, "limit": min(_PAGE, limit - len(tasks))}
+            answer = self._ask("GET", "/v1/tasks", {**query, **page})
+            tasks += map(records.task, answer["tasks"])
+            cursor = answer["next"]
+            if cursor is None or len(tasks) >= limit:
+                return Page(tuple(tasks), cursor)
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
+        return [records.task(shown) for shown in answer["tasks"]]
+
+    def attempts(self, id: str) -> list[Attempt]:
+        found = self._of_task(id, "attempts")
+        return [records.read(Attempt, shown) for shown in found.get("attempts", ())]
+
+    def events(self, id: str) -> list[Event]:
+        found = self._of_task(id, "events")
+        return [records.read(Event, shown) for shown in found.get("events", ())]
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        if attempt < 1:
+            return []
+        query = {"attempt": attempt, "start": start, "limit": max(1, min(limit, 1_000_000))}
+        found = self._of_task(id, "log/pieces", query)
+        return [records.read(LogPiece, shown) for shown in found.get("pieces", ())]
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        if attempt < 1:
+            return []
+        found = self._of_task(id, "usage", {"attempt": attempt})
+        return [records.read(Usage, shown) for shown in found.get("usage", ())]
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        found = self._of_task(id, "checkpoint")
+        return records.read(Checkpoint, found) if found else None
+
+    def _of_task(self, id: str, what: str, query: dict[str, int] | None = None) -> dict[str, Any]:
+        """What belongs to a task; nothing if there is none, as other stores have it."""
+        try:
+            found: dict[str, Any] = self._ask("GET", _path("tasks", id, what), query)
+        except (UnknownTask, Refused, BadInput):
+            return {}
+        return found
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(0.0, min(_WATCH, deadline - time.monotonic()))
+            query: Query = {"since": since, "wait": f"{left:.3f}", "limit": min(limit, 500)}
+            answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+            found = [records.read(Event, shown) for shown in answer["events"]]
+            if found or time.monotonic() >= deadline:
+                return found
+
+    # Queues, workers and history
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        answer = self._ask("GET", "/v1/queues", {"name": tuple(names)})
+        return [records.read(QueueInfo, shown) for shown in answer["queues"]]
+
+    def set_queue(
+        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+    ) -> QueueInfo:
+        wanted: dict[str, JSON] = {} if paused is None else {"paused": paused}
+        if limit is not UNSET:
+            wanted["limit"] = limit
+        return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        answer = self._ask("DELETE", _path("queues", name), {"force": True})
+        return int(answer["left"])
+
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        if ids is not None:
+            return [id for id in ids[:limit] if self._deleted(id)]
+        body: JSON = {
+            "before": _moment(before), "states": list(states), "limit": min(limit, _PAGE),
+        }  # fmt: skip
+        return [str(id) for id in self._ask("POST", "/v1/tasks/purge", body=body)["purged"]]
+
+    def _deleted(self, id: str) -> bool:
+        try:
+            self._ask("DELETE", _path("tasks", id))
+        except (Refused, UnknownTask):
+            return False
+        return True
+
+    def workers(self) -> list[Worker]:
+        return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
+        self._ask("POST", "/v1/workers/attend", body=body)
+
+    # What only workers do
+
+    def _for_workers(self) -> NoReturn:
+        raise StoreUnusable(
+            f"{self.url} is a server: workers and listeners need the database itself, give them "
+            "its URL (sqlite:…)"
+        )
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        self._for_workers()
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        self._for_workers()
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], list[Task]]:
+        self._for_workers()
+
+    def promote(self, limit: int) -> float | None:
+        self._for_workers()
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        self._for_workers()
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        self._for_workers()
+
+    def holdings(self, worker: str) -> list[Task]:
+        self._for_workers()
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        self._for_workers()
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        self._for_workers()
+
+
+def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
+    """As many as a request may bring."""
+    portion: list[JSON] = []
+    size = 0
+    for shown in map(records.submission, tasks):
+        length = len(msgspec.json.encode(shown))
+        if portion and (len(portion) >= _TASKS or size + length > _BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(shown)
+        size += length
+    if portion:
+        yield portion
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else f"{min(_LATEST, max(_EARLIEST, at)):.6f}"
