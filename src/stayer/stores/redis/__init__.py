@@ -30,14 +30,15 @@ from stayer.core.model import (
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, changes, incoming, reading, record
+from stayer.stores.redis import address, incoming, reading, record
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, server_version
 from stayer.stores.redis.find import find
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import packed_task
+from stayer.stores.redis.submitting import packed_groups
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
@@ -81,16 +82,15 @@ class RedisStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        arguments = Arguments(fixed=3)
-        packed = record.pack([packed_task(new, arguments) for new in tasks])
-        told_now, told, kept_apart = self._run("submit", packed, *arguments.values)
+        arguments = Arguments(fixed=4)
+        packed = record.pack(packed_groups(tasks, arguments))
+        twice = int(len({new.id for new in tasks}) < len(tasks))
+        told_now, told = self._run("submit", packed, twice, *arguments.values)
         now = float(told_now)
-        known = _known(tasks, told, kept_apart)
+        known = _known(tasks, told)
         return [
-            known[number]
-            if number in known
-            else Submitted(record.task_as_submitted(new, now), True)
-            for number, new in enumerate(tasks)
+            known[at] if at in known else Submitted(record.task_as_submitted(new, now), True)
+            for at, new in enumerate(tasks)
         ]
 
     def reserve(
@@ -107,7 +107,7 @@ class RedisStore:
         if not changes:
             return []
         arguments = Arguments(fixed=3)
-        packed = record.pack(_packed_changes(changes, arguments))
+        packed = record.pack(packed_changes(changes, arguments))
         values, kept_apart = self._run("commit", packed, *arguments.values)
         return record.tasks_or_none(values, kept_apart)
 
@@ -120,7 +120,7 @@ class RedisStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         arguments = Arguments(fixed=6)
-        packed = record.pack(_packed_changes(changes, arguments))
+        packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
             applied, values, kept_apart = self._run(
@@ -239,32 +239,23 @@ class RedisStore:
         return [id.decode() for id in gone]
 
 
-def _known(
-    tasks: Sequence[NewTask], told: Sequence[record.Raw], kept_apart: Sequence[record.Raw]
-) -> dict[int, Submitted]:
+def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:
     """The answers for those that were not fresh, by their number."""
-    numbers, hows, values = told[::3], told[1::3], told[2::3]
-    there = [number for number, how in enumerate(hows) if how == 1]
-    found = dict(zip(there, record.tasks([values[at] for at in there]), strict=True))
-    for at in range(0, len(kept_apart), 3):
-        place, parameters, result = kept_apart[at : at + 3]
-        [found[place]] = record.tasks([values[place]], (0, parameters, result))
-    return {
-        number: Submitted(found[place], False)
-        if place in found
-        else Submitted(record.purged(tasks[number].id, values[place]), False, True)
-        for place, number in enumerate(numbers)
-    }
-
-
-def _packed_changes(given: Sequence[Change], arguments: Arguments) -> list[record.Raw]:
-    return changes.packed(given, arguments)
+    known = {}
+    for at in range(0, len(told), 5):
+        number, how, value, parameters, result = told[at : at + 5]
+        if how == 1:
+            [task] = record.tasks([value], (0, parameters, result))
+            known[number] = Submitted(task, False)
+        else:
+            known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+    return known
 
 
 def _in_order(answer: record.Raw) -> list[Task]:
     """As they came into the store."""
     values, kept_apart = answer
-    found = zip((record.fields(value)[2] for value in values), record.tasks(values, kept_apart),
+    found = zip((record.fields(value)[record.SEQ] for value in values), record.tasks(values, kept_apart),
                 strict=True)  # fmt: skip
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 

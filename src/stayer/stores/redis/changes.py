@@ -18,7 +18,11 @@ from stayer.stores.redis.record import (
     text,
 )
 
-_PLAIN = ("held", "pid", "failures", "interruptions", "losses", "priority")
+_PLAIN = [
+    (field, NUMBER_OF[field])
+    for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
+]
+_ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -35,45 +39,62 @@ class Arguments:
         return self._fixed + len(self.values)
 
 
-def packed(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
-    """Each change as an array."""
-    return [_packed(change, arguments) for change in changes]
+def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
+    """Neighbours that differ in nothing but task, attempt and result are a group."""
+    groups: list[Raw] = []
+    likeness: Raw = None
+    for change in changes:
+        mine = _likeness(change)
+        if mine != likeness or _is_special(change):
+            likeness = None if _is_special(change) else mine
+            groups.append((*mine, _sets(change), []))
+        groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
+    return groups
 
 
-def _packed(change: Change, arguments: Arguments) -> tuple[Raw, ...]:
-    form, result = _result(change, arguments)
+def _likeness(change: Change) -> tuple[Raw, ...]:
+    """All that a group has in common."""
     delay = change.delay
     return (
-        change.id, change.state, change.worker or False, change.attempt, change.last_order,
-        change.to, change.ending or False, change.order, change.returned, change.late,
+        change.state, change.worker or False, change.last_order, change.to, change.ending or False,
+        change.order, change.returned, change.late,
         False if change.note is None else change.note,
-        False if delay is UNSET else True if delay is None else float(delay),
-        _sets(change), form, result,
+        None if delay is UNSET else "none" if delay is None else float(delay),
+        change.error is UNSET, change.orders is UNSET,
     )  # fmt: skip
+
+
+def _is_special(change: Change) -> bool:
+    """It sets what is rarely alike in two changes."""
+    return bool(change.orders or change.error or change.policy) or not (
+        change.held is change.pid is change.failures is change.interruptions is UNSET
+        and change.losses is change.priority is UNSET
+    )
 
 
 def _sets(change: Change) -> list[Raw]:
     """Number and value of each field that the change names."""
     sets: list[Raw] = []
-    for field in _PLAIN:
+    for field, number in _PLAIN:
         value = getattr(change, field)
         if value is not UNSET:
-            sets += NUMBER_OF[field], False if value is None else value
+            sets += number, False if value is None else value
     if change.error is not UNSET:
-        sets += NUMBER_OF["error"], text(change.error)
+        sets += _ERROR, text(change.error)
     if change.policy is not UNSET:
-        sets += NUMBER_OF["policy"], text(change.policy)
+        sets += _POLICY, text(change.policy)
     if change.orders is not UNSET:
-        sets += NUMBER_OF["orders"], [packed_order(order) for order in change.orders] or False
+        sets += _ORDERS, [packed_order(order) for order in change.orders] or False
     return sets
 
 
-def _result(change: Change, arguments: Arguments) -> tuple[int | bool, str | int]:
+def _result(change: Change, arguments: Arguments) -> tuple[int | str, ...]:
+    """How the result is kept, and it or where it is; nothing if it stays."""
     if change.result is UNSET:
-        return False, 0
+        return ()
     form = codec.pack(change.result, "result", codec.RESULT_LIMIT)
     if form is None:
-        return _NONE, 0
+        return (_NONE,)
     if isinstance(form, bytes):
         return RESULT_BYTES, arguments.add(form)
     if apart(form):

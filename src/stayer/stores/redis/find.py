@@ -57,5 +57,5 @@ def _micros(moment: float) -> str:
 
 def _cursor(value: bytes) -> str:
     """The beginning of the task's member in the lists."""
-    _, _, seq, created = fields(value)[:4]
-    return f"{math.floor(created * 1e6 + 0.5):016d}{seq:012d}"
+    created, _, seq = fields(value)[:3]
+    return f"{math.floor(created * 1e6 + 0.5):016d}{int(seq):012d}"

@@ -18,7 +18,7 @@ from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw, pack, tasks
 from stayer.stores.redis.server import Server
-from stayer.stores.redis.submitting import packed_task
+from stayer.stores.redis.submitting import packed_groups
 
 _AT_ONCE = 100
 _WHAT = "the item"
@@ -72,7 +72,7 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
         said = codec.parse_submission(item, _WHAT)
         fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
         new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
-        return "task", packed_task(new, arguments)
+        return "task", packed_groups([new], arguments)[0]
     except BadInput as error:
         return "refused", str(error)
 
@@ -88,4 +88,4 @@ def _cancelled(server: Server, id: str, arguments: Arguments) -> tuple[str, Raw]
         change: Change = decide(task, Cancel())
     except Refused as error:
         return "refused", str(error)
-    return "change", changes.packed([change], arguments)[0]
+    return "change", changes.packed_groups([change], arguments)[0]

@@ -116,13 +116,16 @@ def _tag(queue: str) -> str:
 
 def lua(script: str) -> str:
     """The functions `key_…` that a script calls, each from the map's line of that name."""
-    used = sorted(set(re.findall(r"\bkey_(\w+)\(", script)))
+    used = sorted(set(re.findall(r"\bkey_(\w+)\b", script)))
     return _TAG + "".join(f"{_function(name)}\n" for name in used)
 
 
-_TAG = """local function tag(queue)
-  if not string.find(queue, '[%%{}]') then return queue end
-  return (string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'}))
+_TAG = """local tags = {}
+local function tag(queue)
+  if not tags[queue] then
+    tags[queue] = string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'})
+  end
+  return tags[queue]
 end
 """
 

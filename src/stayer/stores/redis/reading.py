@@ -90,5 +90,5 @@ def _queue(stored: Raw, listeners: Counter[str]) -> QueueInfo:
         limit=None if limit is None else int(limit),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
-        oldest=float(record.fields(oldest[0])[3]) if oldest and oldest[0] else None,
+        oldest=float(record.fields(oldest[0])[record.CREATED]) if oldest and oldest[0] else None,
     )

@@ -2,12 +2,13 @@
 
 A value is one byte of flags, four bytes with the length of the record (big-endian), the record, and
 the history: events behind each other. Record and event are MessagePack arrays, which both msgspec and
-the server's own `cmsgpack` read; what is not there is `false`, because a hole ends an array in Lua.
+the server's own `cmsgpack` read; what is not there is `false`, or left out at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -34,12 +35,13 @@ Raw: TypeAlias = Any
 T = TypeVar("T")
 
 FIELDS = (
-    "id", "queue", "seq", "created", "name", "command", "cwd", "env", "parameters", "owner", "tags",
-    "priority", "policy", "eta", "state", "held", "attempt", "failures", "interruptions", "losses",
-    "last_order", "ending", "updated", "worker", "node", "pid", "started_at", "finished_at",
-    "result", "error", "progress", "orders", "returned_from", "paused", "usage",
+    "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
+    "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
+    "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
+    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage",
 )  # fmt: skip
-"""The fields of a record in their order; `seq` is the number of the event that brought the task."""
+"""The fields of a record in their order, rare ones last, where a record may end before them; `seq`
+is the number of the event that brought the task."""
 
 NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
 
@@ -63,6 +65,9 @@ _unpack = msgspec.msgpack.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
 _DEFAULT_POLICY = Policy()
 _HEAD = 5
+_ABSENT = [False] * len(FIELDS)
+CREATED, SEQ = 0, 2
+"""Where in a record they are."""
 
 
 def pack(value: object) -> bytes:
@@ -88,27 +93,30 @@ def apart(form: str | bytes | None) -> bool:
     return isinstance(form, bytes) or (form is not None and len(form) > SHORT)
 
 
-def from_new(new: NewTask, form: str | bytes | None) -> tuple[Raw, ...]:
-    """The record of a new task; the script sets what the clock and the order of arrival decide."""
+def from_new(new: NewTask, form: str | bytes | None) -> bytes:
+    """The record of a new task. Times and number come from the script, which puts them in the place
+    of the first three fields: nine bytes each.
+    """
     priority = new.priority
     if not -_EXACT <= priority <= _EXACT:
         raise BadInput(f"priority {priority}: give a whole number, such as 10 or -5")
-    return (
-        new.id, new.queue, 0, 0,
-        False if new.name is None else new.name,
-        new.command or False,
-        False if new.cwd is None else new.cwd,
-        text(new.env),
+    fields: list[Raw] = [
+        0.0, 0.0, 0.0, new.id, new.queue, "pending", 0,
         False if form is None or apart(form) else form,
         False if new.owner is None else new.owner,
-        new.tags or False,
-        priority,
-        False if new.policy is _DEFAULT_POLICY else text(new.policy),
+    ]  # fmt: skip
+    rare = (
+        False if new.name is None else new.name,
+        False, False, priority or False, new.held,
         False if new.eta is None else float(new.eta),
-        "pending", new.held, 0, 0, 0, 0, 0,
-        False, 0, False, False, False, False, False, False, False, False, False, False, False,
-        False,
+        new.tags or False, new.command or False,
+        False if new.cwd is None else new.cwd,
+        text(new.env),
+        False if new.policy is _DEFAULT_POLICY else text(new.policy),
     )  # fmt: skip
+    if any(rare):
+        fields += (False, False, False, False, False, *rare)
+    return pack(fields)
 
 
 def task_as_submitted(new: NewTask, now: float) -> Task:
@@ -156,18 +164,18 @@ def _value(stored: bytes | None, is_text: int) -> Value:
 
 
 def fields(value: bytes) -> list[Raw]:
-    """The record in a value."""
+    """The record in a value, every field of it."""
     end = _HEAD + int.from_bytes(value[1:_HEAD], "big")
     record: list[Raw] = _unpack(memoryview(value)[_HEAD:end])
-    return record
+    return record + _ABSENT[len(record) :]
 
 
 def task(value: bytes) -> Task:
     """A task but for what is kept apart. One long expression: the hottest line of every reserve."""
     (
-        id, queue, _, created, name, command, cwd, env, parameters, owner, tags, priority, policy,
-        eta, state, held, attempt, failures, interruptions, losses, last_order, ending, updated,
-        worker, node, pid, started_at, finished_at, result, error, progress, orders, returned_from,
+        created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
+        finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
+        policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
         paused, usage,
     ) = fields(value)  # fmt: skip
     return Task(
@@ -177,7 +185,7 @@ def task(value: bytes) -> Task:
         None if cwd is False else cwd,
         None if env is False else _environment.decode(env),
         None if parameters is False else codec.unpack(parameters),
-        state, held, attempt, failures, interruptions, ending or None, priority,
+        state, held, attempt, failures or 0, interruptions or 0, ending or None, priority or 0,
         None if owner is False else owner,
         () if tags is False else tuple(tags),
         None if result is False else codec.unpack(result),
@@ -190,9 +198,9 @@ def task(value: bytes) -> Task:
         None if started_at is False else float(started_at),
         None if finished_at is False else float(finished_at),
         _DEFAULT_POLICY if policy is False else _policy.decode(policy),
-        losses,
+        losses or 0,
         () if orders is False else tuple(map(order, orders)),
-        last_order, returned_from or None, paused,
+        last_order or 0, returned_from or None, paused,
         None if usage is False else _dated(_usage, usage),
     )  # fmt: skip
 
@@ -245,16 +253,11 @@ def batch_of_events(packed: bytes) -> list[Raw]:
     return events
 
 
-class Moment(msgspec.Struct, array_like=True, frozen=True):
-    """One entry of a task's history: an event, and what it says of its attempt.
+class About(msgspec.Struct, array_like=True, frozen=True):
+    """What an entry of a task's history says; `worker` is true for the one that has the attempt."""
 
-    `number` is 0 where it is none; `worker` is true for the one that has the attempt.
-    """
-
-    number: int
     at: float
     event: str
-    attempt: int = 0
     worker: str | bool = False
     note: str | bool = False
     ending: str | bool = False
@@ -263,48 +266,55 @@ class Moment(msgspec.Struct, array_like=True, frozen=True):
     pid: int | bool = False
 
 
-def history(value: bytes, older: Sequence[bytes]) -> list[Moment]:
-    """All that happened to a task since it was made, oldest first."""
+class Moment(msgspec.Struct, frozen=True):
+    """One entry of a task's history; `number` is 0 where it is no event."""
+
+    number: int
+    attempt: int
+    about: About
+
+
+_moment = struct.Struct(">QII")
+_about = msgspec.msgpack.Decoder(About).decode
+
+
+def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
+    """All that happened to a task since it was made, oldest first.
+
+    Entries stand behind each other: number, attempt, length of the rest, and the rest.
+    """
     begin = _HEAD + int.from_bytes(value[1:_HEAD], "big")
-    return [moment for chunk in (*older, value[begin:]) for moment in _moments(chunk)]
-
-
-_moment = msgspec.msgpack.Decoder(Moment).decode
-
-
-def _moments(chunk: bytes) -> list[Moment]:
-    """Entries stand behind each other, each with its length in four bytes in front."""
-    found, position = [], 0
-    while position < len(chunk):
-        end = position + 4 + int.from_bytes(chunk[position : position + 4], "big")
-        found.append(_moment(chunk[position + 4 : end]))
-        position = end
-    return found
+    for chunk in (*older, value[begin:]):
+        position = 0
+        while position < len(chunk):
+            number, attempt, length = _moment.unpack_from(chunk, position)
+            position += _moment.size
+            yield Moment(number, attempt, _about(chunk[position : position + length]))
+            position += length
 
 
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
-    record = fields(value)
-    id, queue, seq, created = record[:4]
+    created, _, seq, id, queue = fields(value)[:5]
     born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
-    found = [Event(number=seq, at=float(created), id=id, queue=queue, event=born)]
+    found = [Event(number=int(seq), at=float(created), id=id, queue=queue, event=born)]
     holder: str | None = None
     for moment in history(value, older):
-        if isinstance(moment.worker, str):
-            holder = moment.worker
+        about = moment.about
+        holder = about.worker if isinstance(about.worker, str) else holder
         if moment.number:
-            note = moment.note if isinstance(moment.note, str) else None
+            worker, note = holder if about.worker else None, about.note
             found.append(
                 Event(
                     number=moment.number,
-                    at=moment.at,
+                    at=about.at,
                     id=id,
                     queue=queue,
-                    event=moment.event,
+                    event=about.event,
                     attempt=moment.attempt,
-                    worker=holder if moment.worker else None,
-                    note=note,
-                )  # fmt: skip
+                    worker=worker,
+                    note=note if isinstance(note, str) else None,
+                )
             )
     return found
 
@@ -313,25 +323,23 @@ def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> 
     """The attempts of a task, put together from its history."""
     found: dict[int, dict[str, Any]] = {}
     for moment in history(value, older):
-        if moment.event == "reserved":
-            node = moment.node if isinstance(moment.node, str) else None
-            found[moment.attempt] = {
-                "worker": moment.worker, "node": node, "reserved_at": moment.at
-            }  # fmt: skip
-        about = found.get(moment.attempt)
-        if about is None:
+        about = moment.about
+        if about.event == "reserved":
+            node = about.node or None
+            found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}
+        attempt = found.get(moment.attempt)
+        if attempt is None:
             continue
-        if moment.event == "started":
-            about["started_at"] = moment.at
-            about["pid"] = None if isinstance(moment.pid, bool) else moment.pid
-        if moment.ending:
-            about["finished_at"], about["ending"] = moment.at, moment.ending
-            about["error"] = _fault.decode(moment.error) if isinstance(moment.error, str) else None
+        if about.event == "started":
+            attempt["started_at"] = about.at
+            attempt["pid"] = None if about.pid is False else about.pid
+        if about.ending:
+            attempt["finished_at"], attempt["ending"] = about.at, about.ending
+            error = about.error
+            attempt["error"] = _fault.decode(error) if isinstance(error, str) else None
     return [
         Attempt(
-            attempt=number,
-            usage=usage(usages[number]) if number in usages else None,
-            **about,
+            attempt=number, usage=usage(usages[number]) if number in usages else None, **attempt
         )
-        for number, about in sorted(found.items())
+        for number, attempt in sorted(found.items())
     ]

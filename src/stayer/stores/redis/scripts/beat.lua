@@ -51,7 +51,7 @@ local function acknowledge(r, up_to)
       left[#left + 1] = order
     end
   end
-  r[ORDERS] = #left > 0 and left
+  r[ORDERS] = #left > 0 and left or nil
 end
 
 local function take_log(id, attempt, pieces)
@@ -92,15 +92,15 @@ local function take(report)
   local id, attempt = report[1], report[2]
   touch(entry)
   if report[3] then
-    r[PROGRESS], r[LOSSES], r[UPDATED] = exact(now) .. ' ' .. report[3], 0, now
+    r[PROGRESS], r[LOSSES], r[UPDATED] = exact(now) .. ' ' .. report[3], nil, now
   end
   if report[4] then
     call('HSET', key_checkpoint(id), 'attempt', attempt, 'at', exact(now), 'data', ARGV[report[4]])
-    r[LOSSES], r[UPDATED] = 0, now
+    r[LOSSES], r[UPDATED] = nil, now
   end
   if report[5] > 0 then acknowledge(r, report[5]) end
   if #report[10] > 0 then take_log(id, attempt, report[10]) end
-  if report[6] and r[STATE] == 'started' then r[PAUSED], r[UPDATED] = report[6] == 1, now end
+  if report[6] and r[STATE] == 'started' then r[PAUSED], r[UPDATED] = report[6] == 1 or nil, now end
   if report[7] then
     r[USAGE] = exact(now) .. ' ' .. report[7]
     take_usage(id, attempt, r[USAGE], report[8], report[9])

@@ -37,7 +37,7 @@ local function matches(r)
   return (not name or lane_of(r) == 'name ' .. name or lane_of(r) == 'command ' .. name)
     and (not filter[F_OWNER] or r[OWNER] == filter[F_OWNER])
     and (not filter[F_WORKER] or r[WORKER] == filter[F_WORKER])
-    and (not filter[F_HELD] or r[HELD] == (filter[F_HELD] == 1))
+    and (not filter[F_HELD] or (r[HELD] or false) == (filter[F_HELD] == 1))
     and (not filter[F_TAGS] or has_tags(r))
     and (not prefix or string.sub(r[ID], 1, #prefix) == prefix)
 end
@@ -57,8 +57,8 @@ local function among(ids)
   for _, id in ipairs(ids) do
     local entry = fetch(id)
     if entry and not entry.seen and matches(entry.r) and (not queues or queues[entry.r[QUEUE]])
-      and (not states or states[entry.r[STATE]]) and within(place(entry.r)) then
-      entry.seen, entry.place = true, place(entry.r)
+      and (not states or states[entry.r[STATE]]) and within(place(entry)) then
+      entry.seen, entry.place = true, place(entry)
       found[#found + 1] = entry
     end
   end

@@ -11,8 +11,8 @@ if #ids > 0 then
     touch(entry)
     local r = entry.r
     r[STATE], r[UPDATED] = 'pending', now
-    local number = happened(entry, 'pending', r[ATTEMPT], false, 'due')
-    remember(entry, {number, now, 'pending', r[ATTEMPT], false, 'due'})
+    local number = note_event(id, r[QUEUE], 'pending', r[ATTEMPT], false, 'due')
+    remember(entry, number, r[ATTEMPT], 'due', {now, 'pending', false, 'due'})
     wake(r[QUEUE])
   end
   flush()

@@ -7,7 +7,7 @@ local name = ARGV[3]
 call('SADD', key_queues(), name)
 
 local function tell(event)
-  events[#events + 1] = {next_number(), now, '', name, event, 0, false, false}
+  note_event('', name, event, 0, false, false)
   wake(name)
 end
 

@@ -1,6 +1,7 @@
 -- What came in from outside: each item leaves the list in the same step in which it takes effect.
 -- ARGV   3 the items (MessagePack, oldest first: {number of the argument with the item as it was read,
---        kind, what}); kinds: 'task' (see lib/submit.lua), 'change' (see changes.py), 'refused' (the
+--        kind, what}); kinds: 'task' (a group of one, see lib/submit.lua), 'change' (a group of one, see
+--        lib/change.lua), 'refused' (the
 --        error); the rest: items, and values kept apart
 -- returns how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more
@@ -19,10 +20,10 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   local text, kind, what = ARGV[item[1]], item[2], item[3]
   if call('LINDEX', key_incoming(), -1) ~= text then break end
   if kind == 'task' then
-    accept(what)
+    accept(what, 1)
   elseif kind == 'refused' then
     refuse(text, what)
-  elseif not apply(what) then
+  elseif not apply(what, what[C_CHANGES][1]) then
     break
   end
   call('RPOP', key_incoming())

@@ -19,27 +19,32 @@ local function birth(id)
   return births[id]
 end
 
-local function is_shown(event)
-  if event[1] <= since then return false end
-  if event[3] == '' or event[5] == 'deleted' then return true end
-  local number = birth(event[3])
-  return number and event[1] >= number
+local function is_shown(number, id, event)
+  if number <= since then return false end
+  if id == '' or event == 'deleted' then return true end
+  local first = birth(id)
+  return first and number >= first
 end
 
 local found, seen, looked = {}, since, 0
-local position = string.format('%.0f', since + 1)
-while looked < budget and #found < limit do
-  local entries = call('XRANGE', key_events(), position, '+', 'COUNT', 20)
-  if #entries == 0 then break end
-  for _, entry in ipairs(entries) do
-    for _, event in ipairs(cmsgpack.unpack(entry[2][2])) do
-      if #found < limit then
-        looked = looked + 1
-        if is_shown(event) then found[#found + 1] = event end
-        seen = math.max(seen, event[1])
-      end
+
+local function look(each)
+  for place_of, id in ipairs(each[7]) do
+    local number = each[1] + place_of - 1
+    if #found == limit then return end
+    if is_shown(number, id, each[4]) then
+      found[#found + 1] = {number, each[2], id, each[3], each[4], each[8][place_of], each[5], each[6]}
     end
+    looked = looked + 1
+    seen = math.max(seen, number)
   end
-  position = string.format('%.0f', seen + 1)
+end
+
+while looked < budget and #found < limit do
+  local batches = call('XRANGE', key_events(), string.format('%.0f', seen + 1), '+', 'COUNT', 20)
+  if #batches == 0 then break end
+  for _, batch in ipairs(batches) do
+    for _, each in ipairs(cmsgpack.unpack(batch[2][2])) do look(each) end
+  end
 end
 return {string.format('%.0f', seen), cmsgpack.pack(found)}

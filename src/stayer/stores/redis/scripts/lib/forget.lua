@@ -18,7 +18,7 @@ local function forget(entry)
     end
   end
   if #keys > 0 then call('UNLINK', unpack(keys)) end
-  happened(entry, 'deleted', r[ATTEMPT], false, false)
+  note_event(id, r[QUEUE], 'deleted', r[ATTEMPT], false, false)
   if RUNNING[r[STATE]] then wake(r[QUEUE]) end
   entry.gone = true
   entries[id] = false

@@ -44,33 +44,47 @@ local function goes_before(one, other)
   return one.rows[one.at] < other.rows[other.at]
 end
 
--- The ids of the best tasks, from all lanes together; `taken` in each lane says how many are its.
+-- The best of all lanes together; `taken` in each lane says how many are its, `score` is nil where it
+-- has no more.
 local function merged(lanes, limit)
-  local part = #lanes == 1 and limit or math.max(1, math.min(limit, math.ceil(64 / #lanes)))
+  local part = math.max(1, math.min(limit, math.ceil(64 / #lanes)))
   for _, lane in ipairs(lanes) do fill(lane, part) end
-  local ids = {}
-  while #ids < limit do
+  local tickets = {}
+  while #tickets < limit do
     local best
     for _, lane in ipairs(lanes) do
       if lane.score and (not best or goes_before(lane, best)) then best = lane end
     end
     if not best then break end
-    ids[#ids + 1] = string.sub(best.rows[best.at], 13)
+    tickets[#tickets + 1] = best.rows[best.at]
     best.taken = best.taken + 1
     best.at = best.at + 2
-    if best.at > #best.rows then
-      if #best.rows < 2 * part then best.score = nil else fill(best, part) end
-    else
+    if best.at <= #best.rows then
       best.score = tonumber(best.rows[best.at + 1])
+    elseif #best.rows < 2 * part then
+      best.score = nil
+    else
+      fill(best, part)
     end
   end
-  return ids
+  return tickets
 end
 
-local function best_ids(queue, limit, handles)
+-- The tickets of the best tasks of a queue, and the lanes that they are in.
+local function best_of(queue, limit, handles)
   local lanes = handled_lanes(queue, handles)
   if #lanes == 0 then return {}, lanes end
-  return merged(lanes, limit), lanes
+  if #lanes > 1 then return merged(lanes, limit), lanes end
+  local tickets = call('ZRANGE', lanes[1].key, 0, limit - 1)
+  lanes[1].taken = #tickets
+  lanes[1].score = #tickets == limit or nil
+  return tickets, lanes
+end
+
+local function ids_of(tickets)
+  local ids = {}
+  for number, each in ipairs(tickets) do ids[number] = string.sub(each, 13) end
+  return ids
 end
 
 local function take_out(queue, lanes)
@@ -88,15 +102,14 @@ local function room(queue, enough)
   return settings[2] - running
 end
 
-local function give(entry, worker, node)
+local function give(entry, stood, worker, node)
   touch(entry)
-  entry.popped = true
+  entry.popped, entry.ticket = true, stood
   local r = entry.r
   r[STATE], r[ATTEMPT], r[UPDATED], r[WORKER], r[NODE] = 'reserved', r[ATTEMPT] + 1, now, worker, node
-  r[PID], r[ENDING], r[STARTED_AT], r[RETURNED_FROM], r[PAUSED], r[USAGE] =
-    false, false, false, false, false, false
-  local number = happened(entry, 'reserved', r[ATTEMPT], worker, false)
-  remember(entry, {number, now, 'reserved', r[ATTEMPT], worker, false, false, false, node})
+  r[PID], r[ENDING], r[STARTED_AT], r[RETURNED_FROM], r[PAUSED], r[USAGE] = nil, nil, nil, nil, nil, nil
+  local number = note_event(r[ID], r[QUEUE], 'reserved', r[ATTEMPT], worker, false)
+  remember(entry, number, r[ATTEMPT], 'reserved', {now, 'reserved', worker, false, false, false, node})
 end
 
 -- The node of a worker that may take tasks; nothing if it is unknown or buried.
@@ -114,12 +127,13 @@ local function reserve(worker, node, queues, limit, handles)
   for _, queue in ipairs(queues) do
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then
-      local ids, lanes = best_ids(queue, left, handles)
+      local tickets, lanes = best_of(queue, left, handles)
+      local ids = ids_of(tickets)
       take_out(queue, lanes)
       fetch_all(ids)
-      for _, id in ipairs(ids) do
+      for number, id in ipairs(ids) do
         local entry = fetch(id)
-        give(entry, worker, node)
+        give(entry, tickets[number], worker, node)
         given[#given + 1] = entry
       end
       if #ids > 0 then flush() end

@@ -2,7 +2,8 @@
 -- follows from the change. What is in which index follows from the record alone, so the indexes
 -- can't say anything else than the records do.
 --
--- An entry has: r, the record; flags; history; and, once touched, `was`: what the indexes know.
+-- An entry has: r, the record, in which what is not there is nil or false; flags; history; and, once touched, `was`: what the indexes know, with
+-- the numbers W_….
 
 local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
@@ -11,23 +12,29 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_FINISHED_AT = 1, 2, 3, 4, 5, 6, 7
+
 local entries = {}
 local touched = {}
-local events = {}
+local groups = {}
 local woken = {}
 local ordered = {}
 local last
 
-local function next_number()
+local function last_number()
   if not last then last = tonumber(call('GET', key_last()) or 0) end
-  last = last + 1
+  return last
+end
+
+local function next_number()
+  last = last_number() + 1
   return last
 end
 
 local function opened(value)
   local after, record = cmsgpack.unpack_one(value, 5)
-  return {r = record, flags = string.byte(value), value = value,
-          history = after < 0 and '' or string.sub(value, after + 1)}
+  return {r = record, flags = string.byte(value), value = value, touched = false, was = false,
+          ticket = false, popped = false, history = after < 0 and '' or string.sub(value, after + 1)}
 end
 
 local function fetch(id)
@@ -59,8 +66,8 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {[STATE] = r[STATE], [HELD] = r[HELD], [PRIORITY] = r[PRIORITY], [ETA] = r[ETA],
-                 [WORKER] = r[WORKER], [ORDERS] = r[ORDERS], [FINISHED_AT] = r[FINISHED_AT]}
+    entry.was = {r[STATE], r[HELD] or false, r[PRIORITY] or false, r[ETA] or false, r[WORKER] or false,
+                 r[ORDERS] or false, r[FINISHED_AT] or false}
   end
 end
 
@@ -71,33 +78,57 @@ local function lane_of(r)
 end
 
 -- The list that shows the task: its state, but what is held does not stand among what can be taken.
-local function shelf(r)
-  if r[STATE] == 'pending' and r[HELD] then return 'held' end
-  return r[STATE]
+local function shelf(state, held)
+  if state == 'pending' and held then return 'held' end
+  return state
 end
 
-local function takeable(r) return r[STATE] == 'pending' and not r[HELD] end
+-- What stands for the task in a lane, and, with its time in front, in a list.
+local function ticket(entry)
+  if not entry.ticket then entry.ticket = string.format('%012d', entry.r[SEQ]) .. entry.r[ID] end
+  return entry.ticket
+end
 
-local function ticket(r) return string.format('%012d', r[SEQ]) .. r[ID] end
-
-local function place(r)
-  return string.format('%016d%012d', math.floor(r[CREATED] * 1000000 + 0.5), r[SEQ]) .. r[ID]
+local created_last, created_text
+local function place(entry)
+  local created = entry.r[CREATED]
+  if created ~= created_last then
+    created_last = created
+    created_text = string.format('%016d', math.floor(created * 1000000 + 0.5))
+  end
+  return created_text .. ticket(entry)
 end
 
 local function wake(queue) woken[queue] = true end
 
--- Something happened to a task: for those who watch. The answer is the event's number.
-local function happened(entry, event, attempt, worker, note)
-  local r = entry.r
+-- Something happened: for those who watch. The answer is the event's number. Events that differ in
+-- nothing but task and attempt are one group: {first number, at, queue, event, worker, note, ids,
+-- attempts}.
+local group
+local function note_event(id, queue, event, attempt, worker, note)
   local number = next_number()
-  events[#events + 1] = {number, now, r[ID], r[QUEUE], event, attempt, worker, note}
+  if not group or group[4] ~= event or group[3] ~= queue or group[5] ~= worker or group[6] ~= note
+    or #group[7] >= EVENTS_A_BATCH then
+    group = {number, now, queue, event, worker, note, {}, {}}
+    groups[#groups + 1] = group
+  end
+  local ids, attempts = group[7], group[8]
+  ids[#ids + 1] = id
+  attempts[#attempts + 1] = attempt
   return number
 end
 
--- The same for the task's own history: an array as `Moment` in record.py has it.
-local function remember(entry, moment)
-  local packed = cmsgpack.pack(moment)
-  local history = entry.history .. struct.pack('>I4', #packed) .. packed
+-- The same for the task's own history: number, attempt and `about`, as `Moment` in record.py has it.
+-- Within a script most tasks have the same to say: with a name for it, it is written once.
+local abouts = {}
+local function remember(entry, number, attempt, name, about)
+  local packed = name and abouts[name]
+  if not packed then
+    packed = cmsgpack.pack(about)
+    packed = struct.pack('>I4', #packed) .. packed
+    if name then abouts[name] = packed end
+  end
+  local history = entry.history .. struct.pack('>I8I4', number, attempt) .. packed
   if #history > HISTORY_IN_RECORD then
     call('RPUSH', key_history(entry.r[ID]), history)
     history = ''
@@ -105,95 +136,115 @@ local function remember(entry, moment)
   entry.history = history
 end
 
--- Writing: commands for the same key are collected and done at once.
+-- Writing: what is to be done to one key is collected and done at once. This is the hot path of every
+-- batch, so keys are put together once.
 
 local writes
 local function write(command, key, one, other)
-  local of_command = writes[command]
-  local arguments = of_command[key]
+  local arguments = writes[command][key]
   if not arguments then
     arguments = {}
-    of_command[key] = arguments
+    writes[command][key] = arguments
   end
-  arguments[#arguments + 1] = one
-  if other then arguments[#arguments + 1] = other end
+  local count = #arguments
+  arguments[count + 1] = one
+  arguments[count + 2] = other
 end
 
-local function move_lists(r, was, entry)
-  local old, new = was[STATE] and shelf(was), r[STATE] and shelf(r)
-  if old ~= new then
-    local member = place(entry.r)
-    if old then write('ZREM', key_state(entry.r[QUEUE], old), member) end
-    if new then write('ZADD', key_state(entry.r[QUEUE], new), '0', member) end
+local state_keys = {}
+local function list_key(queue, state)
+  local keys = state_keys[queue]
+  if not keys then
+    keys = {}
+    state_keys[queue] = keys
   end
+  if not keys[state] then keys[state] = key_state(queue, state) end
+  return keys[state]
 end
 
-local function move_lanes(r, was, entry)
-  local stood = was[STATE] and takeable(was) and not entry.popped
-  local stands = r[STATE] and takeable(r)
+local function move_lists(entry, old, new)
+  local member, queue = place(entry), entry.r[QUEUE]
+  if old then write('ZREM', list_key(queue, old), member) end
+  if new then write('ZADD', list_key(queue, new), '0', member) end
+end
+
+local function move_lanes(entry, stood, stands)
+  local r, was = entry.r, entry.was
   if stood and not stands then
-    write('ZREM', key_lane(entry.r[QUEUE], lane_of(entry.r)), ticket(entry.r))
-  elseif stands and not (stood and was[PRIORITY] == r[PRIORITY]) then
+    write('ZREM', key_lane(r[QUEUE], lane_of(r)), ticket(entry))
+  elseif stands and not (stood and (was[W_PRIORITY] or 0) == (r[PRIORITY] or 0)) then
     local lane = lane_of(r)
     write('SADD', key_lanes(r[QUEUE]), lane)
-    write('ZADD', key_lane(r[QUEUE], lane), string.format('%.0f', -r[PRIORITY]), ticket(r))
+    write('ZADD', key_lane(r[QUEUE], lane), string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
   end
 end
 
-local function move_times(r, was, id)
-  local old, new = was[STATE] == 'scheduled' and was[ETA], r[STATE] == 'scheduled' and r[ETA]
-  if old ~= new then
-    if new then write('ZADD', key_due(), exact(new), id)
-    else write('ZREM', key_due(), id) end
-  end
-  old, new = FINISHED[was[STATE]] and was[FINISHED_AT], FINISHED[r[STATE]] and r[FINISHED_AT]
-  if old ~= new or (old and was[STATE] ~= r[STATE]) then
-    if old then write('ZREM', key_finished(was[STATE]), id) end
-    if new then write('ZADD', key_finished(r[STATE]), exact(new), id) end
-  end
+local function move_due(entry, old, new)
+  if new then write('ZADD', key_due(), exact(new), entry.r[ID])
+  elseif old then write('ZREM', key_due(), entry.r[ID]) end
 end
 
-local function move_holders(r, was, id)
-  local old, new = RUNNING[was[STATE]] and was[WORKER], RUNNING[r[STATE]] and r[WORKER]
-  if old ~= new then
-    if old then write('SREM', key_held(old), id) end
-    if new then write('SADD', key_held(new), id) end
-  end
-  old, new = old and was[ORDERS] and old, new and r[ORDERS] and new
-  if old ~= new then
-    if old then write('SREM', key_ordered(old), id) end
-    if new then write('SADD', key_ordered(new), id) end
-  end
+local function move_finished(entry, before, state)
+  local id = entry.r[ID]
+  if FINISHED[before] then write('ZREM', key_finished(before), id) end
+  if FINISHED[state] then write('ZADD', key_finished(state), exact(entry.r[FINISHED_AT]), id) end
 end
 
-local GONE = {}
+local function move_between(where, old, new, id)
+  if old == new then return end
+  if old then write('SREM', where(old), id) end
+  if new then write('SADD', where(new), id) end
+end
+
+local function move(entry)
+  local r, was = entry.r, entry.was
+  local before, state = was[W_STATE], not entry.gone and r[STATE] or nil
+  local old, new = shelf(before, was[W_HELD]), shelf(state, r[HELD])
+  if old ~= new then move_lists(entry, old, new) end
+  if before == 'pending' or state == 'pending' then
+    move_lanes(entry, old == 'pending' and not entry.popped, new == 'pending')
+  end
+  if before == 'scheduled' or state == 'scheduled' then
+    move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
+  end
+  if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
+  local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
+  if holder or holds then
+    move_between(key_held, holder, holds, r[ID])
+    move_between(key_ordered, holder and was[W_ORDERS] and holder, holds and r[ORDERS] and holds, r[ID])
+  end
+  if entry.gone then
+    write('ZREM', key_ids(r[QUEUE]), r[ID])
+  elseif not before then
+    write('ZADD', key_ids(r[QUEUE]), '0', r[ID])
+    write('SADD', key_queues(), r[QUEUE])
+  end
+end
 
 local function write_indexes()
   writes = {ZREM = {}, ZADD = {}, SREM = {}, SADD = {}}
   for _, entry in ipairs(touched) do
-    local r, was, id = entry.gone and GONE or entry.r, entry.was, entry.r[ID]
-    move_lists(r, was, entry)
-    move_lanes(r, was, entry)
-    move_times(r, was, id)
-    move_holders(r, was, id)
-    if not was[STATE] and not entry.gone then
-      write('ZADD', key_ids(r[QUEUE]), '0', id)
-      write('SADD', key_queues(), r[QUEUE])
-    elseif entry.gone then
-      write('ZREM', key_ids(entry.r[QUEUE]), id)
-    end
-    entry.touched, entry.popped = nil, nil
+    move(entry)
+    entry.touched, entry.popped = false, false
   end
   for command, keys in pairs(writes) do
     for key, arguments in pairs(keys) do in_parts(command, key, arguments) end
   end
 end
 
+-- A hole would end the array.
+local function closed(r)
+  for number = 1, table.maxn(r) do
+    if r[number] == nil then r[number] = false end
+  end
+  return cmsgpack.pack(r)
+end
+
 local function write_records()
   local pairs_of = {}
   for _, entry in ipairs(touched) do
     if not entry.gone then
-      local record = cmsgpack.pack(entry.r)
+      local record = closed(entry.r)
       entry.value = struct.pack('>BI4', entry.flags, #record) .. record .. entry.history
       pairs_of[#pairs_of + 1] = key_task(entry.r[ID])
       pairs_of[#pairs_of + 1] = entry.value
@@ -204,32 +255,38 @@ local function write_records()
   end
 end
 
-local EVENT_NAMES = {'number', 'at', 'id', 'queue', 'event', 'attempt', 'worker', 'note'}
-
 local function tell_listeners()
   if call('PUBSUB', 'NUMSUB', key_events())[2] == 0 then return end
   local told = {}
-  for number, event in ipairs(events) do
-    local named = {}
-    for place_of, name in ipairs(EVENT_NAMES) do
-      named[name] = event[place_of] or cjson.null
+  for _, each in ipairs(groups) do
+    for number, id in ipairs(each[7]) do
+      told[#told + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
+                         event = each[4], attempt = each[8][number], worker = each[5] or cjson.null,
+                         note = each[6] or cjson.null}
     end
-    told[number] = named
   end
   call('PUBLISH', key_events(), cjson.encode(told))
 end
 
+local function write_batch(batch)
+  local newest = batch[#batch]
+  local number = newest[1] + #newest[7] - 1
+  call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)),
+       string.format('%.0f-0', number), 'e', cmsgpack.pack(batch))
+end
+
 local function write_events()
-  for first = 1, #events, EVENTS_A_BATCH do
-    local batch = events
-    if #events > EVENTS_A_BATCH then
-      batch = {unpack(events, first, math.min(first + EVENTS_A_BATCH - 1, #events))}
+  local batch, size = {}, 0
+  for _, each in ipairs(groups) do
+    batch[#batch + 1] = each
+    size = size + #each[7]
+    if size >= EVENTS_A_BATCH then
+      write_batch(batch)
+      batch, size = {}, 0
     end
-    local number = batch[#batch][1]
-    call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)),
-         string.format('%.0f-0', number), 'e', cmsgpack.pack(batch))
   end
-  if #events > 0 then
+  if #batch > 0 then write_batch(batch) end
+  if #groups > 0 then
     call('SET', key_last(), string.format('%.0f', last))
     tell_listeners()
   end
@@ -237,7 +294,7 @@ end
 
 local function write_wakes()
   for queue in pairs(woken) do
-    local number = last or call('GET', key_last()) or 0
+    local number = last_number()
     call('HSET', key_queue(queue), 'wakes', number)
     call('PUBLISH', key_wake(queue), number)
   end
@@ -257,7 +314,14 @@ local function flush()
   end
   write_events()
   write_wakes()
-  events, woken, ordered = {}, {}, {}
+  groups, group, woken, ordered = {}, nil, {}, {}
+end
+
+-- Parameters and result of an entry that keeps one of them apart.
+local function kept_apart(entry)
+  local id, flags = entry.r[ID], entry.flags
+  return {bit.band(flags, 3) ~= 0 and call('GET', key_parameters(id)),
+          bit.band(flags, 12) ~= 0 and call('GET', key_result(id))}
 end
 
 -- For the answer: the values of these entries, then (index from 0, parameters, result) of those
@@ -266,11 +330,11 @@ local function shown(list)
   local values, apart = {}, {}
   for number, entry in ipairs(list) do
     values[number] = entry and entry.value or false
-    local flags = entry and bit.band(entry.flags, 15) or 0
-    if flags ~= 0 then
+    if entry and bit.band(entry.flags, 15) ~= 0 then
+      local more = kept_apart(entry)
       apart[#apart + 1] = number - 1
-      apart[#apart + 1] = bit.band(flags, 3) ~= 0 and call('GET', key_parameters(entry.r[ID]))
-      apart[#apart + 1] = bit.band(flags, 12) ~= 0 and call('GET', key_result(entry.r[ID]))
+      apart[#apart + 1] = more[1]
+      apart[#apart + 1] = more[2]
     end
   end
   return values, apart
