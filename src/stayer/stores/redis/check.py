@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stayer.core.errors import StoreError
 from stayer.stores.findings import Finding
+from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
 
 _WITH_FUNCTIONS = (7, 0)
@@ -17,7 +18,13 @@ def check(server: Server) -> list[Finding]:
     except StoreError as error:
         todo = "let this user run INFO, so that settings can be looked at"
         return [Finding("server", "warn", f"does not tell of itself: {error}", todo)]
-    return [_version(info), _memory(info), _persistence(server, info), *_replicas(server, info)]
+    return [
+        _version(info),
+        _memory(info),
+        _persistence(server, info),
+        *_replicas(server, info),
+        _incoming(server),
+    ]
 
 
 def server_version(server: Server) -> tuple[int, ...] | None:
@@ -98,7 +105,20 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
             Finding("replicas", "ok", f"{number} connected, {wanted or 'some'} needed to write")
         ]
     message = (
-        f"{number} connected, but a primary that is cut off from them goes on taking tasks, which a "
-        "failover loses"
+        f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
+        "a failover loses"
     )
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+
+
+def _incoming(server: Server) -> Finding:
+    waiting, refused = (server.ask("LLEN", _key(server, name)) for name in ("incoming", "refused"))
+    if not refused:
+        return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")
+    name = _key(server, "refused")
+    todo = f"look at them (LRANGE {name} 0 9), then forget them (DEL {name})"
+    return Finding("incoming", "warn", f"{refused:,} items were of no use", todo)
+
+
+def _key(server: Server, name: str) -> str:
+    return key(name, server.address.prefix)

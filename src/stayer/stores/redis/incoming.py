@@ -1,4 +1,4 @@
-"""The list that any language may push tasks to, as JSON: `LPUSH <prefix>:incoming '{"queue": "q"}'`.
+"""The list that any language may push tasks to: `LPUSH <prefix>:incoming '{"queue": "q"}'`.
 
 Items are read, understood here, and taken out by a script in the same step in which they take
 effect: a taker that dies before has changed nothing, two takers at once don't take an item twice.
@@ -21,6 +21,8 @@ from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import packed_groups
 
 _AT_ONCE = 100
+_SHOWN = 10_000
+"""How much of an item is shown when it is refused."""
 _WHAT = "the item"
 _DEFAULT_QUEUE = "default"
 
@@ -55,7 +57,7 @@ def _take(server: Server, items: list[bytes]) -> int:
         elif packed:
             break  # what stands before it may be the very task: first things first
         else:
-            packed.append((arguments.add(item), *_cancelled(server, id, arguments)))
+            packed.append((arguments.add(item), *_cancelled(server, item, id, arguments)))
             break
     return int(server.run("take_incoming", pack(packed), *arguments.values))
 
@@ -74,18 +76,22 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
         new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
         return "task", packed_groups([new], arguments)[0]
     except BadInput as error:
-        return "refused", str(error)
+        return _refused(item, str(error))
 
 
-def _cancelled(server: Server, id: str, arguments: Arguments) -> tuple[str, Raw]:
+def _refused(item: bytes, why: str) -> tuple[str, Raw]:
+    return "refused", (item[:_SHOWN].decode(errors="replace"), why)
+
+
+def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tuple[str, Raw]:
     values, kept_apart = server.run("get", id)
     if values[0] is None:
-        return "refused", f"no task {id!r} to delete"
+        return _refused(item, f"no task {id!r} to delete")
     [task] = tasks(values, kept_apart)
     if task.state in RUNNING and task.cancel_wanted:
-        return "refused", f"task {id!r} is being cancelled already"
+        return _refused(item, f"task {id!r} is being cancelled already")
     try:
         change: Change = decide(task, Cancel())
     except Refused as error:
-        return "refused", str(error)
+        return _refused(item, str(error))
     return "change", changes.packed_groups([change], arguments)[0]

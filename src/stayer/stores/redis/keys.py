@@ -1,14 +1,14 @@
 """The key map: every key and channel that Stayer uses in Redis, and what is there.
 
-`<prefix>` is `stayer` unless the URL says otherwise. Keys of one queue share a hash tag, the part in
-braces, so that they are neighbours on a cluster; in it `%`, `{` and `}` of a queue's name are written
-`%25`, `%7B` and `%7D`. What may hold any character comes last in its key, so that no two can be meant
-by one.
+`<prefix>` is `stayer` unless the URL says otherwise. Keys of one queue share a hash tag, the part
+in braces, so that they are neighbours on a cluster; in it `%`, `{` and `}` of a queue's name are
+written `%25`, `%7B` and `%7D`. What may hold any character comes last in its key, so that no two
+can be meant by one.
 
 A task
 
     <prefix>:task:<id>             string: the record, then its history (see `record.py`)
-    <prefix>:parameters:<id>       string: parameters that are bytes or long; others are in the record
+    <prefix>:parameters:<id>       string: parameters that are bytes or long; else in the record
     <prefix>:result:<id>           string: the same for a result
     <prefix>:history:<id>          list: older history, moved out of the record when it grows
     <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
@@ -19,7 +19,7 @@ A task
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the event that woke it
+    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the last wake-up
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
                                    -priority, member number (12 digits) and id
@@ -50,7 +50,7 @@ What happened
 From outside
 
     <prefix>:incoming              list: JSON of tasks to be submitted, pushed on the left
-    <prefix>:refused               list: what came in and was no use, with the error; the newest 1,000
+    <prefix>:refused               list: what came in and was no use, with why; the newest 1,000
 
 Channels
 

@@ -1,8 +1,8 @@
 """Tasks as strings in Redis, and back. The only place that knows what is where in a record.
 
 A value is one byte of flags, four bytes with the length of the record (big-endian), the record, and
-the history: events behind each other. Record and event are MessagePack arrays, which both msgspec and
-the server's own `cmsgpack` read; what is not there is `false`, or left out at the end.
+the history: events behind each other. Record and event are MessagePack arrays, which both msgspec
+and the server's own `cmsgpack` read; what is not there is `false`, or left out at the end.
 """
 
 from __future__ import annotations

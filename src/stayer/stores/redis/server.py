@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from redis.exceptions import (
@@ -27,12 +27,10 @@ from redis.exceptions import (
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
 from stayer.stores.redis.address import Address
-from stayer.stores.redis.scripts import script
+from stayer.stores.redis.scripts import Script, script
 
 _IDLE = 8
 """How many unused connections are kept."""
-_SOON_AGAIN = 0.2
-"""While a connection was used this short a time ago, it is not looked at before it is used again."""
 
 _inherited: list[Any] = []
 """Connections of a parent process, kept so that nothing closes them here."""
@@ -55,7 +53,7 @@ class Server:
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
         self._clock = clock
-        self._idle: list[tuple[Any, float]] = []
+        self._idle: list[Any] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
 
@@ -63,22 +61,10 @@ class Server:
         """What a script answers; raises Said for what it refuses."""
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
+        given = (0, self.address.prefix, now, *arguments)
         with self.connection() as connection:
             try:
-                try:
-                    return _ask(
-                        connection,
-                        "EVALSHA",
-                        wanted.digest,
-                        0,
-                        self.address.prefix,
-                        now,
-                        *arguments,
-                    )
-                except NoScriptError:  # so nothing was done yet
-                    return _ask(
-                        connection, "EVAL", wanted.text, 0, self.address.prefix, now, *arguments
-                    )
+                return _evaluated(connection, wanted, given)
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
@@ -125,7 +111,7 @@ class Server:
             self._forget()
         with self._guard:
             idle, self._idle = self._idle, []
-        for connection, _ in idle:
+        for connection in idle:
             connection.disconnect()
 
     def _take(self) -> Any:
@@ -135,8 +121,8 @@ class Server:
             with self._guard:
                 if not self._idle:
                     break
-                connection, used = self._idle.pop()
-            if time.monotonic() - used < _SOON_AGAIN or _is_quiet(connection):
+                connection = self._idle.pop()
+            if _is_quiet(connection):
                 return connection
             connection.disconnect()
         connection = self.address.connect()
@@ -146,16 +132,23 @@ class Server:
     def _put(self, connection: Any) -> None:
         with self._guard:
             if len(self._idle) < _IDLE:
-                self._idle.append((connection, time.monotonic()))
+                self._idle.append(connection)
                 return
         connection.disconnect()
 
     def _forget(self) -> None:
         """What a fork has copied is the parent's: neither to be used nor to be closed here."""
-        _inherited.extend(connection for connection, _ in self._idle)
+        _inherited.extend(self._idle)
         self._idle = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
+
+
+def _evaluated(connection: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+    try:
+        return _ask(connection, "EVALSHA", wanted.digest, *given)
+    except NoScriptError:  # so nothing was done yet
+        return _ask(connection, "EVAL", wanted.text, *given)
 
 
 def _ask(connection: Any, *command: Any) -> Any:
@@ -163,11 +156,16 @@ def _ask(connection: Any, *command: Any) -> Any:
     return connection.read_response()
 
 
+def descriptor(connection: Any) -> int:
+    """The socket, to be waited for."""
+    return int(connection._sock.fileno())
+
+
 def _is_quiet(connection: Any) -> bool:
     """Nothing to read on an idle connection: what there was would be its end."""
-    with suppress(RedisError, OSError):
-        return not connection.can_read(0)
-    return False
+    poll = select.poll()
+    poll.register(descriptor(connection), select.POLLIN)
+    return not poll.poll(0)
 
 
 @contextmanager

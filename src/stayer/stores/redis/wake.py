@@ -21,7 +21,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.model import Event
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import batch_of_events, event
-from stayer.stores.redis.server import Server, translated
+from stayer.stores.redis.server import Server, descriptor, translated
 
 REPAIR = 5.0
 """Look this often in any case, in seconds."""
@@ -37,10 +37,10 @@ class Ear:
         self._channels = list(channels)
         self._pid = os.getpid()
         self._connection: Any = None
+        self.connect()
         self._rope, self._bell = socket.socketpair()
         self._rope.setblocking(False)
         self._bell.setblocking(False)
-        self.connect()
 
     def connect(self) -> None:
         """Subscribe, and be sure that it has been heard."""
@@ -73,7 +73,7 @@ class Ear:
             poll = select.poll()
             poll.register(self._bell, select.POLLIN)
             if self._connection is not None:
-                poll.register(self._connection._sock, select.POLLIN)
+                poll.register(descriptor(self._connection), select.POLLIN)
             ready = [descriptor for descriptor, _ in poll.poll(left * 1000)]
             if self._bell.fileno() in ready:
                 with suppress(BlockingIOError):
@@ -230,7 +230,7 @@ def watch(server: Server, since: int, timeout: float, limit: int) -> list[Event]
 
 
 def _look_at_events(server: Server, since: int, limit: int) -> tuple[int, list[Event]]:
-    """Up to where was looked, and what was found. A long row of tasks that are gone takes a while."""
+    """Up to where was looked, and what was found; past a long row of tasks that are gone."""
     while True:
         seen, packed = server.run("watch", since, limit, _LOOKED_AT)
         events = [event(each) for each in batch_of_events(packed)]

@@ -1,17 +1,16 @@
 -- What came in from outside: each item leaves the list in the same step in which it takes effect.
 -- ARGV   3 the items (MessagePack, oldest first: {number of the argument with the item as it was read,
 --        kind, what}); kinds: 'task' (a group of one, see lib/submit.lua), 'change' (a group of one, see
---        lib/change.lua), 'refused' (the
---        error); the rest: items, and values kept apart
+--        lib/change.lua), 'refused' ({the item as it is shown, why}); the rest: items, and values kept
+--        apart
 -- returns how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more
 -- needs: base, tasks, submit, change
 
 local KEPT = 1000
 
-local function refuse(item, error_text)
-  local told = cjson.encode({item = item, error = error_text, at = now})
-  call('LPUSH', key_refused(), told)
+local function refuse(item, why)
+  call('LPUSH', key_refused(), cjson.encode({item = item, error = why, at = now}))
   call('LTRIM', key_refused(), 0, KEPT - 1)
 end
 
@@ -22,7 +21,7 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   if kind == 'task' then
     accept(what, 1)
   elseif kind == 'refused' then
-    refuse(text, what)
+    refuse(what[1], what[2])
   elseif not apply(what, what[C_CHANGES][1]) then
     break
   end
