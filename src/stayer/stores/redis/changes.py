@@ -44,9 +44,9 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
     groups: list[Raw] = []
     likeness: Raw = None
     for change in changes:
-        mine = _likeness(change)
-        if mine != likeness or _is_special(change):
-            likeness = None if _is_special(change) else mine
+        mine, special = _likeness(change), _is_special(change)
+        if special or mine != likeness:
+            likeness = None if special else mine
             groups.append((*mine, _sets(change), []))
         groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
     return groups

@@ -66,6 +66,8 @@ _pack = msgspec.msgpack.Encoder().encode
 _DEFAULT_POLICY = Policy()
 _HEAD = 5
 _ABSENT = [False] * len(FIELDS)
+_SHORTEST = NUMBER_OF["node"]
+"""How long the record of a plain task is that was just reserved for the first time."""
 CREATED, SEQ = 0, 2
 """Where in a record they are."""
 
@@ -105,18 +107,29 @@ def from_new(new: NewTask, form: str | bytes | None) -> bytes:
         False if form is None or apart(form) else form,
         False if new.owner is None else new.owner,
     ]  # fmt: skip
-    rare = (
-        False if new.name is None else new.name,
-        False, False, priority or False, new.held,
-        False if new.eta is None else float(new.eta),
-        new.tags or False, new.command or False,
-        False if new.cwd is None else new.cwd,
-        text(new.env),
-        False if new.policy is _DEFAULT_POLICY else text(new.policy),
-    )  # fmt: skip
-    if any(rare):
-        fields += (False, False, False, False, False, *rare)
+    if not _is_plain(new):
+        fields += (
+            False, False, False, False, False,
+            False if new.name is None else new.name,
+            False, False, priority or False, new.held,
+            False if new.eta is None else float(new.eta),
+            new.tags or False, new.command or False,
+            False if new.cwd is None else new.cwd,
+            text(new.env), text(new.policy),
+        )  # fmt: skip
     return pack(fields)
+
+
+def _is_plain(new: NewTask) -> bool:
+    """It has nothing but parameters and an owner, as most have."""
+    special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
+    return (
+        not special
+        and new.env is None
+        and new.eta is None
+        and new.name is None
+        and new.policy == _DEFAULT_POLICY
+    )
 
 
 def task_as_submitted(new: NewTask, now: float) -> Task:
@@ -165,19 +178,38 @@ def _value(stored: bytes | None, is_text: int) -> Value:
 
 def fields(value: bytes) -> list[Raw]:
     """The record in a value, every field of it."""
-    end = _HEAD + int.from_bytes(value[1:_HEAD], "big")
-    record: list[Raw] = _unpack(memoryview(value)[_HEAD:end])
+    record = _record(value)
     return record + _ABSENT[len(record) :]
 
 
+def _record(value: bytes) -> list[Raw]:
+    end = _HEAD + int.from_bytes(value[1:_HEAD], "big")
+    record: list[Raw] = _unpack(memoryview(value)[_HEAD:end])
+    return record
+
+
 def task(value: bytes) -> Task:
-    """A task but for what is kept apart. One long expression: the hottest line of every reserve."""
+    """A task but for what is kept apart. Most are short: this is the hottest line of a reserve."""
+    record = _record(value)
+    if len(record) != _SHORTEST:
+        return _long_task(record + _ABSENT[len(record) :])
+    created, updated, _, id, queue, state, attempt, parameters, owner, worker, node = record
+    return Task(
+        id, queue, None, None, None, None,
+        None if parameters is False else codec.unpack(parameters),
+        state, False, attempt, 0, 0, None, 0,
+        None if owner is False else owner,
+        (), None, None, None, node or None, worker or None, None, float(created), float(updated),
+    )  # fmt: skip
+
+
+def _long_task(record: list[Raw]) -> Task:
     (
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
         paused, usage,
-    ) = fields(value)  # fmt: skip
+    ) = record  # fmt: skip
     return Task(
         id, queue,
         None if name is False else name,

@@ -18,6 +18,14 @@ from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
 _NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
+)
+_NUMBERS = re.compile(
+    r"^local (?P<names>[A-Z][A-Z_]*(?:,\s+[A-Z][A-Z_]*)*) =\s+(?P<values>\d+(?:, \d+)*)\n",
+    re.MULTILINE,
+)
+_CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
 _CONSTANTS = {"REMEMBERED": REMEMBERED, "LOG_HEAD": LOG_HEAD, "LOG_TAIL": LOG_TAIL}
 
 
@@ -31,13 +39,13 @@ class Script(Struct, frozen=True):
 
 @cache
 def script(name: str) -> Script:
-    """The script of this name: constants, keys, libraries, and the file itself."""
+    """The script of this name: keys, libraries, and the file itself."""
     body = _read(_FOLDER / f"{name}.lua")
     needs = _NEEDS.search(body)
     assert needs is not None, f"{name}.lua does not say what it needs"
     libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
-    code = _stripped("\n".join((*libraries, body)))
-    text = f"local PREFIX = ARGV[1]\n{_constants(code)}{keys.lua(code)}{code}"
+    code = _without_unused(_without_comments("\n".join((*libraries, body))))
+    text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
@@ -50,15 +58,37 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _stripped(code: str) -> str:
-    """Without the comments, which the server need not keep."""
+def _without_comments(code: str) -> str:
+    """The server need not keep them."""
     lines = (line for line in code.splitlines() if line.strip())
     return "".join(f"{line}\n" for line in lines if not line.lstrip().startswith("--"))
 
 
-def _constants(code: str) -> str:
-    """What the script uses of the constants and of the numbers of the record's fields."""
+def _without_unused(code: str) -> str:
+    """Without the functions that nobody calls: each run of a script makes all that it has."""
+    while True:
+        unused = [
+            part
+            for part in _FUNCTION.finditer(code)
+            if len(re.findall(rf"\b{part['name']}\b", code)) == 1
+        ]
+        if not unused:
+            return code
+        for part in reversed(unused):
+            code = code[: part.start()] + code[part.end() :]
+
+
+def _with_numbers(code: str) -> str:
+    """With numbers in the place of their names in capitals: a name costs at each run of a script,
+    once for every function that uses it.
+    """
     values = {name: f"{value:.0f}" for name, value in _CONSTANTS.items()}
     values |= {field.upper(): str(number) for field, number in record.NUMBER_OF.items()}
-    used = set(re.findall(r"\b[A-Z_]+\b", code))
-    return "".join(f"local {name} = {value}\n" for name, value in values.items() if name in used)
+    for line in _NUMBERS.finditer(code):
+        values |= zip(_split(line["names"]), _split(line["values"]), strict=True)
+    code = _NUMBERS.sub("", code)
+    return _CAPITALS.sub(lambda word: values.get(word[0], word[0]), code)
+
+
+def _split(list_of: str) -> list[str]:
+    return [each.strip() for each in list_of.split(",")]

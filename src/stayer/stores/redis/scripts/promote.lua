@@ -6,13 +6,14 @@
 local ids = call('ZRANGEBYSCORE', key_due(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
 if #ids > 0 then
   fetch_all(ids)
+  local said = saying({now, 'pending', false, 'due'})
   for _, id in ipairs(ids) do
     local entry = fetch(id)
     touch(entry)
     local r = entry.r
     r[STATE], r[UPDATED] = 'pending', now
     local number = note_event(id, r[QUEUE], 'pending', r[ATTEMPT], false, 'due')
-    remember(entry, number, r[ATTEMPT], 'due', {now, 'pending', false, 'due'})
+    remember(entry, number, r[ATTEMPT], said)
     wake(r[QUEUE])
   end
   flush()

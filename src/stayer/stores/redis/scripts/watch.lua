@@ -33,7 +33,8 @@ local function look(each)
     local number = each[1] + place_of - 1
     if #found == limit then return end
     if is_shown(number, id, each[4]) then
-      found[#found + 1] = {number, each[2], id, each[3], each[4], each[8][place_of], each[5], each[6]}
+      local attempt = type(each[8]) == 'table' and each[8][place_of] or each[8]
+      found[#found + 1] = {number, each[2], id, each[3], each[4], attempt, each[5], each[6]}
     end
     looked = looked + 1
     seen = math.max(seen, number)

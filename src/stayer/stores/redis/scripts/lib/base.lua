@@ -14,8 +14,12 @@ else
   now = tonumber(ARGV[2])
 end
 
--- A number as text, without loss.
-local function exact(number) return string.format('%.17g', number) end
+-- A number as text, without loss; most are the time, which is written once.
+local NOW = string.format('%.17g', now)
+local function exact(number)
+  if number == now then return NOW end
+  return string.format('%.17g', number)
+end
 
 -- unpack() takes no more than some thousands at once: call the command for a part at a time.
 local PART = 2000

@@ -60,23 +60,35 @@ local function set_what_follows(r, group, attempt)
   if group[C_ORDER] then r[LAST_ORDER] = (r[LAST_ORDER] or 0) + 1 end
 end
 
-local function trace(entry, group, attempt, before, fault)
-  local to, worker = group[C_TO], group[C_WORKER]
-  local r, event, note, pid = entry.r, false, false, false
+-- What a change says that finds its task in this state; all of a group say the same.
+local function words_of(group, before, r, fault)
+  local to, worker, ending = group[C_TO], group[C_WORKER], group[C_ENDING]
+  local event, note, pid = false, false, false
   if to ~= before then
-    event, note = to, group[C_ENDING]
+    event, note = to, ending
     if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
     pid = to == 'started' and r[PID] or false
   elseif group[C_NOTE] then
     event = group[C_NOTE]
   end
-  local ending = worker and group[C_ENDING]
-  local number = event and note_event(r[ID], r[QUEUE], event, attempt, worker, note) or 0
-  if not event and not ending then return end
-  local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
-  local name = not fault and not pid and not group[C_NOTE]
-    and to .. ' ' .. before .. ' ' .. (ending or '') .. (worker and ' held' or '')
-  remember(entry, number, attempt, name, about)
+  ending = worker and ending
+  local said = (event or ending)
+    and saying({now, event or '', worker and true, note, ending, ending and fault, false, pid})
+  return {event = event, note = note, said = said}
+end
+
+local function trace(entry, group, attempt, before, fault)
+  local words = group[before]
+  if not words then
+    words = words_of(group, before, entry.r, fault)
+    group[before] = words
+  end
+  local number = 0
+  if words.event then
+    local r = entry.r
+    number = note_event(r[ID], r[QUEUE], words.event, attempt, group[C_WORKER], words.note)
+  end
+  if words.said then remember(entry, number, attempt, words.said) end
 end
 
 local limits = {}

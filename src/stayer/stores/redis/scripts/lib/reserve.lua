@@ -102,14 +102,13 @@ local function room(queue, enough)
   return settings[2] - running
 end
 
-local function give(entry, stood, worker, node)
+local function give(entry, stood, worker, node, number, said)
   touch(entry)
   entry.popped, entry.ticket = true, stood
   local r = entry.r
   r[STATE], r[ATTEMPT], r[UPDATED], r[WORKER], r[NODE] = 'reserved', r[ATTEMPT] + 1, now, worker, node
   r[PID], r[ENDING], r[STARTED_AT], r[RETURNED_FROM], r[PAUSED], r[USAGE] = nil, nil, nil, nil, nil, nil
-  local number = note_event(r[ID], r[QUEUE], 'reserved', r[ATTEMPT], worker, false)
-  remember(entry, number, r[ATTEMPT], 'reserved', {now, 'reserved', worker, false, false, false, node})
+  remember(entry, number, r[ATTEMPT], said)
 end
 
 -- The node of a worker that may take tasks; nothing if it is unknown or buried.
@@ -120,6 +119,7 @@ end
 
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
+  local said = saying({now, 'reserved', worker, false, false, false, node})
   if not handles[1] then
     with_bytes(handles[4])
     with_bytes(handles[6])
@@ -131,12 +131,17 @@ local function reserve(worker, node, queues, limit, handles)
       local ids = ids_of(tickets)
       take_out(queue, lanes)
       fetch_all(ids)
+      local first, attempts = last_number(), {}
       for number, id in ipairs(ids) do
         local entry = fetch(id)
-        give(entry, tickets[number], worker, node)
+        give(entry, tickets[number], worker, node, first + number, said)
+        attempts[number] = entry.r[ATTEMPT]
         given[#given + 1] = entry
       end
-      if #ids > 0 then flush() end
+      if #ids > 0 then
+        note_events(ids, queue, 'reserved', attempts, worker)
+        flush()
+      end
     end
   end
   return given

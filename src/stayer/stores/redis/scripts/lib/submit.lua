@@ -9,10 +9,11 @@ local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_FIRST,
 
 local TIMES = struct.pack('>BdBd', 203, now, 203, now)
 
--- A record that came without them, with its times and its number.
-local function numbered(record, seq)
+-- A record that came without them, with its times and its number, and flags and length in front.
+local function numbered(record, seq, flags)
   local head = string.byte(record) == 220 and 3 or 1
-  return string.sub(record, 1, head) .. TIMES .. struct.pack('>Bd', 203, seq) .. string.sub(record, head + 28)
+  return struct.pack('>BI4', flags, #record) .. string.sub(record, 1, head) .. TIMES
+    .. struct.pack('>Bd', 203, seq) .. string.sub(record, head + 28)
 end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
@@ -24,7 +25,8 @@ local function accept(group, number)
   local left = call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
   if left then call('DEL', key_purged(id)) end
-  local r = cmsgpack.unpack(numbered(ARGV[group[G_FIRST] + number - 1], 0))
+  local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
+  r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
   local flags = apart and apart[1] or 0
   if r[ETA] and r[ETA] > now then
@@ -62,19 +64,18 @@ local function accept_all(group)
   local created = string.format('%016d', math.floor(now * 1000000 + 0.5))
   local first = last_number()
   for number, id in ipairs(ids) do
-    local record = numbered(ARGV[group[G_FIRST] + number - 1], first + number)
     local apart = group[G_APART][number]
     local at = 2 * number
     records[at - 1] = key_task(id)
-    records[at] = struct.pack('>BI4', apart and apart[1] or 0, #record) .. record
+    records[at] = numbered(ARGV[group[G_FIRST] + number - 1], first + number, apart and apart[1] or 0)
     local standing = string.format('%012d', first + number) .. id
     places[at - 1], places[at] = '0', created .. standing
     tickets[at - 1], tickets[at] = score, standing
     names[at - 1], names[at] = '0', id
   end
   if call('MSETNX', unpack(records)) == 0 then return false end
+  note_events(ids, queue, 'pending', 0, false)
   for number, id in ipairs(ids) do
-    note_event(id, queue, 'pending', 0, false, false)
     local apart = group[G_APART][number]
     if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
   end

@@ -12,7 +12,7 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_FINISHED_AT = 1, 2, 3, 4, 5, 6, 7
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS = 1, 2, 3, 4, 5, 6
 
 local entries = {}
 local touched = {}
@@ -23,11 +23,6 @@ local last
 
 local function last_number()
   if not last then last = tonumber(call('GET', key_last()) or 0) end
-  return last
-end
-
-local function next_number()
-  last = last_number() + 1
   return last
 end
 
@@ -66,8 +61,7 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {r[STATE], r[HELD] or false, r[PRIORITY] or false, r[ETA] or false, r[WORKER] or false,
-                 r[ORDERS] or false, r[FINISHED_AT] or false}
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS]}
   end
 end
 
@@ -103,10 +97,11 @@ local function wake(queue) woken[queue] = true end
 
 -- Something happened: for those who watch. The answer is the event's number. Events that differ in
 -- nothing but task and attempt are one group: {first number, at, queue, event, worker, note, ids,
--- attempts}.
+-- attempts, or one for all}.
 local group
 local function note_event(id, queue, event, attempt, worker, note)
-  local number = next_number()
+  local number = last_number() + 1
+  last = number
   if not group or group[4] ~= event or group[3] ~= queue or group[5] ~= worker or group[6] ~= note
     or #group[7] >= EVENTS_A_BATCH then
     group = {number, now, queue, event, worker, note, {}, {}}
@@ -118,82 +113,93 @@ local function note_event(id, queue, event, attempt, worker, note)
   return number
 end
 
--- The same for the task's own history: number, attempt and `about`, as `Moment` in record.py has it.
--- Within a script most tasks have the same to say: with a name for it, it is written once.
-local abouts = {}
-local function remember(entry, number, attempt, name, about)
-  local packed = name and abouts[name]
-  if not packed then
-    packed = cmsgpack.pack(about)
-    packed = struct.pack('>I4', #packed) .. packed
-    if name then abouts[name] = packed end
+-- The same to many tasks of a queue, one after the other.
+local function note_events(ids, queue, event, attempts, worker)
+  groups[#groups + 1] = {last_number() + 1, now, queue, event, worker, false, ids, attempts}
+  last, group = last + #ids, nil
+end
+
+-- What an entry of a history says, apart from number and attempt (`About` in record.py).
+local function saying(about)
+  local packed = cmsgpack.pack(about)
+  return struct.pack('>I4', #packed) .. packed
+end
+
+local function remember(entry, number, attempt, said)
+  entry.history = entry.history .. struct.pack('>I8I4', number, attempt) .. said
+  if #entry.history > HISTORY_IN_RECORD then
+    call('RPUSH', key_history(entry.r[ID]), entry.history)
+    entry.history = ''
   end
-  local history = entry.history .. struct.pack('>I8I4', number, attempt) .. packed
-  if #history > HISTORY_IN_RECORD then
-    call('RPUSH', key_history(entry.r[ID]), history)
-    history = ''
-  end
-  entry.history = history
 end
 
 -- Writing: what is to be done to one key is collected and done at once. This is the hot path of every
 -- batch, so keys are put together once.
 
-local writes
-local function write(command, key, one, other)
-  local arguments = writes[command][key]
+local removals, additions, departures, arrivals -- ZREM, ZADD, SREM, SADD: key → arguments
+local function write(writes, key, one, other)
+  local arguments = writes[key]
   if not arguments then
-    arguments = {}
-    writes[command][key] = arguments
+    arguments = {n = 0}
+    writes[key] = arguments
   end
-  local count = #arguments
-  arguments[count + 1] = one
-  arguments[count + 2] = other
+  local count = arguments.n + 1
+  arguments[count] = one
+  if other then
+    count = count + 1
+    arguments[count] = other
+  end
+  arguments.n = count
 end
 
-local state_keys = {}
-local function list_key(queue, state)
-  local keys = state_keys[queue]
-  if not keys then
-    keys = {}
-    state_keys[queue] = keys
+-- Functions of one argument, the answers of which are kept.
+local function kept(make)
+  local answers = {}
+  return function(one)
+    local answer = answers[one]
+    if not answer then
+      answer = make(one)
+      answers[one] = answer
+    end
+    return answer
   end
-  if not keys[state] then keys[state] = key_state(queue, state) end
-  return keys[state]
 end
+
+local lists_of = kept(function(queue) return kept(function(state) return key_state(queue, state) end) end)
+local held_key, finished_key = kept(key_held), kept(key_finished)
 
 local function move_lists(entry, old, new)
-  local member, queue = place(entry), entry.r[QUEUE]
-  if old then write('ZREM', list_key(queue, old), member) end
-  if new then write('ZADD', list_key(queue, new), '0', member) end
+  local member, list_of = place(entry), lists_of(entry.r[QUEUE])
+  if old then write(removals, list_of(old), member) end
+  if new then write(additions, list_of(new), '0', member) end
 end
 
 local function move_lanes(entry, stood, stands)
   local r, was = entry.r, entry.was
   if stood and not stands then
-    write('ZREM', key_lane(r[QUEUE], lane_of(r)), ticket(entry))
+    write(removals, key_lane(r[QUEUE], lane_of(r)), ticket(entry))
   elseif stands and not (stood and (was[W_PRIORITY] or 0) == (r[PRIORITY] or 0)) then
     local lane = lane_of(r)
-    write('SADD', key_lanes(r[QUEUE]), lane)
-    write('ZADD', key_lane(r[QUEUE], lane), string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
+    write(arrivals, key_lanes(r[QUEUE]), lane)
+    write(additions, key_lane(r[QUEUE], lane), string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
   end
 end
 
 local function move_due(entry, old, new)
-  if new then write('ZADD', key_due(), exact(new), entry.r[ID])
-  elseif old then write('ZREM', key_due(), entry.r[ID]) end
+  if new then write(additions, key_due(), exact(new), entry.r[ID])
+  elseif old then write(removals, key_due(), entry.r[ID]) end
 end
 
 local function move_finished(entry, before, state)
   local id = entry.r[ID]
-  if FINISHED[before] then write('ZREM', key_finished(before), id) end
-  if FINISHED[state] then write('ZADD', key_finished(state), exact(entry.r[FINISHED_AT]), id) end
+  if FINISHED[before] then write(removals, finished_key(before), id) end
+  if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
 end
 
 local function move_between(where, old, new, id)
-  if old == new then return end
-  if old then write('SREM', where(old), id) end
-  if new then write('SADD', where(new), id) end
+  if (old or nil) == (new or nil) then return end
+  if old then write(departures, where(old), id) end
+  if new then write(arrivals, where(new), id) end
 end
 
 local function move(entry)
@@ -210,26 +216,29 @@ local function move(entry)
   if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
-    move_between(key_held, holder, holds, r[ID])
-    move_between(key_ordered, holder and was[W_ORDERS] and holder, holds and r[ORDERS] and holds, r[ID])
+    move_between(held_key, holder, holds, r[ID])
+    if was[W_ORDERS] or r[ORDERS] then
+      move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, r[ID])
+    end
   end
   if entry.gone then
-    write('ZREM', key_ids(r[QUEUE]), r[ID])
+    write(removals, key_ids(r[QUEUE]), r[ID])
   elseif not before then
-    write('ZADD', key_ids(r[QUEUE]), '0', r[ID])
-    write('SADD', key_queues(), r[QUEUE])
+    write(additions, key_ids(r[QUEUE]), '0', r[ID])
+    write(arrivals, key_queues(), r[QUEUE])
   end
 end
 
 local function write_indexes()
-  writes = {ZREM = {}, ZADD = {}, SREM = {}, SADD = {}}
+  removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
     entry.touched, entry.popped = false, false
   end
-  for command, keys in pairs(writes) do
-    for key, arguments in pairs(keys) do in_parts(command, key, arguments) end
-  end
+  for key, arguments in pairs(removals) do in_parts('ZREM', key, arguments) end
+  for key, arguments in pairs(additions) do in_parts('ZADD', key, arguments) end
+  for key, arguments in pairs(departures) do in_parts('SREM', key, arguments) end
+  for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
 end
 
 -- A hole would end the array.
@@ -260,8 +269,9 @@ local function tell_listeners()
   local told = {}
   for _, each in ipairs(groups) do
     for number, id in ipairs(each[7]) do
+      local attempt = type(each[8]) == 'table' and each[8][number] or each[8]
       told[#told + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
-                         event = each[4], attempt = each[8][number], worker = each[5] or cjson.null,
+                         event = each[4], attempt = attempt, worker = each[5] or cjson.null,
                          note = each[6] or cjson.null}
     end
   end
