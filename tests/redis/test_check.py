@@ -66,7 +66,7 @@ def test_one_that_throws_tasks_away_is_not(own_server: Starts, policy: str) -> N
     ("options", "status", "said"),
     [
         ((), "fail", "restart loses every task"),
-        (("--save", "3600 1"), "warn", "snapshot"),
+        (("--save", "3600", "1"), "warn", "snapshot"),
         (("--appendonly", "yes", "--appendfsync", "always"), "ok", "nothing"),
         (("--appendonly", "yes", "--appendfsync", "no"), "warn", "fsync no"),
     ],

@@ -273,7 +273,7 @@ class TestRefusals:
         store = open_store(server.url("p"))
         store.setup()
         names = fill(store, 10)
-        plain(store)("CONFIG", "SET", "maxmemory", "1mb")
+        plain(store)("CONFIG", "SET", "maxmemory", "1kb")
         with pytest.raises(StoreUnusable, match="memory"):
             fill(store, 10)
         plain(store)("CONFIG", "SET", "maxmemory", "0")

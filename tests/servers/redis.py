@@ -50,7 +50,7 @@ class RedisServer:
             self._process = subprocess.Popen(
                 [
                     self._binary, "--port", "0", "--unixsocket", self.socket, "--dir",
-                    str(self._folder), "--save", "", "--enable-debug-command", "yes",
+                    str(self._folder), "--save", "",
                     *self._options, *options,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,

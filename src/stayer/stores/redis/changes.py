@@ -67,8 +67,12 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
     return bool(change.orders or change.error or change.policy) or not (
-        change.held is change.pid is change.failures is change.interruptions is UNSET
-        and change.losses is change.priority is UNSET
+        change.held is UNSET
+        and change.pid is UNSET
+        and change.failures is UNSET
+        and change.interruptions is UNSET
+        and change.losses is UNSET
+        and change.priority is UNSET
     )
 
 

@@ -62,11 +62,11 @@ local function accept_all(group)
   local records, places, tickets, names = {}, {}, {}, {}
   local score = string.format('%.0f', -group[G_PRIORITY])
   local created = string.format('%016d', math.floor(now * 1000000 + 0.5))
-  local first = last_number()
+  local first, key = last_number(), key_task('')
   for number, id in ipairs(ids) do
     local apart = group[G_APART][number]
     local at = 2 * number
-    records[at - 1] = key_task(id)
+    records[at - 1] = key .. id
     records[at] = numbered(ARGV[group[G_FIRST] + number - 1], first + number, apart and apart[1] or 0)
     local standing = string.format('%012d', first + number) .. id
     places[at - 1], places[at] = '0', created .. standing

@@ -44,10 +44,11 @@ end
 
 -- Read many at once, for the fetches that follow.
 local function fetch_all(ids)
+  local key = key_task('') -- to which the id is added
   for first = 1, #ids, PART do
     local keys = {}
     local final = math.min(first + PART - 1, #ids)
-    for number = first, final do keys[#keys + 1] = key_task(ids[number]) end
+    for number = first, final do keys[#keys + 1] = key .. ids[number] end
     for number, value in ipairs(call('MGET', unpack(keys))) do
       local id = ids[first + number - 1]
       if entries[id] == nil then entries[id] = value and opened(value) or false end
@@ -241,22 +242,29 @@ local function write_indexes()
   for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
 end
 
--- A hole would end the array.
+-- The record as it is stored. With a hole in it Lua takes it for a map; that is rare, so it is mended
+-- when it has happened.
 local function closed(r)
-  for number = 1, table.maxn(r) do
-    if r[number] == nil then r[number] = false end
+  local packed = cmsgpack.pack(r)
+  local kind = string.byte(packed)
+  if kind == 222 or kind < 144 then
+    for number = 1, table.maxn(r) do
+      if r[number] == nil then r[number] = false end
+    end
+    packed = cmsgpack.pack(r)
   end
-  return cmsgpack.pack(r)
+  return packed
 end
 
 local function write_records()
-  local pairs_of = {}
+  local pairs_of, count, key = {}, 0, key_task('')
   for _, entry in ipairs(touched) do
     if not entry.gone then
       local record = closed(entry.r)
-      entry.value = struct.pack('>BI4', entry.flags, #record) .. record .. entry.history
-      pairs_of[#pairs_of + 1] = key_task(entry.r[ID])
-      pairs_of[#pairs_of + 1] = entry.value
+      local value = struct.pack('>BI4', entry.flags, #record) .. record .. entry.history
+      entry.value = value
+      pairs_of[count + 1], pairs_of[count + 2] = key .. entry.r[ID], value
+      count = count + 2
     end
   end
   for first = 1, #pairs_of, PART do
