@@ -132,6 +132,18 @@ def test_what_is_of_no_use_is_set_aside_with_its_error(
     assert left(store) == 0
 
 
+def test_every_field_of_a_submission_may_be_given(
+    store: RedisStore, push: Callable[..., None]
+) -> None:
+    """Taken or refused, but never in the way of the rest."""
+    push({"queue": "q", "time_limit": "1h", "memory_limit": "1G", "grace": 5, "fence": "kill"})
+    push({"id": "next", "queue": "q"})
+    while store.promote(10) is not None:
+        pass
+    assert get(store, "next").state == "pending"
+    assert counts(store)["pending"] + len(refused(store)) == 2
+
+
 def test_what_is_set_aside_is_capped(store: RedisStore, push: Callable[..., None]) -> None:
     push(*(b"bad %d" % number for number in range(1200)))
     while store.promote(500) is not None:

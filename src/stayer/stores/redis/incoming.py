@@ -75,7 +75,7 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
         fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
         new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
         return "task", packed_groups([new], arguments)[0]
-    except BadInput as error:
+    except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
         return _refused(item, str(error))
 
 
