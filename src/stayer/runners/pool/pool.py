@@ -198,7 +198,9 @@ class Pool:
         settled, tasks = self._settling.turn(queues, room, self._handles)
         for job in settled:
             self._held.pop(job.key, None)
-        self._recent.append((time.monotonic(), len(settled)))
+        # What was only handed back shows no speed: it would be taken again at once.
+        ran = sum(job.begun_at is not None for job in settled)
+        self._recent.append((time.monotonic(), ran))
         self._stirred = len(tasks) == room
         self._take(tasks)
 
