@@ -367,9 +367,10 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         happening = choose(task)
         if happening is None:
             return task
+        change = decide(task, happening)
         if isinstance(store, ServedStore):
             return store.ask(id, happening)
-        applied = store.commit([decide(task, happening)])[0]
+        applied = store.commit([change])[0]
         if applied is not None:
             return applied
 

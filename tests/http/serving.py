@@ -57,7 +57,8 @@ class Site:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.url).netloc
+        """Where it listens, whatever it is called."""
+        return f"127.0.0.1:{urlsplit(self.url).port}"
 
     def __call__(
         self,

@@ -11,7 +11,7 @@ import logging
 import threading
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from stayer.core.errors import StoreError
@@ -30,7 +30,7 @@ _PAUSE = 1.0
 
 
 class _Caller(Protocol):
-    def __call__(self, function: Callable[[], Any], /) -> Awaitable[Any]: ...
+    def __call__(self, function: Callable[..., Any], /, *arguments: Any) -> Awaitable[Any]: ...
 
 
 class Closed(Exception):
@@ -80,23 +80,22 @@ class Hub:
 
     async def after(self, number: int, timeout: float) -> list[Event]:
         """Events after this number, waiting for the first of them; none if the time is over."""
-        if number < self._base:
-            found: list[Event] = await self._call(lambda: self._store.watch(number, 0.0, PORTION))
+        if self._base <= number >= self._last:
+            await self._something(timeout)
+        if number < self._base:  # also if the ring has moved on meanwhile
+            found: list[Event] = await self._call(self._store.watch, number, 0.0, PORTION)
             if found:
                 return found
-            number = self._base
-        if number >= self._last:
-            arrived = self._arrived
-            if self.closed:
-                raise Closed
-            try:
-                await asyncio.wait_for(arrived.wait(), timeout)
-            except TimeoutError:
-                return []
-            if self.closed:
-                raise Closed
         start = bisect_right(self._ring, number, key=lambda event: event.number)
         return self._ring[start : start + PORTION]
+
+    async def _something(self, timeout: float) -> None:
+        """Wait for events, or for the time to be over."""
+        if not self.closed:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), timeout)
+        if self.closed:
+            raise Closed
 
     def close(self) -> None:
         """End what waits."""

@@ -45,6 +45,8 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_DRAINED = 64_000_000
+"""How much of a body that is too large is read and thrown away, in bytes."""
 _SAFE = ("GET", "HEAD")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _encode = msgspec.json.Encoder().encode
@@ -127,7 +129,7 @@ class Gate:
         query = read_query(route.query, request.scope["query_string"])
         body = None
         if request.method not in _SAFE:
-            body = read_body(route.body, await self._body(request, found))
+            body = read_body(route.body, await self._body(request))
         call = Call(self.service, request, who, found.path, query, body)
         if route.wait is not None:
             return await route.wait(call)
@@ -212,21 +214,21 @@ class Gate:
                 "forbidden", f"a change by cookie needs the header {WRITES}: 1, and our own page"
             )
 
-    async def _body(self, request: Request, found: Found) -> bytes:
+    async def _body(self, request: Request) -> bytes:
         limit = self.service.settings.body_limit
-        declared = request.headers.get("content-length", "0")
         body = bytearray()
-        if declared.isdecimal() and int(declared) <= limit:
-            async for piece in request.stream():
+        received = 0
+        async for piece in request.stream():
+            received += len(piece)
+            if received <= limit:
                 body += piece
-                if len(body) > limit:
-                    break
-        if len(body) > limit or not (declared.isdecimal() and int(declared) <= limit):
+            elif received > limit + _DRAINED:
+                break  # most who send too much hear why; who sends without end does not
+        if received > limit:
             raise Problem(
-                "body-too-large",
-                f"the limit is {format_size(limit)}: send less at a time",
+                "body-too-large", f"the limit is {format_size(limit)}: send less at a time",
                 {"connection": "close"},
-            )
+            )  # fmt: skip
         if body:
             media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media != JSON_MEDIA or "content-encoding" in request.headers:

@@ -166,13 +166,25 @@ class _Following:
         pieces = self._store.log(self._id, self._attempt, self._offset, PORTION)
         self.more = sum(len(piece.data) for piece in pieces) >= PORTION
         messages = []
-        for piece in pieces:
+        for piece in _joined(pieces):
             text, length = _whole_letters(piece.data, final=ended)
             if length:
                 self._offset = piece.start + length
                 said = {"attempt": self._attempt, "start": piece.start, "text": text}
                 messages.append(sse(said, id=f"{self._attempt}:{self._offset}", event="log"))
         return messages
+
+
+def _joined(pieces: list[LogPiece]) -> list[LogPiece]:
+    """What follows on itself as one piece, so that only a gap cuts it."""
+    joined: list[LogPiece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if last is not None and last.start + len(last.data) == piece.start:
+            joined[-1] = LogPiece(last.start, last.data + piece.data)
+        else:
+            joined.append(piece)
+    return joined
 
 
 def _whole_letters(data: bytes, *, final: bool) -> tuple[str, int]:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_origin
+from functools import cache
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+)
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -155,20 +166,20 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
         raise BadInput("the query is not UTF-8, percent-encoded: mend its encoding") from None
     except ValueError:
         raise BadInput(f"the query has over {_FIELDS_LIMIT} parameters: ask in parts") from None
-    fields = {} if kind is None else {field.name: field for field in msgspec.structs.fields(kind)}
+    fields = {} if kind is None else _fields(kind)
     values: dict[str, object] = {}
     for name, text in pairs:
         if name not in fields:
             known = f"there are {', '.join(fields)}" if fields else "there are none here"
             raise BadInput(f"no parameter is called {name!r}: {known}")
-        if get_origin(fields[name].type) is tuple:
+        if fields[name] is tuple:
             several = values.setdefault(name, [])
             assert isinstance(several, list)
             several.append(text)
         elif name in values:
             raise BadInput(f"parameter {name!r} is there twice: give it once")
         else:
-            values[name] = text or "true" if fields[name].type in _FLAGS else text
+            values[name] = text or "true" if fields[name] is bool else text
     if kind is None:
         return None
     try:
@@ -177,7 +188,19 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
         raise BadInput(f"query: {explained(error)}") from None
 
 
-_FLAGS = (bool, bool | None)
+@cache
+def _fields(kind: type[Struct]) -> dict[str, object]:
+    """The bare type of each parameter: `tuple` may be repeated, `bool` may be without a value."""
+    return {field.name: _bare(field.type) for field in msgspec.structs.fields(kind)}
+
+
+def _bare(hint: Any) -> object:
+    if get_origin(hint) is Annotated:
+        return _bare(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        [bare] = [_bare(each) for each in get_args(hint) if each is not type(None)]
+        return bare
+    return get_origin(hint) or hint
 
 
 def read_body(kind: type | None, raw: bytes) -> Any:
