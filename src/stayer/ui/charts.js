@@ -3,7 +3,7 @@
 import { attribute, fill, h, s } from "./dom.js";
 import { clock, exactClock } from "./format.js";
 
-const LEFT = 44;
+const LEFT = 56;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 22;
@@ -15,7 +15,7 @@ const BOTTOM = 22;
 
 /**
  * A chart over time: `lines` are areas one before the other, `bars` are stacked.
- * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean}} options
+ * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean, whole?: boolean}} options `whole`: there are no parts of what is counted
  */
 export function timeChart(options) {
   const drawing = s("svg.chart", { role: "img", height: options.height, "aria-label": options.label });
@@ -110,18 +110,19 @@ function framed(data, options, width) {
 function nice(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return ([1, 2, 4, 5, 8, 10].find((each) => each * power >= value) ?? 10) * power;
+  return ([1, 2, 4, 8, 10].find((each) => each * power >= value) ?? 10) * power;
 }
 
-/** @param {ReturnType<typeof framed>} frame @param {{height: number, format: (value: number) => string}} options */
+/** @param {ReturnType<typeof framed>} frame @param {{height: number, whole?: boolean, format: (value: number) => string}} options */
 function grid(frame, options) {
   const group = s("g.grid");
-  const lines = options.height > 140 ? 4 : 2;
+  // Steps of round numbers: fifths of 10, fourths of 2, 4 and 8.
+  const lines = options.height > 140 ? (/^0*\.?0*1/.test(String(frame.most)) ? 5 : 4) : 2;
   for (let index = 0; index <= lines; index += 1) {
     const value = (frame.most * index) / lines;
     const y = Math.round(frame.y(value)) + 0.5;
     group.append(s("line", { x1: LEFT, x2: frame.width - RIGHT, y1: y, y2: y }));
-    if (Number.isInteger(value) || frame.most > lines || frame.most < 1)
+    if (!options.whole || Number.isInteger(value))
       group.append(s("text", { x: LEFT - 8, y: y + 3.5, "text-anchor": "end" }, options.format(value)));
   }
   const places = Math.max(1, Math.min(6, Math.floor(frame.width / 110)));

@@ -33,20 +33,25 @@ on("event", (event) => {
   }
 });
 on("up", ({ again }) => {
-  if (again) loading = null; // some may have been missed: read anew
+  if (again) loading = read(1).catch(() => {}); // some may have been missed
 });
 
+const readers = new EventTarget();
+const step = () => readers.dispatchEvent(new Event("more"));
+
 /**
- * Read back `hours`, or as far as is reasonable. `step` is called whenever more is known.
- * @param {number} hours @param {() => void} step
+ * Read back `hours`, or as far as is reasonable. `more` is called whenever more is known.
+ * @param {number} hours @param {() => void} more @param {AbortSignal} signal
  */
-export function recall(hours, step) {
-  loading ??= read(hours, step);
-  return loading;
+export function recall(hours, more, signal) {
+  readers.addEventListener("more", more, { signal });
+  loading ??= read(hours).catch(() => {
+    loading = null; // tried again with the next look
+  });
 }
 
-/** @param {number} hours @param {() => void} step */
-async function read(hours, step) {
+/** @param {number} hours */
+async function read(hours) {
   const { last_event: newest } = await get("v1/clock");
   const begin = now() - hours * 3600;
   let upto = newest;

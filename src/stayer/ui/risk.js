@@ -50,7 +50,7 @@ export function judge(task, workers) {
   const custom = usual(task);
   if (custom && ran !== null && ran > Math.max(custom.most * 1.3, custom.median * 1.5, 30)) {
     const times = ran / Math.max(1, custom.median);
-    found.push([times > 3 ? 2 : 1, `${times.toFixed(1)}× the usual time`]);
+    found.push([times > 3 ? 2 : 1, `${times.toFixed(1)}× usual`]);
   }
   if (task.time_limit && ran !== null && ran > task.time_limit * 0.9) found.push([2, "near its time limit"]);
   if (task.memory_limit && task.usage?.rss > task.memory_limit * 0.9) found.push([2, "near its memory limit"]);

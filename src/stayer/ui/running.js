@@ -8,7 +8,7 @@ import { elapsed, hasSaved, silence, unsaved } from "./risk.js";
 import { href } from "./router.js";
 import { usual } from "./usual.js";
 
-/** Points of usage gathered while the page is open, by task. @type {Map<string, {ran: number, cpu: number, rate: number[], rss: number[]}>} */
+/** Points of usage gathered while the page is open, by task. @type {Map<string, {ran: number, cpu: number, rate: number[]}>} */
 const gathered = new Map();
 
 /** A row that can be updated. */
@@ -31,8 +31,8 @@ export function runningRow() {
   const node = h("div");
   const cell = (/** @type {string} */ label, /** @type {string} */ kind, /** @type {Node[]} */ ...parts) => h(`td.${kind}`, { "data-label": label }, parts);
   const row = h("tr", { "data-row": true },
-    h("th.c-task", { scope: "row" }, link, under, chips),
-    cell("Progress", "c-progress", h("div.progress-line", null, figure, message), bar.node),
+    h("th.c-task", { scope: "row" }, link, under),
+    cell("Progress", "c-progress", h("div.progress-line", null, figure, message), bar.node, chips),
     cell("Remaining", "c-number", remaining, finish),
     cell("Elapsed", "c-number", ran, custom),
     cell("Last report", "c-number", report),
@@ -60,7 +60,7 @@ export function runningRow() {
       text(finish, left === null ? "" : `≈ ${clock(now() + left)}`);
       setTime(ran, task.started_at, duration(elapsed(task)));
       const often = usual(task);
-      text(custom, often ? `usually ${duration(often.median)}` : "");
+      text(custom, often ? `usual ${duration(often.median)}` : "");
       setTime(report, task.progress?.at ?? null, silence(task) === null ? "–" : duration(silence(task)));
       text(lost, duration(unsaved(task)));
       text(lostUnder, hasSaved(task) === null ? "" : hasSaved(task) ? "since saved" : "never saved");
@@ -69,6 +69,13 @@ export function runningRow() {
       attribute(node, "title", clean(task.worker ?? "", 120));
     },
   };
+}
+
+/** Begin with what the store remembers of an attempt. @param {any} task @param {any[]} series */
+export function seed(task, series) {
+  const rate = series.slice(-41).map((point, at, all) => (at ? Math.max(0, (point.cpu - all[at - 1].cpu) / Math.max(0.001, point.ran - all[at - 1].ran)) : 0)).slice(1);
+  const newest = series.at(-1);
+  if (newest) gathered.set(`${task.id} ${task.attempt}`, { ran: newest.ran, cpu: newest.cpu, rate });
 }
 
 /** @param {any} task @param {ReturnType<typeof sparkline>} line @param {Element} used */
@@ -80,7 +87,7 @@ function usage(task, line, used) {
   }
   const key = `${task.id} ${task.attempt}`;
   let points = gathered.get(key);
-  if (!points) gathered.set(key, (points = { ran: newest.ran, cpu: newest.cpu, rate: [], rss: [] }));
+  if (!points) gathered.set(key, (points = { ran: newest.ran, cpu: newest.cpu, rate: [] }));
   if (newest.ran > points.ran) {
     points.rate.push(Math.max(0, (newest.cpu - points.cpu) / (newest.ran - points.ran)));
     points.ran = newest.ran;

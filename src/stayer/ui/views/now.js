@@ -9,7 +9,7 @@ import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
 import { href } from "../router.js";
 import { judge, unsaved } from "../risk.js";
-import { runningRow } from "../running.js";
+import { runningRow, seed } from "../running.js";
 import { on } from "../stream.js";
 import { learn } from "../usual.js";
 
@@ -67,14 +67,14 @@ export function open(main, _place, signal) {
     ] });
     feed(view.feed);
   };
-  on("event", () => (drawHistory.soon ??= setTimeout(() => {
-    drawHistory.soon = undefined;
-    if (!signal.aborted) drawHistory();
-  }, 500)), signal);
-  recall(24, () => signal.aborted || drawHistory()).catch(() => {});
+  let changed = false;
+  on("event", () => (changed = true), signal);
+  recall(24, drawHistory, signal);
   drawHistory();
   everySecond(signal, () => {
     draw();
+    if (changed) drawHistory();
+    changed = false;
     for (const element of view.feed.querySelectorAll("time")) text(element, `${duration(age(element.getAttribute("datetime")))} ago`);
   });
 }
@@ -87,13 +87,13 @@ function frame(main) {
   const alerts = h("div.alerts", { role: "region", "aria-label": "Alerts", "aria-live": "polite" });
   const list = h("tbody", { "data-list": true });
   const table = h("table.running", null,
-    h("thead", null, h("tr", null, ["Task", "Progress", "Remaining", "Elapsed", "Last report", "Unsaved", "Processor, memory", "Node"]
+    h("thead", null, h("tr", null, ["Task", "Progress", "Remaining", "Elapsed", "Last report", "Unsaved", "Usage", "Node"]
       .map((each) => h("th", { scope: "col" }, each)))), list);
   table.hidden = true;
   const more = h("a.more", { href: href("tasks", "", { state: "started" }) });
   const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", "stayer run -- sh -c 'for n in $(seq 100); do echo $n/100 >> $STAYER_REPORT; sleep 1; done'");
   none.hidden = true;
-  const chart = timeChart({ kind: "bars", height: 190, label: `Tasks that ended in the last ${HOURS} hours`, format: count });
+  const chart = timeChart({ kind: "bars", whole: true, height: 190, label: `Tasks that ended in the last ${HOURS} hours`, format: count });
   const feed = h("ol.feed");
   fill(main, h("h1.unseen", null, "Now"),
     h("div.tiles", null, Object.values(named).map((each) => each.node)), alerts,
@@ -194,6 +194,7 @@ async function saved(ids, tasks, signal) {
     const task = byId.get(id);
     const before = unsaved.known.get(id);
     if (!task?.started_at || (before && Date.now() - before.asked < 60_000)) continue;
+    if (!before && task.usage) seed(task, (await get(taskPath(id, "usage"), {}, { signal })).usage);
     unsaved.known.set(id, { at: before?.at ?? null, asked: Date.now() });
     const found = await get(taskPath(id, "checkpoint"), { data: false }, { signal });
     unsaved.known.set(id, { at: seconds(found.at), asked: Date.now() });
