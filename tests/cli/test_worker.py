@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
 
 import pytest
 
@@ -147,18 +150,27 @@ def test_a_worker_does_what_the_file_says(apart: Apart, fleet: Site, folder: Pat
 def test_up_makes_the_store_and_runs_commands(apart: Apart, tmp_path: Path, fleet: Site) -> None:
     state = str(tmp_path / "one")
     fresh = {"STAYER_STORE": f"sqlite:///{tmp_path}/new.db"}
-    with Terminal(apart, "up", "--state-dir", state, "--lease", "2s", environment=fresh) as up:
+    options = ("--state-dir", state, "--lease", "2s", "--port", "0")
+    with Terminal(apart, "up", *options, environment=fresh) as up:
         up.until("try, in another terminal: stayer run -- echo hello")
+        up.until("/login#code=")
+        address = re.search(r"at (http://127.0.0.1:\d+)", up.text)
+        assert address
+        assert urlopen(f"{address[1]}/readyz").status == 200
         assert f"the store is sqlite:///{tmp_path}/new.db" in up.text
         assert f"{len(os.sched_getaffinity(0))} slot" in up.text
         done = apart("run", "--", "echo", "hello", environment=fresh).works()
         assert done.out == "hello\n"
         up.type("\x03")
         assert up.end() == 0
+        with pytest.raises(URLError):  # the server has ended too
+            urlopen(f"{address[1]}/readyz")
 
 
 def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:
-    process = fleet.start("--slots", "1", "--allow-command", "true", "-q", "some", verb="up")
+    process = fleet.start(
+        "--slots", "1", "--allow-command", "true", "-q", "some", "--no-serve", verb="up"
+    )
     log = fleet.folder / "one.log"
     until(lambda: b"takes tasks" in log.read_bytes(), "for it to begin")
     process.send_signal(signal.SIGTERM)

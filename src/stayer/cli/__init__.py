@@ -55,9 +55,7 @@ VERBS = {
     ),
     "set": Verb("ask", RUNNING, "Change the limits of a running task."),
     "worker": Verb("worker", RUNNING, "Take tasks and run them, each in a process of its own."),
-    "up": Verb(
-        "worker", RUNNING, "Make the store if need be, and run a worker here, for any command."
-    ),
+    "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
     "drain": Verb(
         "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
     ),

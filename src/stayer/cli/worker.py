@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
@@ -28,17 +31,30 @@ def worker(given: Given, **options: Any) -> None:
 
 @command()
 @worker_options
-def up(given: Given, **options: Any) -> None:
-    """Make the store if need be, and run a worker here, for any command.
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="Serve on this port. Default: 8787."
+)
+@click.option("--no-serve", is_flag=True, help="Run no server.")
+def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> None:
+    """Make the store if need be, run a worker here, for any command, and a server.
 
     As `stayer worker --allow-commands`, with a slot for each processor; say what else to run, and
-    it runs only that. For one machine, and for a first try.
+    it runs only that. The server is that of `stayer serve`. For one machine, and for a first try.
     """
     config = given.config()
     plan = wanted(config, options, slots=len(os.sched_getaffinity(0)))
     if not any(name for name in plan.handlers if name != "env"):
         plan.handlers["allow_commands"] = True
-    _work(given, plan, lambda: _welcome(given, plan))
+    with ExitStack() as beside:
+
+        def ready() -> None:
+            _welcome(given, plan)
+            if not no_serve:
+                from stayer.cli.beside import server_beside
+
+                beside.enter_context(server_beside(given, port))
+
+        _work(given, plan, ready)
 
 
 def _welcome(given: Given, plan: Wanted) -> None:

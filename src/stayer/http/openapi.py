@@ -73,9 +73,9 @@ def describe(prefix: str = "") -> Schema:
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
                 "session": {
-                    "type": "apiKey", "in": "cookie", "name": "stayer-…",
-                    "description": "Begun by POST /v1/session. Changes need the header "
-                    "X-Stayer-Request: 1 too.",
+                    "type": "apiKey", "in": "cookie", "name": "stayer-session",
+                    "description": "Begun by POST /v1/session, which gives the cookie its name. "
+                    "Changes need the header X-Stayer-Request: 1 too.",
                 },
             },
         },

@@ -111,6 +111,8 @@ async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> S
     service = call.service
     if service.streams >= STREAMS:
         raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
+    async with service.hub.listening():
+        pass  # a store that does not answer is said before anything else is
 
     async def counted() -> AsyncIterator[bytes]:
         service.streams += 1

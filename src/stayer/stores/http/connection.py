@@ -42,7 +42,9 @@ class Connection:
     def __init__(self, address: Address, token: str | None) -> None:
         self._address = address
         self._token = token
-        self._kept = threading.local()
+        self._lock = threading.Lock()
+        self._free: list[http.client.HTTPConnection] = []
+        self._process = os.getpid()
 
     def ask(
         self,
@@ -66,11 +68,11 @@ class Connection:
         raise self._problem(status, media, answer)
 
     def close(self) -> None:
-        """Let go of this thread's connection; those of others go with their threads."""
-        kept: http.client.HTTPConnection | None = getattr(self._kept, "connection", None)
-        if kept is not None:
-            kept.close()
-        self._kept = threading.local()
+        """Let go of all connections."""
+        with self._lock:
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
 
     def _exchange(
         self, method: str, target: str, content: bytes | None, patience: float
@@ -80,22 +82,42 @@ class Connection:
             headers["Authorization"] = f"Bearer {self._token}"
         if content is not None:
             headers["Content-Type"] = _JSON
+        connection = self._take(patience)
+        used = connection.sock is not None
         try:
-            connection, used = self._connection(patience)
             try:
-                return self._once(connection, method, target, content, headers)
+                answer = self._once(connection, method, target, content, headers)
             except _STALE:
                 connection.close()
                 if not used:
                     raise
                 # The server may have closed it while nobody asked anything.
-                return self._once(connection, method, target, content, headers)
+                answer = self._once(connection, method, target, content, headers)
         except (OSError, http.client.HTTPException) as error:
-            self.close()
+            connection.close()
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise StoreUnreachable(
                 f"{self._address.url} can't be reached: {said}. Is `stayer serve` running there?"
             ) from None
+        except BaseException:  # an interrupt leaves half an answer behind
+            connection.close()
+            raise
+        with self._lock:
+            self._free.append(connection)
+        return answer
+
+    def _take(self, patience: float) -> http.client.HTTPConnection:
+        """A connection that nobody uses."""
+        with self._lock:
+            if self._process != os.getpid():  # those there are belong to who forked
+                self._process, self._free = os.getpid(), []
+            found = self._free.pop() if self._free else None
+        if found is not None:
+            if found.sock is not None:
+                found.sock.settimeout(patience)
+            return found
+        kind = http.client.HTTPSConnection if self._address.secure else http.client.HTTPConnection
+        return kind(self._address.host, self._address.port, timeout=patience)
 
     @staticmethod
     def _once(
@@ -111,18 +133,6 @@ class Connection:
         if response.getheader("Content-Encoding") == "gzip":
             answer = gzip.decompress(answer)
         return response.status, response.getheader("Content-Type", ""), answer
-
-    def _connection(self, patience: float) -> tuple[http.client.HTTPConnection, bool]:
-        """This thread's connection, and whether it was used before."""
-        kept: http.client.HTTPConnection | None = getattr(self._kept, "connection", None)
-        if kept is not None and self._kept.process == os.getpid():
-            if kept.sock is not None:
-                kept.sock.settimeout(patience)
-            return kept, kept.sock is not None
-        kind = http.client.HTTPSConnection if self._address.secure else http.client.HTTPConnection
-        self._kept.connection = kind(self._address.host, self._address.port, timeout=patience)
-        self._kept.process = os.getpid()
-        return self._kept.connection, False
 
     def _decoded(self, answer: bytes) -> Any:
         try:

@@ -1,0 +1,224 @@
+"""The Python client, and a store that is a server."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import stayer
+from stayer import control
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnreachable,
+    StoreUnusable,
+    UnknownTask,
+)
+from stayer.core.lifecycle import Done, Fail
+from stayer.core.model import Fault, Filter, Policy, Report, Usage
+from stayer.store import Store
+from stayer.stores import open_store
+from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit
+from tests.http.serving import Process, Site
+
+
+@pytest.fixture
+def client(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[stayer.Client]:
+    monkeypatch.setenv("STAYER_TOKEN", site.tokens["operate"])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with stayer.Client(site.url) as client:
+        yield client
+
+
+@pytest.fixture
+def remote(site: Site) -> Iterator[Store]:
+    """The store as an operator sees it through the server."""
+    with closing(open_store(site.url, token=site.tokens["operate"])) as store:
+        yield store
+
+
+def test_a_client_submits_waits_and_steers(
+    client: stayer.Client, store: Store, worker: str
+) -> None:
+    queue = client.get_queue("q")
+    id = queue.enqueue({"n": 1}, id="t", priority=3, tags=["x"], delay="0s", retries=1)
+    assert (id, queue.count("pending")) == ("t", 1)
+    handle = client.get_task("t")
+    assert (handle.priority, handle.tags, handle.policy.retries) == (3, ("x",), 1)
+    assert handle.hold().held
+    assert not handle.release().held
+    [task] = store.reserve("w", ["q"], 1, stayer.Handles(plain=True))
+    finishing = threading.Timer(0, lambda: apply(store, task, Done({"answer": 42})))
+    finishing.start()
+    assert handle.wait(timeout="60s") == {"answer": 42}
+    assert [attempt.ending for attempt in handle.attempts()] == ["done"]
+    assert [event.event for event in handle.events()][-1] == "complete"
+    assert handle.retry().state == "pending"
+    assert handle.cancel().state == "cancelled"
+    with pytest.raises(stayer.TaskCancelled):
+        handle.wait(timeout="1s")
+    handle.delete()
+    with pytest.raises(UnknownTask):
+        client.get_task("t")
+
+
+def test_queues_and_workers_are_seen_and_set(client: stayer.Client, worker: str) -> None:
+    queue = client.get_queue("q")
+    ids = queue.enqueue_many([{"n": number} for number in range(1500)])
+    assert [handle.id for handle in queue.peek(2)] == ids[:2]
+    queue.pause()
+    queue.set_limit(3)
+    assert (queue.info().paused, queue.info().limit) == (True, 3)
+    queue.resume()
+    queue.set_limit(None)
+    assert [info.name for info in client.queues()] == ["q"]
+    assert [found.id for found in client.workers()] == [worker]
+    assert len(list(client.find(queues="q", states="pending"))) == 1500
+    assert queue.drop(force=True) == 1500
+
+
+def test_the_same_id_with_other_parameters_is_a_warning(client: stayer.Client) -> None:
+    queue = client.get_queue("q")
+    queue.enqueue(1, id="t")
+    with pytest.warns(stayer.DuplicateWarning, match="other parameters"):
+        queue.enqueue(2, id="t")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        queue.enqueue(1, id="t")
+
+
+def test_whoever_takes_tasks_needs_the_database(client: stayer.Client) -> None:
+    with pytest.raises(StoreUnusable, match="need the database itself"):
+        client.get_listener("q").listen()
+    with pytest.raises(StoreUnusable, match="need the database itself"):
+        client.store.reserve("w", ["q"], 1, stayer.Handles())
+    with pytest.raises(StoreUnusable, match="need the database itself"):
+        client.store.commit([])
+
+
+def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str) -> None:
+    policy = Policy(retries=2, time_limit=60.0, memory_limit=2**30, grace=5.0, fence="kill")
+    task = started(
+        store, id="t", command=("a", "b"), cwd="/", env={"A": "1"}, owner="o", priority=-2,
+        tags=("x", "y"), policy=policy,
+    )  # fmt: skip
+    beat(store, worker, 2, Report(id="t", attempt=1, usage=Usage(ran=3.0), checkpoint=b"\x00"))
+    control.pause(store, "t")
+    for id in ("t", *fill(store, 1)):
+        here, there = get(store, id), get(remote, id)
+        for name in here.__struct_fields__:
+            value = getattr(here, name)
+            if isinstance(value, float):
+                value = pytest.approx(value, abs=0.001)
+            if name not in ("returned_from", "usage"):
+                assert getattr(there, name) == value, name
+    assert remote.attempts("t")[0].worker == worker
+    assert remote.usage("t", 1)[0].ran == 3.0
+    saved = remote.checkpoint("t")
+    assert saved is not None
+    assert saved.data == b"\x00"
+    assert remote.checkpoint("none") is None
+    assert (remote.attempts("none"), remote.events("none"), remote.log("none", 1, 0, 9)) == (
+        [],
+        [],
+        [],
+    )
+    assert remote.now() == pytest.approx(store.now(), abs=60)
+    apply(store, get(store, "t"), Fail(Fault("E", "m", exit_code=3)))
+    assert get(remote, "t").error == Fault("E", "m", exit_code=3)
+    assert task.id == "t"
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_come_back_as_they_were(remote: Store, store: Store, value: object) -> None:
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        with pytest.raises(BadInput, match="stands for bytes"):
+            remote.submit([new("t", parameters=value)])
+        return
+    [answer] = remote.submit([new("t", parameters=value)])
+    assert answer.fresh
+    assert get(store, "t").parameters == value
+    assert get(remote, "t").parameters == value
+
+
+def test_pages_go_on_where_they_ended(remote: Store, store: Store) -> None:
+    ids = fill(store, 1203)
+    first = remote.find(Filter(queues=("q",)), None, 1100)
+    rest = remote.find(Filter(queues=("q",)), first.next, 1100)
+    assert [task.id for task in (*first.tasks, *rest.tasks)] == ids[::-1]
+    assert rest.next is None
+    assert [task and task.id for task in remote.get([*ids[:120], "none"])] == [*ids[:120], None]
+
+
+def test_errors_are_those_of_the_store(remote: Store, store: Store, worker: str) -> None:
+    submit(store, new("t"))
+    with pytest.raises(Refused, match="only a finished task"):
+        control.retry(remote, "t")
+    with pytest.raises(Refused, match="running"):
+        control.pause(remote, "t")
+    with pytest.raises(Refused):
+        control.drop_worker(remote, worker)
+    with pytest.raises(BadInput, match="cursor"):
+        remote.find(Filter(), "x", 10)
+
+
+def test_a_token_that_is_missing_or_too_weak_is_said(site: Site, store: Store) -> None:
+    submit(store, new("t"))
+    for token in (None, "wrong"):
+        with (
+            closing(open_store(site.url, token=token)) as nobody,
+            pytest.raises(StoreUnusable, match="STAYER_TOKEN"),
+        ):
+            nobody.setup()
+    with (
+        closing(open_store(site.url, token=site.tokens["read"])) as reader,
+        pytest.raises(Refused, match="needs operate"),
+    ):
+        control.cancel(reader, "t")
+    assert get(store, "t").state == "pending"
+
+
+def test_a_server_that_is_away_is_unreachable_until_it_is_back(
+    tmp_path: Path, process: tuple[Process, Site], url: str
+) -> None:
+    server, site = process
+    with closing(open_store(site.url, token=site.tokens["read"])) as far:
+        far.setup()
+        server.stop()
+        with pytest.raises(StoreUnreachable, match="stayer serve"):
+            far.now()
+        again = Process(tmp_path, url, port=server.port)
+        try:
+            assert far.queues() == []
+        finally:
+            again.stop()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://user:hush@localhost", "STAYER_TOKEN"),
+        ("http://", "http://localhost:8787"),
+        ("http://localhost:x", "http://localhost:8787"),
+        ("https://localhost?x=1", "http://localhost:8787"),
+    ],
+)
+def test_a_bad_url_is_refused_and_shows_no_secret(url: str, words: str) -> None:
+    with pytest.raises(BadConfig, match=words) as raised:
+        open_store(url)
+    assert "hush" not in str(raised.value)
+
+
+def test_what_is_no_server_of_ours_is_said(site: Site) -> None:
+    with (
+        closing(open_store(f"{site.url}/elsewhere", token=site.tokens["read"])) as store,
+        pytest.raises(StoreUnusable, match="/docs lists"),
+    ):
+        store.setup()
