@@ -97,7 +97,7 @@ class Scene:
             step()
         self.now = self.end
         self.store.set_queue("nightly", paused=True)
-        self.store.submit([self._new("nightly-etl", "nightly") for _ in range(3)])
+        self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
         for worker in self.workers:
             self._beat(worker)
         gone = Worker(
@@ -115,7 +115,8 @@ class Scene:
         number = self._beats[worker.id] = self._beats.get(worker.id, 0) + 1
         self.store.beat(worker, number, str(number), reports)
 
-    def _new(self, kind: str, queue: str | None = None) -> NewTask:
+    def new(self, kind: str, queue: str | None = None) -> NewTask:
+        """A task of one of the kinds."""
         number = next(self._numbers)
         return NewTask(
             id=f"{kind.split('-')[0]}-{number:05}", queue=queue or _KINDS[kind][0], name=kind,
@@ -126,7 +127,7 @@ class Scene:
         )  # fmt: skip
 
     def _arrive(self, kind: str) -> None:
-        self.store.submit([self._new(kind)])
+        self.store.submit([self.new(kind)])
         usual = _KINDS[kind][1]
         self._at(self.now + self._chance.expovariate(1.9 / usual), lambda: self._arrive(kind))
 
@@ -175,8 +176,9 @@ class Scene:
         if n % 17 == 0:
             line += "\x1b[33mWARNING\x1b[0m retrying a slow shard\n"
         usage = Usage(
-            ran=ran, cpu=processors * (ran * 0.8 + length / 61 * math.sin(n / 5)), rss=int(memory * wave * min(1, 0.4 + n / 20)),
-            peak=int(memory * 1.02), read=int(ran * 4.1e7 + 9e8 * math.sin(n / 3)), written=int(ran * 6e6),
+            ran=ran, cpu=processors * (ran * 0.8 + length / 61 * math.sin(n / 5)),
+            rss=int(memory * wave * min(1, 0.4 + n / 20)), peak=int(memory * 1.02),
+            read=int(ran * 4.1e7 + 9e8 * math.sin(n / 3)), written=int(ran * 6e6),
             processes=2 + int(processors),
         )  # fmt: skip
         report = Report(

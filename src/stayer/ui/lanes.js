@@ -2,6 +2,7 @@
 
 import { attribute, fill, h, s } from "./dom.js";
 import { clean, clock, duration, exactClock, now, seconds } from "./format.js";
+import { remaining } from "./risk.js";
 
 const ROW = 30;
 const LEFT = 92;
@@ -93,8 +94,8 @@ export function lanesChart() {
     /** @param {any} task with attempts and events */
     update(task) {
       lanes = lanesOf(task);
-      const left = task.progress?.remaining;
-      forecast = task.state === "started" && left !== null && left !== undefined ? now() + left : null;
+      const left = remaining(task);
+      forecast = task.state === "started" && left ? now() + left : null;
       draw();
     },
   };

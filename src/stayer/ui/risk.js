@@ -20,13 +20,20 @@ export function unsaved(task) {
   return Math.max(0, now() - Math.max(started, found ?? 0));
 }
 
-/** When tasks last saved their work. @type {Map<string, {at: number | null, asked: number}>} */
+/** When tasks last saved their work: `at` is null if never, undefined if not known. @type {Map<string, {at: number | null | undefined, asked: number}>} */
 unsaved.known = new Map();
 
 /** Whether it has saved anything; null if that is not known yet. @param {any} task */
 export function hasSaved(task) {
-  const found = unsaved.known.get(task.id);
-  return found ? found.at !== null : null;
+  const at = unsaved.known.get(task.id)?.at;
+  return at === undefined ? null : at !== null;
+}
+
+/** Seconds until it is expected to end, as it was said and has come nearer since; null: nobody knows. @param {any} task */
+export function remaining(task) {
+  const said = task.progress?.remaining ?? null;
+  const at = seconds(task.progress?.at);
+  return said === null || at === null ? null : Math.max(0, said - (task.paused ? 0 : now() - at));
 }
 
 /** How long it has run. @param {any} task */

@@ -4,7 +4,7 @@ import { sparkline } from "./charts.js";
 import { attribute, h, text } from "./dom.js";
 import { clean, clock, duration, fraction, now, percent, size, title } from "./format.js";
 import { progressBar, setTime, standing } from "./parts.js";
-import { elapsed, hasSaved, silence, unsaved } from "./risk.js";
+import { elapsed, hasSaved, remaining as expected, silence, unsaved } from "./risk.js";
 import { href } from "./router.js";
 import { usual } from "./usual.js";
 
@@ -55,14 +55,14 @@ export function runningRow() {
       bar.update(task);
       text(figure, percent(part));
       text(message, clean(task.progress?.message ?? (part === null && !task.progress ? "no reports" : ""), 80));
-      const left = task.progress?.remaining ?? null;
-      text(remaining, left === null ? "–" : duration(left));
-      text(finish, left === null ? "" : `≈ ${clock(now() + left)}`);
+      const left = expected(task);
+      text(remaining, left === null ? "–" : left ? duration(left) : "overdue");
+      text(finish, left ? `≈ ${clock(now() + left)}` : "");
       setTime(ran, task.started_at, duration(elapsed(task)));
       const often = usual(task);
       text(custom, often ? `usual ${duration(often.median)}` : "");
       setTime(report, task.progress?.at ?? null, silence(task) === null ? "–" : duration(silence(task)));
-      text(lost, duration(unsaved(task)));
+      text(lost, hasSaved(task) === null ? "" : duration(unsaved(task)));
       text(lostUnder, hasSaved(task) === null ? "" : hasSaved(task) ? "since saved" : "never saved");
       usage(task, line, used);
       text(node, clean(task.node ?? "", 28));

@@ -18,7 +18,7 @@ const MOST = 2000;
 export function fingerprint(task) {
   const error = task.error ?? { type: task.ending ?? "failed", message: "" };
   const first = String(error.message ?? "").split("\n", 1)[0].slice(0, 300)
-    .replace(/0x[0-9a-f]+/gi, "0x…").replace(/\d+/g, "#").replace(/(['"`])(?:(?!\1).){1,200}\1/g, "$1…$1");
+    .replace(/\b0x[0-9a-f]+|\d+/gi, "#").replace(/(['"`])(?:(?!\1).){1,200}\1/g, "$1…$1");
   return { key: `${error.type}\n${kind(task)}\n${first}`, type: error.type, kind: kind(task) || task.queue, line: first };
 }
 

@@ -8,7 +8,7 @@ import { counted, happened, knownSince, recall } from "../happened.js";
 import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
 import { href } from "../router.js";
-import { judge, unsaved } from "../risk.js";
+import { hasSaved, judge, unsaved } from "../risk.js";
 import { runningRow, seed } from "../running.js";
 import { on } from "../stream.js";
 import { learn } from "../usual.js";
@@ -131,7 +131,7 @@ function tiles(view, state, tasks) {
   const perNode = new Map();
   let sum = 0;
   for (const task of tasks) {
-    const lost = unsaved(task) ?? 0;
+    const lost = hasSaved(task) === null ? 0 : (unsaved(task) ?? 0);
     sum += lost;
     perNode.set(task.node, (perNode.get(task.node) ?? 0) + lost);
   }
@@ -187,16 +187,18 @@ function attend(tasks) {
   if (workers.length) post("v1/workers/attend", { workers, seconds: 12 }).catch(() => {});
 }
 
-/** When each of these tasks last saved its work; asked once a minute. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
+/** When each of these tasks last saved its work, and what it used: asked once a minute, a few at a time. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
 async function saved(ids, tasks, signal) {
   const byId = new Map(tasks.map((task) => [task.id, task]));
-  for (const id of ids) {
-    const task = byId.get(id);
-    const before = unsaved.known.get(id);
-    if (!task?.started_at || (before && Date.now() - before.asked < 60_000)) continue;
-    if (!before && task.usage) seed(task, (await get(taskPath(id, "usage"), {}, { signal })).usage);
-    unsaved.known.set(id, { at: before?.at ?? null, asked: Date.now() });
-    const found = await get(taskPath(id, "checkpoint"), { data: false }, { signal });
-    unsaved.known.set(id, { at: seconds(found.at), asked: Date.now() });
+  const asked = ids.map((id) => byId.get(id)).filter((task) =>
+    task?.started_at && Date.now() - (unsaved.known.get(task.id)?.asked ?? 0) > 60_000);
+  for (const task of asked) unsaved.known.set(task.id, { at: unsaved.known.get(task.id)?.at, asked: Date.now() });
+  for (let at = 0; at < asked.length; at += 4) {
+    await Promise.all(asked.slice(at, at + 4).map(async (task) => {
+      const fresh = unsaved.known.get(task.id)?.at === undefined;
+      const found = await get(taskPath(task.id, "checkpoint"), { data: false }, { signal });
+      unsaved.known.set(task.id, { at: seconds(found.at), asked: Date.now() });
+      if (fresh && task.usage) seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
+    }));
   }
 }

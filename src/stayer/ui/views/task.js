@@ -8,7 +8,7 @@ import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
 import { logView } from "../log.js";
 import { badge, card, copy, copyable, empty, progressBar, queueLink, setBadge, setTime, standing, toast, when } from "../parts.js";
-import { elapsed, silence } from "../risk.js";
+import { elapsed, remaining, silence } from "../risk.js";
 import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
 import { learn, usual } from "../usual.js";
@@ -130,12 +130,12 @@ function hero(view, task, checkpoint) {
   view.bar.update(task);
   text(view.figure, percent(part) || (running ? "running" : task.state));
   text(view.message, clean(task.progress?.message ?? (running && !task.progress ? "It has reported no progress." : ""), 300));
-  const left = task.progress?.remaining ?? null;
+  const left = remaining(task);
   const ran = running ? elapsed(task) : task.started_at && task.finished_at ? (seconds(task.finished_at) ?? 0) - (seconds(task.started_at) ?? 0) : null;
   const often = usual(task);
   /** @type {[string, string, string, string?][]} */
   const shown = [];
-  if (running) shown.push(["Remaining", left === null ? "–" : duration(left), left === null ? "no estimate" : `until ≈ ${clock(now() + left)}`]);
+  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "overdue", left === null ? "no estimate" : !left ? "" : `until ≈ ${clock(now() + left)}`]);
   if (ran !== null) shown.push([running ? "Elapsed" : "Took", duration(ran), often ? `usually ${duration(often.median)}` : "", often && ran > often.most * 1.3 ? "warn" : ""]);
   if (running) shown.push(["Last report", silence(task) === null ? "–" : `${duration(silence(task))} ago`, task.silence_limit ? `limit ${duration(task.silence_limit)}` : "", (silence(task) ?? 0) > 600 ? "warn" : ""]);
   if (running) {
