@@ -23,27 +23,30 @@ OPENING = """\
 
 <!-- Written by docs/http_reference.py from the routes themselves. -->
 
-What [`stayer serve`](../how-to/serve-over-http.md) answers. `/openapi.json` says the same for programs (OpenAPI 3.1), `/docs` for
-people. The words are those of the command line and the records those of [`--json`](json.md): a task is the same object in `show
---json` and in `GET /v1/tasks/{id}`. Bodies are JSON (`Content-Type: application/json`); ids in paths are percent-encoded.
+What [`stayer serve`](../how-to/serve-over-http.md) answers. `/openapi.json` says the same for
+programs (OpenAPI 3.1), `/docs` for people. The words are those of the command line and the
+records those of [`--json`](json.md): a task is the same object in `show --json` and in `GET
+/v1/tasks/{id}`. Bodies are JSON (`Content-Type: application/json`); ids in paths are
+percent-encoded.
 
 ## Who may
 
-Each request shows a token, `Authorization: Bearer stayer_…`, or has the cookie of a session; a session's changes need the header
-`X-Stayer-Request: 1` too. Roles: `read`, `submit` (may also read), `operate` (may do everything). The `Host` must be a name of the
-server's.
+Each request shows a token, `Authorization: Bearer stayer_…`, or has the cookie of a session; a
+session's changes need the header `X-Stayer-Request: 1` too. Roles: `read`, `submit` (may also
+read), `operate` (may do everything). The `Host` must be a name of the server's.
 
 ## Lists
 
-`{"tasks": […], "next": cursor}`: give `next` as `cursor` to go on; `null` is the end. `limit` is 100 unless said, at most 1,000.
-Answers to GET have an `ETag`: with `If-None-Match` what has not changed is 304, without a body. Large answers are compressed for
-who accepts gzip.
+`{"tasks": […], "next": cursor}`: give `next` as `cursor` to go on; `null` is the end. `limit` is
+100 unless said, at most 1,000. Answers to GET have an `ETag`: with `If-None-Match` what has not
+changed is 304, without a body. Large answers are compressed for who accepts gzip.
 
 ## Streams
 
-Server-sent events. `/v1/events` sends an event each, its number as `id`; `/v1/tasks/{id}/log?follow` messages `log` (`attempt`,
-`start`, `text`), with an `id` to go on from, and at last `end` with the record. Who reconnects with `Last-Event-ID` misses nothing.
-A comment comes every 15 seconds if nothing else does.
+Server-sent events. `/v1/events` sends an event each, its number as `id`;
+`/v1/tasks/{id}/log?follow` messages `log` (`attempt`, `start`, `text`), with an `id` to go on
+from, and at last `end` with the record. Who reconnects with `Last-Event-ID` misses nothing. A
+comment comes every 15 seconds if nothing else does.
 
 """
 
@@ -52,8 +55,8 @@ def problems() -> Iterator[str]:
     """What can go wrong."""
     yield "## Problems\n"
     yield (
-        "Whatever goes wrong is `application/problem+json` (RFC 9457): `type` is one of these after "
-        f"`{problem.URN}`,\n`detail` says what to do. 503 has `Retry-After`.\n"
+        "Whatever goes wrong is `application/problem+json` (RFC 9457): `type` is one of these "
+        f"after `{problem.URN}`,\n`detail` says what to do. 503 has `Retry-After`.\n"
     )
     yield "| status | type | what |"
     yield "|---|---|---|"

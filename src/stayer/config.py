@@ -23,6 +23,7 @@ FILE = "stayer.toml"
 DEFAULT = "default"
 SMALLEST_LEASE = 2.0
 FENCES = ("freeze", "kill", "keep")
+ISOLATIONS = ("pidns",)
 
 Environment: TypeAlias = Mapping[str, str]
 
@@ -145,6 +146,13 @@ def parse_fence(value: object) -> str:
     return str(value)
 
 
+def parse_isolation(value: object) -> str:
+    """How tasks are kept apart from the rest of the machine."""
+    if value not in ISOLATIONS:
+        raise BadInput(f"{value!r} is none of {', '.join(ISOLATIONS)}")
+    return str(value)
+
+
 def default_store(environ: Environment) -> str:
     """A database in the user's data directory."""
     folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
@@ -206,15 +214,19 @@ SETTINGS = _settings()
 
 WORKER: dict[str, Callable[[object], object]] = {
     "queues": parse_texts,
+    "evenly": parse_flag,
     "slots": parse_count,
     "lease": parse_lease,
     "state_dir": parse_text,
+    "node": parse_text,
     "grace": parse_duration,
     "kill_interval": parse_duration,
     "time_limit": parse_duration,
     "silence_limit": parse_duration,
     "memory_limit": parse_size,
     "fence": parse_fence,
+    "isolate": parse_isolation,
+    "log_cap": parse_size,
     "exec": parse_text,
     "run": parse_text,
     "app": parse_text,

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from signal import Signals
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids
+from stayer.core import codec, ids, submission
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -52,8 +52,8 @@ WATCH = 60.0
 PORTION = 1_000_000
 """How many bytes of a log are read at a time."""
 
-LIMITS = ("time", "silence", "memory")
-"""What can be limited in a running task: seconds, seconds, bytes."""
+LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
+"""What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
 
 
 def get(store: Store, id: str) -> Task:
@@ -164,55 +164,43 @@ def stack(store: Store, id: str) -> Task:
     return _apply(store, id, if_python)
 
 
-def set_limits(
-    store: Store, id: str, limits: Mapping[str, float], more_time: float | None = None
-) -> Task:
-    """Change limits of a running task, named as in `LIMITS`; 0 is none. `more_time` sets the time
-    limit to so many seconds from now.
-    """
-    unknown = [name for name in limits if name not in LIMITS]
-    if unknown or (not limits and more_time is None):
-        raise BadInput(f"there are limits of {', '.join(LIMITS)}: say one of them")
-
-    def order(task: Task) -> Happening:
-        arguments: dict[str, JSON] = dict(limits)
-        if more_time is not None:
-            ran = 0.0 if task.started_at is None else max(0.0, store.now() - task.started_at)
-            arguments["time"] = ran + more_time
-        return Ask("set", arguments)
-
-    return _apply(store, id, order)
-
-
-def set_task(
+def set(
     store: Store,
     id: str,
     *,
-    priority: int | UnsetType = UNSET,
+    priority: int | None = None,
     limits: Mapping[str, float] | None = None,
     more_time: float | None = None,
 ) -> Task:
-    """Decide otherwise about a task that has not ended: also for its later attempts. The limits are
-    those of `set_limits`.
+    """Change the priority, or limits (named as in `LIMITS`; 0 is none), of a task that has not
+    ended; a running one hears of them. `more_time` is added to its time limit.
     """
     wanted = dict(limits or {})
-    if any(name not in LIMITS for name in wanted):
-        raise BadInput(f"there are limits of {', '.join(LIMITS)}: say one of them")
+    unknown = [name for name in wanted if name not in LIMITS]
+    if unknown:
+        raise BadInput(f"no limit is called {unknown[0]!r}: there are {', '.join(LIMITS)}")
+    if not wanted and priority is None and more_time is None:
+        raise BadInput(f"say what to set: the priority, or a limit of {', '.join(LIMITS)}")
+    if priority is not None:
+        submission.check_priority(priority)
+    return _apply(store, id, lambda task: _setting(task, priority, wanted, more_time))
 
-    def decided(task: Task) -> Happening:
-        asked = dict(wanted)
-        if more_time is not None:
-            ran = 0.0 if task.started_at is None else max(0.0, store.now() - task.started_at)
-            asked["time"] = ran + more_time
-        if not asked:
-            return Set(priority=priority)
-        kept = {f"{name}_limit": value for name, value in asked.items()}
-        if "memory_limit" in kept:
-            kept["memory_limit"] = int(kept["memory_limit"])
-        policy = replace(task.policy, **kept)
-        return Set(priority=priority, policy=policy, limits=dict(asked))
 
-    return _apply(store, id, decided)
+def _setting(
+    task: Task, priority: int | None, limits: Mapping[str, float], more_time: float | None
+) -> Set:
+    policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
+    asked: dict[str, JSON] = dict(limits)
+    if more_time is not None:
+        asked["more_time"] = more_time
+        if policy.time_limit:
+            policy = replace(policy, time_limit=policy.time_limit + more_time)
+        elif task.state in QUEUED:
+            raise Refused(f"task {task.id} has no time limit of its own that could grow: set one")
+    submission.check_policy(policy)
+    return Set(
+        UNSET if priority is None else priority, UNSET if policy == task.policy else policy, asked
+    )
 
 
 def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
@@ -273,7 +261,7 @@ def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iter
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
             return
-        concerned = set(open_ids)
+        concerned = frozenset(open_ids)
         while True:
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:

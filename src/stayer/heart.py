@@ -23,6 +23,7 @@ from stayer.store import Store, Waiter
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
+_WATCHED = 1.0
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -51,6 +52,8 @@ class Heart:
         `on_beat` hears of each that got through, and until when the lease is good then.
         """
         self.lost = False
+        self.watched = False
+        """Somebody looks at what this worker runs: it beats every second."""
         self._store = store
         self._worker = worker
         self._on_orders = on_orders
@@ -140,20 +143,22 @@ class Heart:
 
     def _run(self) -> None:
         assert self._waiter is not None
-        pause = self._interval
+        pause, failures = self._interval, 0
         while not self._stopping:
             self._wait(pause)
             if self._stopping:
                 break
             try:
                 self.beat_now()
-                pause = self._interval
+                pause = min(self._interval, _WATCHED) if self.watched else self._interval
+                failures = 0
             except LeaseLost:
                 break
             except Exception as error:
                 # Nothing is given up for a store that does not answer, nor for a full disk or a
                 # defect of ours: the lease decides.
-                pause = min(self._interval, _FIRST_PAUSE if pause == self._interval else pause * 2)
+                failures += 1
+                pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
                 known = isinstance(error, StayerError)
                 logger.warning(
                     "beat of %s failed, trying again: %s", self._worker.id, error,
@@ -178,6 +183,7 @@ class Heart:
             self._put_back(carried)  # else they are what went wrong, and would go wrong again
             raise
         self._good_until = before + self._worker.lease
+        self.watched = answer.watched
         self._on_beat(self._good_until)
         for orders in answer.orders:
             self._on_orders(orders)

@@ -224,7 +224,8 @@ class Store(Protocol):
 
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         """Pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap between
-        two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped.
+        two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped. `at` is when a piece came,
+        by the store's clock.
         """
 
     def usage(self, id: str, attempt: int) -> list[Usage]:

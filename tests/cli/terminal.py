@@ -60,6 +60,17 @@ class Terminal:
         """Press these keys."""
         os.write(self._ours, text.encode())
 
+    def press_until(self, keys: str, text: str) -> None:
+        """Press these keys, again and again as people do, until the screen shows the text.
+
+        Python misses a signal that comes just before it blocks.
+        """
+        seen = len(self.text)
+        while text not in self.text[seen:]:
+            self.type(keys)
+            while text not in self.text[seen:] and select.select([self._ours], [], [], 2)[0]:
+                assert self._more(), f"the command ended without {text!r}: {self.text}"
+
     def interrupt(self) -> int:
         """Press Ctrl-C, again and again as people do, until it has ended; its exit code.
 

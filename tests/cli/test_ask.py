@@ -70,7 +70,7 @@ def test_pausing_after_resuming_asks_again(stayer: Here, store: Store) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["pause"], ["resume"], ["signal", "USR1"], ["stack"], ["set", "--time-limit", "1h"]],
+    [["pause"], ["resume"], ["signal", "USR1"], ["stack"]],
 )
 @pytest.mark.usefixtures("tasks")
 def test_what_does_not_run_can_be_asked_nothing(stayer: Here, arguments: list[str]) -> None:
@@ -119,22 +119,43 @@ def test_limits_are_set_in_seconds_and_bytes(stayer: Here, store: Store) -> None
 
 
 @pytest.mark.usefixtures("tasks")
-def test_more_time_counts_from_now(stayer: Here, store: Store) -> None:
-    began = get(store, "started").started_at
-    assert began is not None
+def test_more_time_is_added_to_what_it_has(stayer: Here, store: Store) -> None:
+    assert stayer("set", "started", "--time-limit", "+2h").works().out == (
+        "started time limit 2h 00m more\n"
+    )
+    assert orders(store, "started") == [("set", {"more_time": 7200.0})]
+    assert get(store, "started").policy.time_limit is None, "its worker's limit grows, once"
+
+    stayer("set", "started", "--time-limit", "1h").works()
     stayer("set", "started", "--time-limit", "+2h").works()
+    assert get(store, "started").policy.time_limit == 3 * 3600
 
-    [(verb, limits)] = orders(store, "started")
 
-    assert verb == "set"
-    assert isinstance(limits["time"], float)
-    assert 7200 <= limits["time"] <= 7200 + store.now() - began
+@pytest.mark.usefixtures("tasks")
+def test_what_waits_can_be_set_too(stayer: Here, store: Store) -> None:
+    done = stayer("set", "pending", "--priority", "7", "--time-limit", "1h").works()
+
+    assert done.out == "pending priority 7, time limit 1h 00m\n"
+    task = get(store, "pending")
+    assert (task.priority, task.policy.time_limit, task.orders) == (7, 3600.0, ())
+    stayer("set", "pending", "--time-limit", "+1h").works()
+    assert get(store, "pending").policy.time_limit == 7200.0
+
+
+@pytest.mark.usefixtures("tasks")
+def test_what_has_no_limit_can_not_get_more(stayer: Here) -> None:
+    stayer("set", "pending", "--time-limit", "+1h").refuses("no time limit of its own", "set one")
+
+
+@pytest.mark.usefixtures("tasks")
+def test_what_has_ended_can_not_be_set(stayer: Here) -> None:
+    stayer("set", "complete", "--priority", "7").refuses("task complete is complete", "ended")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["--time-limit", "--silence-limit", "--memory-limit"]),
+        ([], ["--priority", "--time-limit", "--silence-limit", "--memory-limit"]),
         (["--time-limit", "soon"], ["--time-limit", "not a duration"]),
         (["--time-limit", "+soon"], ["--time-limit", "not a duration"]),
         (["--silence-limit", "0"], ["--silence-limit", "none"]),

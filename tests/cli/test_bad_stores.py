@@ -46,7 +46,7 @@ COMMANDS = {
     "init": ["init"],
 }
 """Every command that needs the store."""
-OTHERS = {"config", "doctor", "completion", "report", "worker", "up"}
+OTHERS = {"config", "doctor", "completion", "report", "worker", "up", "serve", "token"}
 """Those that don't, or that stay: they have tests of their own."""
 
 every_command = pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)

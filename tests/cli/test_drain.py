@@ -30,7 +30,7 @@ def assert_it_drains(fleet: Site, pid: int) -> None:
     until(lambda: b"SIGUSR1" in (fleet.folder / "one.log").read_bytes(), "for it to hear")
     fleet.submit("late", "true")
     fleet.finish("t")
-    assert fleet.end_of(pid) == 0
+    assert fleet.end_of(pid) == 5
     assert fleet.get("t").state == "complete"
     assert fleet.get("late").state == "pending"
 
@@ -73,7 +73,7 @@ def test_without_a_word_it_is_the_usual_worker(
 
     stayer("drain").works()
 
-    assert process.wait(60) == 0
+    assert process.wait(60) == 5
 
 
 def test_a_worker_that_is_elsewhere_is_refused(stayer: Here, store: Store) -> None:

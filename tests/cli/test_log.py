@@ -55,6 +55,14 @@ def writer(store: Store, worker: str) -> Writer:
     return Writer(store)
 
 
+def test_since_begins_with_what_came_lately(stayer: Here, writer: Writer) -> None:
+    writer.prints(b"one\n", b"two\n")
+
+    assert stayer("log", "t", "--since", "1h").works().out == "one\ntwo\n"
+    assert stayer("log", "t", "--since", "0s").works().out == ""
+    stayer("log", "t", "--since", "1h", "--tail", "1").refuses("only one of them")
+
+
 def test_the_log_is_printed_as_it_was_written(apart: Apart, writer: Writer, tmp_path: Path) -> None:
     writer.prints(b"one\n", b"\xff\x00\x1b[2J", b"two")
     writer.ends()
@@ -86,7 +94,7 @@ def test_an_offset_counts_bytes(stayer: Here, writer: Writer) -> None:
     writer.prints(b"one\ntwo\n")
 
     assert stayer("log", "t", "--offset", "4").works().out == "two\n"
-    stayer("log", "t", "--offset", "4", "--tail", "1").refuses("--tail or --offset")
+    stayer("log", "t", "--offset", "4", "--tail", "1").refuses("only one of them")
 
 
 def test_each_attempt_has_its_own_log(stayer: Here, writer: Writer) -> None:

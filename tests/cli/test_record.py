@@ -17,7 +17,8 @@ RECORD = [
     "id", "queue", "name", "command", "cwd", "env", "parameters", "state", "held", "attempt",
     "failures", "interruptions", "ending", "priority", "owner", "tags", "result", "error",
     "progress", "node", "worker", "pid", "created", "updated", "eta", "started_at", "finished_at",
-    "retries",
+    "paused", "usage", "orders", "retries", "time_limit", "silence_limit", "memory_limit", "grace",
+    "fence",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -28,7 +29,7 @@ def record(stayer: Here, store: Store, worker: str) -> dict[str, Any]:
     task = started(
         store, id="t", command=("train", "-v"), cwd="/data", env={"SEED": "1"},
         parameters={"rate": 0.5}, priority=7, owner="ann", tags=("night",),
-        policy=Policy(retries=2),
+        policy=Policy(retries=2, time_limit=60.0, fence="kill"),
     )  # fmt: skip
     progress = Progress(done=1.0, total=4.0, message="epoch 1", at=1.0, remaining=9.5)
     beat(store, worker, 2, Report(id="t", attempt=task.attempt, progress=progress))
@@ -64,12 +65,14 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
         },
         "progress": {"done": 1.0, "total": 4.0, "message": "epoch 1", "remaining": 9.5},
         "node": None, "worker": None, "pid": None, "eta": None, "started_at": None,
-        "finished_at": None, "retries": 2,
+        "finished_at": None, "paused": False, "usage": None, "orders": [], "retries": 2,
+        "time_limit": 60.0,
+        "silence_limit": None, "memory_limit": None, "grace": None, "fence": "kill",
     }  # fmt: skip
     assert [list(attempt) for attempt in attempts] == [
         [
             "attempt", "worker", "node", "pid", "reserved_at", "started_at", "finished_at",
-            "ending", "error",
+            "ending", "error", "usage",
         ]
     ]  # fmt: skip
     assert {tuple(event) for event in events} == {

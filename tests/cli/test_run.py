@@ -131,8 +131,7 @@ def test_ctrl_c_asks_and_may_leave_the_task_running(apart: Apart, fleet: Site, a
         terminal.until("begun")
         terminal.type("\x03")
         terminal.until("[c]ancel it, or [d]etach and let it run?")
-        terminal.type(answer)
-        terminal.until("`stayer log -f t` shows it")
+        terminal.press_until(answer, "`stayer log -f t` shows it")
         assert terminal.end() == 130
     assert get(fleet.store, "t").state == "started"
     assert not get(fleet.store, "t").cancel_wanted

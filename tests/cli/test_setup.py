@@ -49,6 +49,7 @@ def test_each_setting_has_a_value_and_a_source(stayer: Here, folder: Path, url: 
         "owner": {"value": "ann", "source": "default"},
         "lease": {"value": 300.0, "source": str(folder / "stayer.toml")},
         "retries": {"value": 3, "source": "STAYER_RETRIES"},
+        "token": {"value": "", "source": "default"},
     }
     assert list(found) == list(SETTINGS)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from stayer import control
-from stayer.cli.tables import bar
-from stayer.core.model import Progress, Report
+from stayer.cli.tables import Loads, bar
+from stayer.core.model import Progress, Report, Task, Usage
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
@@ -31,7 +31,7 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     lines = stayer("top").works().lines
 
     assert lines[0].split() == [
-        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "NODE", "TRY", "REPORT",
+        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE", "TRY", "REPORT",
     ]  # fmt: skip
     assert lines[1].startswith("t   train  ████······  40%")
     assert "1m 30s" in lines[1]
@@ -39,6 +39,26 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     assert lines[3].split()[:2] == ["QUEUE", "LIMIT"]
     assert lines[4].split()[:2] == ["q", "2"]
     assert lines[-1] == "1 worker; 1 of 4 slots busy"
+
+
+def test_usage_and_pauses(stayer: Here, store: Store) -> None:
+    register(store, slots=4)
+    started(store, id="t", name="train")
+    used = Usage(ran=10.0, cpu=25.0, rss=1_500_000_000)
+    beat(store, record(slots=4), 2, Report(id="t", attempt=1, usage=used, paused=True))
+
+    line = stayer("top").works().lines[1]
+
+    assert "250%  1.5 GB" in line
+    assert line.endswith("paused")
+
+
+def test_a_load_is_that_since_the_last_look() -> None:
+    loads = Loads()
+    looks = [(10.0, 5.0), (10.0, 5.0), (12.0, 9.0), (12.0, 9.0), (14.0, 9.0)]
+    tasks = [Task("t", "q", attempt=1, usage=Usage(ran=ran, cpu=cpu)) for ran, cpu in looks]
+    assert [loads.of(task) for task in tasks] == ["50%", "50%", "200%", "200%", "0%"]
+    assert loads.of(Task("t", "q", attempt=2)) is None
 
 
 def test_only_of_some_queues(stayer: Here, store: Store, worker: str) -> None:

@@ -39,8 +39,8 @@ def test_json_is_an_array_of_workers(stayer: Here, store: Store) -> None:
     [worker] = stayer("workers", "--json").works().json
 
     assert list(worker) == [
-        "id", "node", "pid", "queues", "slots", "version", "draining", "lease", "number",
-        "started_at", "beat_at", "running", "state",
+        "id", "node", "pid", "queues", "slots", "version", "draining", "lease", "keeps",
+        "number", "started_at", "beat_at", "running", "state",
     ]  # fmt: skip
     assert (worker["id"], worker["queues"], worker["state"]) == ("w", ["q"], "IDLE")
 

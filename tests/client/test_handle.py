@@ -189,7 +189,7 @@ def test_a_password_never_shows(client: Client, monkeypatch: pytest.MonkeyPatch)
         def setup(self) -> None:
             pass
 
-    monkeypatch.setattr("stayer.client.client.open_store", lambda url: Locked())
+    monkeypatch.setattr("stayer.client.client.open_store", lambda url, token: Locked())
     assert "hunter2" not in repr(vars(Client("db://ada:hunter2@host/tasks")))
     monkeypatch.undo()
     with pytest.raises(BadConfig) as caught:

@@ -51,16 +51,22 @@ class Fleet:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def worker(
-        self, name: str = "one", *, lease: float = 2.0, slots: int = 4, take_over: bool = False
+        self,
+        name: str = "one",
+        *options: str,
+        lease: float = 2.0,
+        slots: int | None = 4,
+        take_over: bool = False,
     ) -> int:
         """Start a worker on the state directory of that name; its pid."""
-        options = ["--take-over"] if take_over else []
+        options += ("--take-over",) if take_over else ()
+        options += ("--slots", str(slots)) if slots else ()
         with open(self.folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 [
                     sys.executable, "-m", "stayer", "worker", "--store", self.url,
                     "--state-dir", str(self.folder / name), "--allow-commands",
-                    "--lease", f"{lease}s", "--slots", str(slots), "--node", name, *options,
+                    "--lease", f"{lease}s", "--node", name, *options,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )  # fmt: skip

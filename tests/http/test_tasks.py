@@ -296,7 +296,9 @@ def test_priority_and_limits_can_be_changed(site: Site, store: Store, worker: st
 
     assert (waits["priority"], waits["time_limit"], waits["orders"]) == (7, 3600.0, [])
     assert runs["orders"][-1]["arguments"] == {"memory": 2**30, "silence": 0}
-    assert more["time_limit"] == pytest.approx(3600, abs=60)
+    assert more["orders"][-1]["arguments"] == {"more_time": 3600.0}
+    site("PATCH", "/v1/tasks/waits", {"more_time": "1h"})
+    assert get(store, "waits").policy.time_limit == 7200.0
 
 
 def test_a_finished_task_can_be_forgotten(site: Site, store: Store, worker: str) -> None:

@@ -53,7 +53,7 @@ VERBS = {
     "stack": Verb(
         "ask", RUNNING, "Show where a running Python task is: the stacks of its threads."
     ),
-    "set": Verb("ask", RUNNING, "Change the limits of a running task."),
+    "set": Verb("ask", RUNNING, "Change the limits or the priority of a task that has not ended."),
     "worker": Verb("worker", RUNNING, "Take tasks and run them, each in a process of its own."),
     "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
     "drain": Verb(

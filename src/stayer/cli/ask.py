@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import rich_click as click
 
 from stayer import control
+from stayer.attention import Attention
 from stayer.cli.command import Decorated, Given, argument, command
 from stayer.cli.follow import PAUSE, Printer
 from stayer.cli.output import note, print_json_array, say
@@ -97,7 +98,7 @@ def signal(given: Given, id: str, name: str) -> None:
 def stack(given: Given, id: str, patience: float) -> int:
     """Show where a running Python task is: the stacks of its threads.
 
-    It writes them to its log, which comes with the next beat of its worker.
+    It writes them to its log, which its worker sends within a second or two.
     """
     store = given.store()
     task = control.get(store, control.resolve(store, id))
@@ -118,8 +119,10 @@ def stack(given: Given, id: str, patience: float) -> int:
 def _await_stack(store: Store, task: Task, offset: int, patience: float) -> list[LogPiece]:
     """What came to the log since, if there is a stack in it."""
     deadline = time.monotonic() + patience
+    attention = Attention(store)
     while True:
         current = control.get(store, task.id)
+        attention.pay([current])
         pieces = _end_of_log(store, task, offset)
         written = b"".join(piece.data for piece in pieces)
         if _STACK in written and written.endswith(b"\n"):
@@ -136,10 +139,11 @@ def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
 
 @command()
 @ID
+@click.option("--priority", type=int, metavar="N", help="Higher goes first.")
 @click.option(
     "--time-limit",
-    metavar="+DURATION|DURATION|none",
-    help="How long it may run in all; with a +, from now on.",
+    metavar="DURATION|+DURATION|none",
+    help="How long it may run; with a +, so much longer than now.",
 )
 @click.option(
     "--silence-limit",
@@ -152,13 +156,14 @@ def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
 def set(
     given: Given,
     id: str,
+    priority: int | None,
     time_limit: str | None,
     silence_limit: str | None,
     memory_limit: str | None,
 ) -> None:
-    """Change the limits of a running task.
+    """Change the limits or the priority of a task that has not ended.
 
-    For this attempt; the next one has those of its worker again.
+    A running one hears of it at once; it holds for later attempts too.
     """
     more = time_limit is not None and time_limit.startswith("+")
     asked = {
@@ -168,11 +173,24 @@ def set(
     }
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
     limits = {name: value for name, value in asked.items() if value is not None}
-    if not limits and extra is None:
-        raise BadInput("say what to set: --time-limit, --silence-limit or --memory-limit")
+    if not limits and extra is None and priority is None:
+        raise BadInput(
+            "say what to set: --priority, --time-limit, --silence-limit or --memory-limit"
+        )
     store = given.store()
-    task = control.set_limits(store, control.resolve(store, id), limits, extra)
-    say(f"{task.id} {', '.join(_told(task))}")
+    task = control.set(
+        store, control.resolve(store, id), priority=priority, limits=limits, more_time=extra
+    )
+    said = [] if priority is None else [f"priority {task.priority}"]
+    said += [f"{name} limit {_told(name, value)}" for name, value in limits.items()]
+    said += [] if extra is None else [f"time limit {units.format_duration(extra)} more"]
+    say(f"{task.id} {', '.join(said)}")
+
+
+def _told(name: str, value: float) -> str:
+    if not value:
+        return "none"
+    return units.format_size(value) if name == "memory" else units.format_duration(value)
 
 
 def _limit(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
@@ -188,15 +206,6 @@ def _limit(option: str, text: str | None, parse: Callable[[str], float]) -> floa
     if not value:
         raise BadInput(f"{option}: {text!r} leaves nothing: write none for no limit")
     return value
-
-
-def _told(task: Task) -> list[str]:
-    said = []
-    for name, value in task.orders[-1].arguments.items():
-        assert isinstance(value, int | float)
-        shown = units.format_size(value) if name == "memory" else units.format_duration(value)
-        said.append(f"{name} limit {shown if value else 'none'}")
-    return said
 
 
 def _is_about_tasks(ids: Sequence[str], names: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import rich_click as click
 
 from stayer import control
+from stayer.attention import Attention
 from stayer.cli.harmless import Harmless
 from stayer.cli.output import note, on_screen, write_bytes
 from stayer.core.errors import StoreUnreachable
@@ -56,11 +57,13 @@ def follow(
     that is out of reach for a while is waited for: a task may take days.
     """
     following = _Following(store, id, printer, attempt)
+    attention = Attention(store)
     while True:
         try:
             seen = store.last_event()
             task = control.get(store, id)
             following.reached()
+            attention.pay([task])
             each(task)
             if following.is_over(task):
                 printer.end()

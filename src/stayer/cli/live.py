@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from stayer.attention import Attention
 from stayer.cli.output import many
-from stayer.cli.tables import console, draw, queues_table, running_table, tasks_table
+from stayer.cli.tables import Loads, console, draw, queues_table, running_table, tasks_table
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.store import Store
 
@@ -24,22 +25,24 @@ _MOST = 1000
 
 def watch_tasks(store: Store, filter: Filter, limit: int) -> None:
     """Draw what `ls` lists until interrupted."""
+    attention = Attention(store)
 
     def picture(height: int) -> RenderableType:
         room = max(1, height - _AROUND)
-        return _tasks(store, filter, min(limit or room, room))
+        return _tasks(store, filter, min(limit or room, room), attention)
 
     _watch(store, picture)
 
 
 def watch_top(store: Store, names: Sequence[str]) -> None:
     """Draw what runs until interrupted."""
-    _watch(store, lambda height: _top(store, names, height))
+    loads, attention = Loads(), Attention(store)
+    _watch(store, lambda height: _top(store, names, height, loads, attention))
 
 
 def draw_top(store: Store, names: Sequence[str]) -> None:
     """Draw what runs, once."""
-    draw(_top(store, names, _MOST))
+    draw(_top(store, names, _MOST, Loads(), None))
 
 
 def _watch(store: Store, picture: Callable[[int], RenderableType]) -> None:
@@ -56,22 +59,27 @@ def _watch(store: Store, picture: Callable[[int], RenderableType]) -> None:
             seen = events[-1].number if events else seen
 
 
-def _tasks(store: Store, filter: Filter, limit: int) -> Group:
+def _tasks(store: Store, filter: Filter, limit: int, attention: Attention) -> Group:
     page = store.find(filter, None, limit)
+    attention.pay(page.tasks)
     below = "no tasks" if not page.tasks else "… and more" if page.next else ""
     return Group(tasks_table(page.tasks, store.now()), Text(below, "dim"))
 
 
-def _top(store: Store, names: Sequence[str], height: int) -> Group:
+def _top(
+    store: Store, names: Sequence[str], height: int, loads: Loads, attention: Attention | None
+) -> Group:
     """Running tasks, as many as there is room for; below, the queues and a line on the workers."""
     now = store.now()
     queues = store.queues(names)
     shown = queues[: max(1, height // 3)]
     room = max(1, height - len(shown) - 2 * _AROUND)
     page = store.find(Filter(queues=tuple(names), states=RUNNING), None, room)
+    if attention is not None:
+        attention.pay(page.tasks)
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
     more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
-    parts: list[RenderableType] = [running_table(page.tasks, now)] if page.tasks else []
+    parts: list[RenderableType] = [running_table(page.tasks, now, loads)] if page.tasks else []
     parts += [Text(below, "dim")] if below else []
     parts += [Text(""), queues_table(shown, now)] if shown else []
     parts += [Text(more, "dim")] if more else []

@@ -8,9 +8,10 @@ from stayer import control
 from stayer.cli.command import Given, argument, command
 from stayer.cli.follow import Printer, beginning_of_tail, follow
 from stayer.cli.output import note
-from stayer.cli.values import complete_task
+from stayer.cli.values import DURATION, complete_task
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
+from stayer.store import Store
 
 
 @command()
@@ -26,6 +27,9 @@ from stayer.core.model import FINISHED, Task
     "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last so many lines."
 )
 @click.option(
+    "--since", type=DURATION, metavar="DURATION", help="Begin with what came in the last 10m, 2h …"
+)
+@click.option(
     "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after so many bytes."
 )
 def log(
@@ -34,16 +38,17 @@ def log(
     following: bool,
     attempt: int | None,
     tail: int | None,
+    since: float | None,
     offset: int | None,
 ) -> None:
     """Print what a task wrote to its output.
 
     As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
     part are kept: stderr says how much is left out in between. A worker sends news with each beat,
-    eight times in its lease.
+    eight times in its lease, and every second while somebody follows.
     """
-    if tail is not None and offset is not None:
-        raise BadInput("give either --tail or --offset, not both")
+    if sum(given is not None for given in (tail, since, offset)) > 1:
+        raise BadInput("give --tail, --since or --offset, only one of them")
     store = given.store()
     task = control.get(store, control.resolve(store, id))
     _check(task, attempt)
@@ -53,6 +58,8 @@ def log(
     if tail is not None:
         pieces = list(control.log(store, task.id, shown))
         printer.offset = beginning_of_tail(pieces, tail)
+    if since is not None:
+        printer.offset = _came_since(store, task, shown, store.now() - since)
     if following:
         follow(store, task.id, printer, attempt)
         return
@@ -60,6 +67,16 @@ def log(
     printer.end()
     if not printer.offset:
         note(_nothing(task))
+
+
+def _came_since(store: Store, task: Task, attempt: int, moment: float) -> int:
+    """The offset of the first piece that came then or later; the end if there is none."""
+    offset = 0
+    for piece in control.log(store, task.id, attempt):
+        if piece.at is not None and piece.at >= moment:
+            return piece.start
+        offset = piece.start + len(piece.data)
+    return offset
 
 
 def _check(task: Task, attempt: int | None) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from stayer.cli.output import json_text, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran
-from stayer.core.model import Attempt, Event, Fault, Task, Value
+from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_size
 
 _LINES = 40
@@ -35,6 +35,8 @@ def _title(task: Task) -> Text:
     title.append(task.state, STYLES.get(task.state, ""))
     if task.held:
         title.append(" held", "bold magenta")
+    if task.paused:
+        title.append(" paused", "bold magenta")
     if task.cancel_wanted:
         title.append(" (asked to stop)", "magenta")
     return title
@@ -61,6 +63,8 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "tags", ", ".join(task.tags)
     yield "progress", progress(task)
     yield "ran", ran(task, now)
+    yield "usage", None if task.usage is None else _used(task.usage)
+    yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
     yield "node", task.node
     yield "worker", task.worker
@@ -69,6 +73,30 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "due", _when(task.eta, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _used(usage: Usage) -> str:
+    """`CPU 1h 02m (98%), memory 1.2 GB (peak 1.4 GB), read 3 GB, written 200 MB, 4 processes`."""
+    said = [f"CPU {format_duration(usage.cpu)}"]
+    if usage.ran:
+        said[0] += f" ({100 * usage.cpu / usage.ran:.0f}%)"
+    peak = f"peak {format_size(usage.peak)}"
+    said.append(f"memory {format_size(usage.rss)} ({peak})" if usage.rss else f"memory {peak}")
+    said += [f"read {format_size(usage.read)}", f"written {format_size(usage.written)}"]
+    if usage.processes:
+        said.append("1 process" if usage.processes == 1 else f"{usage.processes:,} processes")
+    return ", ".join(said)
+
+
+def _limits(policy: Policy) -> str:
+    limits = (
+        ("time", policy.time_limit, format_duration),
+        ("silence", policy.silence_limit, format_duration),
+        ("memory", policy.memory_limit, format_size),
+        ("grace", policy.grace, format_duration),
+    )
+    said = [f"{name} {show(value)}" for name, value, show in limits if value is not None]
+    return ", ".join(said + ([f"fence {policy.fence}"] if policy.fence else []))
 
 
 def _command_line(words: Sequence[str]) -> str:
@@ -139,11 +167,14 @@ def _error(error: Fault) -> Group:
 
 
 def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
-    table = grid("TRY", "ENDING", "NODE*", "PID", "STARTED", "RAN", "ERROR*", right=("TRY", "RAN"))
+    table = grid(
+        "TRY", "ENDING", "NODE*", "PID", "STARTED", "RAN", "CPU", "PEAK", "ERROR*",
+        right=("TRY", "RAN", "CPU", "PEAK"),
+    )  # fmt: skip
     for attempt in attempts:
         begun = attempt.started_at
         ended = now if attempt.finished_at is None else attempt.finished_at
-        fault = attempt.error
+        fault, used = attempt.error, attempt.usage
         table.add_row(
             cell(attempt.attempt),
             cell(attempt.ending or "goes on", "" if attempt.ending else "bold yellow"),
@@ -151,6 +182,8 @@ def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
             cell(attempt.pid),
             cell(local_time(begun if begun is not None else attempt.reserved_at)),
             cell(None if begun is None else format_duration(ended - begun)),
+            cell(None if used is None else format_duration(used.cpu)),
+            cell(None if used is None else format_size(used.peak)),
             cell(f"{fault.type}: {fault.message}".rstrip(": ") if fault else None, "red"),
         )
     return table

@@ -48,7 +48,7 @@ _SEVERAL = ("host_names", "trusted_proxies")
 @click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
 @click.option("--parent", type=int, hidden=True, help="End when this process does.")
 def serve(given: Given, parent: int | None, **options: Any) -> None:
-    """Serve the HTTP API and the web page, and print a link to log in.
+    """Serve the HTTP API and the web page, and print a login link.
 
     Only this machine can reach it unless --host says otherwise. Programs need a token: see
     `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.

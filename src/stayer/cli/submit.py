@@ -11,7 +11,7 @@ import rich_click as click
 from stayer import control
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, complete_queue
+from stayer.cli.values import DURATION, ETA, SIZE, complete_queue
 from stayer.core import codec, submission, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import NewTask, Submitted, Value
@@ -64,7 +64,36 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "retries": click.option(
         "--retries", type=int, metavar="N", help="How often to run it again if it fails."
     ),
+    "time_limit": click.option(
+        "--time-limit", type=DURATION, metavar="DURATION", help="End it if it runs longer."
+    ),
+    "silence_limit": click.option(
+        "--silence-limit",
+        type=DURATION,
+        metavar="DURATION",
+        help="End it if it neither reports nor prints anything for so long.",
+    ),
+    "memory_limit": click.option(
+        "--memory-limit",
+        type=SIZE,
+        metavar="SIZE",
+        help="End it if its processes use more together.",
+    ),
+    "grace": click.option(
+        "--grace",
+        type=DURATION,
+        metavar="DURATION",
+        help="Between asking it to end and killing it.",
+    ),
+    "fence": click.option(
+        "--fence",
+        type=click.Choice(("freeze", "kill")),
+        help="What happens to it when its worker's lease is over and the store is out of reach.",
+    ),
 }
+
+
+_LIMITS = ("time_limit", "silence_limit", "memory_limit", "grace", "fence")
 
 
 def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated], Decorated]:
@@ -114,6 +143,7 @@ def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) ->
         delay=options["delay"],
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
+        **{name: options[name] for name in _LIMITS},
     )
 
 

@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
-from stayer.core.model import FINISHED, STATES, Progress, QueueInfo, Task, Worker
-from stayer.core.units import format_duration
+from stayer.core.model import FINISHED, STATES, Progress, QueueInfo, Task, Usage, Worker
+from stayer.core.units import format_duration, format_size
 
 STYLES = {
     "waiting": "dim",
@@ -118,6 +118,8 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
         state = cell(task.state, STYLES.get(task.state, ""))
         if task.held:
             state.append(" held", "bold magenta")
+        if task.paused:
+            state.append(" paused", "bold magenta")
         table.add_row(
             cell(short[task.id]),
             state,
@@ -132,11 +134,11 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
     return table
 
 
-def running_table(tasks: Sequence[Task], now: float) -> Table:
+def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
     """What `top` shows."""
     table = grid(
-        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "NODE*", "TRY", "REPORT", "*",
-        right=("LEFT", "RAN", "TRY", "REPORT"),
+        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE*", "TRY", "REPORT", "*",
+        right=("LEFT", "RAN", "CPU", "MEMORY", "TRY", "REPORT"),
     )  # fmt: skip
     short = short_ids(task.id for task in tasks)
     for task in tasks:
@@ -147,12 +149,38 @@ def running_table(tasks: Sequence[Task], now: float) -> Table:
             bar(made),
             cell(None if made.remaining is None else age(made.remaining)),
             cell(ran(task, now)),
+            cell(loads.of(task)),
+            cell(format_size(task.usage.rss) if task.usage else None),
             cell(task.node),
             cell(task.attempt),
             cell(None if made.at is None else age(now - made.at)),
-            cell("stopping", "magenta") if task.cancel_wanted else cell(made.message, "dim"),
+            _condition(task, made),
         )
     return table
+
+
+def _condition(task: Task, made: Progress) -> Text:
+    if task.cancel_wanted:
+        return cell("stopping", "magenta")
+    return cell("paused", "bold magenta") if task.paused else cell(made.message, "dim")
+
+
+class Loads:
+    """How busy tasks are, between one look and the next; at first, since they began."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
+
+    def of(self, task: Task) -> str | None:
+        """In percent of one processor."""
+        used = task.usage
+        if used is None:
+            return None
+        before, load = self._seen.get((task.id, task.attempt), (Usage(), None))
+        if used.ran > before.ran:
+            load = max(0.0, used.cpu - before.cpu) / (used.ran - before.ran)
+        self._seen[task.id, task.attempt] = used, load
+        return None if load is None else f"{100 * load:.0f}%"
 
 
 def bar(made: Progress) -> Text:

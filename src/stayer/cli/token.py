@@ -18,7 +18,7 @@ ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
 
 @click.group(cls=Group)
 def token() -> None:
-    """Make and remove tokens for the HTTP API, and links to log in.
+    """Make and remove tokens for the HTTP API, and login links.
 
     Kept, hashed, in stayer.access.json beside stayer.toml (or in ~/.config/stayer). A server
     notices at once.

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,21 @@ from stayer.cli.output import many, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
 from stayer.core.errors import BadInput
 
+DRAINED = 5
+"""The exit code of a worker that was told to finish what it had: not to be started again."""
+
 
 @command()
 @worker_options
-def worker(given: Given, **options: Any) -> None:
+def worker(given: Given, **options: Any) -> int:
     """Take tasks and run them, each in a process of its own.
 
     The tasks outlive the worker: kill it, upgrade it, start it again, and they run on. TERM or
-    Ctrl-C hands them back to the front of their queue; HUP leaves them running; USR1 lets them end.
-    What is not given here is taken from the table [worker] of stayer.toml, if it is there.
+    Ctrl-C hands them back to the front of their queue; HUP leaves them running; USR1 lets them end
+    (exit code 5 then); USR2 reads slots and limits anew. What is not given here is taken from the
+    table [worker] of stayer.toml, if it is there.
     """
-    _work(given, wanted(given.config(), options))
+    return _work(given, lambda: wanted(given.config(), options))
 
 
 @command()
@@ -35,26 +40,29 @@ def worker(given: Given, **options: Any) -> None:
     "--port", type=click.IntRange(0, 65535), metavar="N", help="Serve on this port. Default: 8787."
 )
 @click.option("--no-serve", is_flag=True, help="Run no server.")
-def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> None:
-    """Make the store if need be, run a worker here, for any command, and a server.
+def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
+    """Make the store if need be, and run a worker and a server here.
 
     As `stayer worker --allow-commands`, with a slot for each processor; say what else to run, and
     it runs only that. The server is that of `stayer serve`. For one machine, and for a first try.
     """
-    config = given.config()
-    plan = wanted(config, options, slots=len(os.sched_getaffinity(0)))
-    if not any(name for name in plan.handlers if name != "env"):
-        plan.handlers["allow_commands"] = True
+
+    def plan() -> Wanted:
+        found = wanted(given.config(), options, slots=len(os.sched_getaffinity(0)))
+        if not any(name for name in found.handlers if name != "env"):
+            found.handlers["allow_commands"] = True
+        return found
+
     with ExitStack() as beside:
 
         def ready() -> None:
-            _welcome(given, plan)
+            _welcome(given, plan())
             if not no_serve:
                 from stayer.cli.beside import server_beside
 
                 beside.enter_context(server_beside(given, port))
 
-        _work(given, plan, ready)
+        return _work(given, plan, ready)
 
 
 def _welcome(given: Given, plan: Wanted) -> None:
@@ -73,13 +81,20 @@ def default_state() -> Path:
     return home / "stayer" / "worker"
 
 
-def _work(given: Given, plan: Wanted, ready: Callable[[], None] = lambda: None) -> None:
+def _work(
+    given: Given, planned: Callable[[], Wanted], ready: Callable[[], None] = lambda: None
+) -> int:
     from msgspec import convert
 
     from stayer.worker.handlers import configure
-    from stayer.worker.loop import Options, WorkerLoop
+    from stayer.worker.loop import WorkerLoop
+    from stayer.worker.options import Options
     from stayer.worker.state import StateDirectory, node_name
 
+    def reload() -> Options:
+        return convert(planned().behaviour, Options)
+
+    plan = planned()
     settings = dict(plan.handlers)
     environment = dict(map(_pair, settings.pop("env", ())))
     handlers = configure(**settings, environment=environment)
@@ -88,7 +103,9 @@ def _work(given: Given, plan: Wanted, ready: Callable[[], None] = lambda: None) 
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over)
     ready()
-    WorkerLoop(given.store(make=True), state, handlers, convert(plan.behaviour, Options)).run()
+    loop = WorkerLoop(given.store(make=True), state, handlers, reload(), reload)
+    loop.run()
+    return DRAINED if loop.drained else 0
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -101,6 +118,8 @@ def _pair(text: str) -> tuple[str, str]:
 def _start_log(file: str | None) -> None:
     form = "%(asctime)s %(levelname)s %(message)s"
     try:
-        logging.basicConfig(filename=file, level=logging.INFO, format=form)
+        # Opened anew when somebody has moved it away: logs are rotated.
+        handler = WatchedFileHandler(file) if file else logging.StreamHandler()
+        logging.basicConfig(handlers=[handler], level=logging.INFO, format=form)
     except OSError as error:
         raise BadInput(f"--log {file} can't be written: {error.strerror}") from None

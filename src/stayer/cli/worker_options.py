@@ -11,11 +11,14 @@ import rich_click as click
 
 from stayer.cli.command import Decorated
 from stayer.cli.values import DURATION, SIZE
-from stayer.config import FENCES, Config, parse_lease
+from stayer.config import FENCES, ISOLATIONS, Config, parse_lease
 
 HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
-_LIMITS = ("grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence")
+_LIMITS = (
+    "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
+    "log_cap",
+)  # fmt: skip
 
 _OPTIONS = (
     click.option(
@@ -117,6 +120,19 @@ _OPTIONS = (
         type=click.Choice(FENCES),
         panel=LIMITS,
         help="What happens to tasks when the lease is over and the store is out of reach (freeze).",
+    ),
+    click.option(
+        "--isolate",
+        type=click.Choice(ISOLATIONS),
+        panel=LIMITS,
+        help="Run each task in a pid namespace of its own: nothing of it can outlive its keeper.",
+    ),
+    click.option(
+        "--log-cap",
+        type=SIZE,
+        metavar="SIZE",
+        panel=LIMITS,
+        help="How much of a task's log is kept on this machine, its beginning and its end (256M).",
     ),
     click.option(
         "--log",

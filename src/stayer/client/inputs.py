@@ -12,6 +12,9 @@ from stayer.core import units
 Duration: TypeAlias = float | str | timedelta
 """Seconds, words such as `10m`, or a timedelta."""
 
+Size: TypeAlias = int | str
+"""Bytes, or words such as `8G`."""
+
 Moment: TypeAlias = float | str | datetime
 """Epoch seconds, a datetime, or words: RFC 3339, `20:30`, `+10m`. Without a time zone it is local
 time."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Storable
+from stayer.client.inputs import Duration, Moment, Size, Storable
 from stayer.client.submit import (
     Defaults,
     Options,
@@ -50,6 +50,11 @@ class Queue:
         tags: Sequence[str] = (),
         held: bool = False,
         retries: int | None = None,
+        time_limit: Duration | None = None,
+        silence_limit: Duration | None = None,
+        memory_limit: Size | None = None,
+        grace: Duration | None = None,
+        fence: Literal["freeze", "kill"] | None = None,
         connection: object = None,
     ) -> str:
         """Submit a task; its id. An id that is there already is not accepted again.
@@ -73,6 +78,11 @@ class Queue:
             tags=tags,
             held=held,
             retries=retries,
+            time_limit=time_limit,
+            silence_limit=silence_limit,
+            memory_limit=memory_limit,
+            grace=grace,
+            fence=fence,
         )
         return submit(self._store, new, connection).id
 

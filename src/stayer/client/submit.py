@@ -6,15 +6,15 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypedDict, TypeVar, Unpack, cast
+from typing import Literal, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer import control
-from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
+from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
-from stayer.core import submission
+from stayer.core import submission, units
 from stayer.core.errors import BadInput, Refused, StayerError
 from stayer.core.model import NewTask, Submitted, Task, Value
 from stayer.store import Store, TransactionalStore
@@ -54,6 +54,11 @@ class Life(_Common, total=False):
 
     owner: str | None
     retries: int | None
+    time_limit: Duration | None
+    silence_limit: Duration | None
+    memory_limit: Size | None
+    grace: Duration | None
+    fence: Literal["freeze", "kill"] | None
 
 
 class TaskOptions(Life, _Kind, total=False):
@@ -77,6 +82,11 @@ def build(
     delay: Duration | None = None,
     owner: str | None = None,
     retries: int | None = None,
+    time_limit: Duration | None = None,
+    silence_limit: Duration | None = None,
+    memory_limit: Size | None = None,
+    grace: Duration | None = None,
+    fence: Literal["freeze", "kill"] | None = None,
     **options: Unpack[_Kind],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
@@ -88,6 +98,11 @@ def build(
         delay=None if delay is None else seconds(delay),
         owner=defaults.owner if owner is None else owner,
         retries=defaults.retries if retries is None else retries,
+        time_limit=None if time_limit is None else seconds(time_limit),
+        silence_limit=None if silence_limit is None else seconds(silence_limit),
+        memory_limit=None if memory_limit is None else units.size(memory_limit),
+        grace=None if grace is None else seconds(grace),
+        fence=fence,
         **options,
     )
 

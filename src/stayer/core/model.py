@@ -263,6 +263,8 @@ class LogPiece(Struct, frozen=True):
 
     start: int
     data: bytes
+    at: float | None = None
+    """When it came to the store."""
 
 
 class Checkpoint(Struct, frozen=True):

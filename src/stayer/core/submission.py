@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from stayer.core import ids
 from stayer.core.errors import BadInput
@@ -31,6 +32,11 @@ def new_task(
     delay: float | None = None,
     held: bool = False,
     retries: int = 0,
+    time_limit: float | None = None,
+    silence_limit: float | None = None,
+    memory_limit: int | None = None,
+    grace: float | None = None,
+    fence: Literal["freeze", "kill"] | None = None,
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
     _check_word("queue", queue)
@@ -47,8 +53,7 @@ def new_task(
     _check_surroundings(cwd, env or {})
     if owner is not None:
         _check_word("owner", owner)
-    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
-        raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
+    check_priority(priority)
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
         raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
     if isinstance(tags, str):
@@ -56,6 +61,15 @@ def new_task(
     for tag in tags:
         _check_word("tag", tag)
     _check_time(eta, delay)
+    policy = Policy(
+        retries=retries,
+        time_limit=time_limit,
+        silence_limit=silence_limit,
+        memory_limit=memory_limit,
+        grace=grace,
+        fence=fence,
+    )
+    check_policy(policy)
     return NewTask(
         id=ids.generate() if id is None else id,
         generated=id is None,
@@ -71,11 +85,34 @@ def new_task(
         eta=eta,
         delay=delay,
         held=held,
-        policy=Policy(retries=retries) if retries else _DEFAULT_POLICY,
+        policy=policy,
     )
 
 
-_DEFAULT_POLICY = Policy()
+def check_priority(priority: int) -> None:
+    """BadInput if it is none."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
+        raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
+
+
+def check_policy(policy: Policy) -> None:
+    """BadInput if it asks for what can't be."""
+    for name in ("time_limit", "silence_limit", "memory_limit", "grace"):
+        value = getattr(policy, name)
+        if value is None:
+            continue
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value <= FAR**2
+        ):
+            unit = "bytes" if name == "memory_limit" else "seconds"
+            raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
+    if policy.fence not in (None, "freeze", "kill"):
+        raise BadInput(
+            f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
+            "lease; `keep` is a worker's to say"
+        )
 
 
 def _check_word(what: str, word: str) -> None:

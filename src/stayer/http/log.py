@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from stayer import control
+from stayer.attention import Attention
 from stayer.core import codec
 from stayer.core.errors import BadInput, StoreError, UnknownTask
 from stayer.core.model import FINISHED, JSON, RUNNING, LogPiece, Task
@@ -29,8 +30,6 @@ from stayer.http.tasks import which
 PORTION = 256_000
 _LOOK = 1.0
 """A log makes no events: how often to look at one that is followed."""
-_ATTENTION = 10.0
-"""For how long a look asks the worker for news every second."""
 
 
 class LogQuery(Struct, frozen=True, kw_only=True):
@@ -133,6 +132,7 @@ class _Following:
 
     def __init__(self, call: Call, id: str, only: int | None, attempt: int, offset: int) -> None:
         self._store = call.store
+        self._attention = Attention(call.store)
         self._id = id
         self._only = only
         self._attempt = attempt
@@ -148,8 +148,7 @@ class _Following:
         except UnknownTask:
             self.over = True
             return [sse(None, event="end")]
-        if task.worker is not None and task.state in RUNNING:
-            self._store.attend([task.worker], _ATTENTION)
+        self._attention.pay([task])
         ended = task.attempt > self._attempt or task.state not in RUNNING
         # Read after the task: the last of a log comes before the end of its attempt.
         messages = self._read(ended) if self._attempt else []

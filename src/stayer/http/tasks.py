@@ -31,8 +31,6 @@ from stayer.store import Store
 BATCH_LIMIT = 1000
 """How many tasks one request may bring."""
 
-_LIMITS = ("time_limit", "silence_limit", "memory_limit", "grace", "fence")
-
 
 class TasksBody(Struct, frozen=True):
     """Many submissions."""
@@ -79,7 +77,6 @@ def _submit_many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> Answer:
 def _new_task(call: Call, text: bytes, what: str) -> NewTask:
     said = codec.parse_submission(text, what)
     fields = {name: value for name, value in asdict(said).items() if value is not None}
-    policy = {name: fields.pop(name) for name in _LIMITS if name in fields}
     assert call.who is not None
     settings = call.service.settings
     defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
@@ -89,7 +86,7 @@ def _new_task(call: Call, text: bytes, what: str) -> NewTask:
     except BadInput as error:
         error.args = (f"{what}: {error}",)
         raise
-    return replace(new, policy=replace(new.policy, **policy)) if policy else new
+    return new
 
 
 def _accepted(new: NewTask, answer: Submitted) -> dict[str, JSON]:
@@ -227,7 +224,7 @@ class SignalBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to decide otherwise; null for a limit is none."""
 
-    priority: Annotated[int, Meta(gt=-(2**31), lt=2**31)] | UnsetType = UNSET
+    priority: Annotated[int, Meta(gt=-(2**31), lt=2**31)] | None = None
     time_limit: float | str | UnsetType | None = UNSET
     silence_limit: float | str | UnsetType | None = UNSET
     memory_limit: int | str | UnsetType | None = UNSET
@@ -270,9 +267,9 @@ def set_task(call: Call) -> Answer:
         if written is not UNSET:
             limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
-    if body.priority is UNSET and not limits and more is None:
+    if body.priority is None and not limits and more is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
-    task = control.set_task(
+    task = control.set(
         call.store, call.path["id"], priority=body.priority, limits=limits, more_time=more
     )
     return Answer(codec.record(task))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.model import LogPiece, Progress, Report, Task
+from stayer.core.model import LogPiece, Progress, Report, Task, Usage
 from stayer.heart import moment
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.worker.run import Run
@@ -22,25 +22,38 @@ _TIME_TO_BEGIN = 3.0
 _PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
 
 
+class _News(NamedTuple):
+    """How far the store will know when the beat gets through."""
+
+    log_sent: int
+    report_read: int
+    checkpoint: object
+    usage: Usage | None
+    paused: bool
+
+
 class Held:
     """An attempt in this worker's hands."""
 
-    def __init__(self, task: Task, run: Run) -> None:
+    def __init__(self, task: Task, run: Run, *, fresh: bool = False) -> None:
+        """`fresh`: it has just been reserved, and the store knows nothing of its process."""
         self.task = task
         self.run = run
         self._asked = moment()
-        self.order_seen = 0
-        self.signals: list[tuple[int, str]] = []
+        self.order_seen: int = run.asked.get("seen", 0)
         self.stop_grace: float | None = None
         self.lost = False
-        self.limits: dict[str, float] = {}
+        self.lost_at = 0.0
+        self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
         self._checkpoint_sent = self._checkpoint_signature()
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
         self._missing_since: float | None = None
-        self._gathered: tuple[int, int, object] | None = None
+        self._usage_sent: Usage | None = None
+        self._paused_sent = False if fresh else None
+        self._gathered: _News | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -53,12 +66,18 @@ class Held:
         self._asked = moment()
         return True
 
+    def is_fenced(self) -> bool:
+        """Its keeper has frozen it, for want of a lease."""
+        running = self.run.running
+        return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
+
     def has_news(self) -> bool:
         """There is something that the store has not got."""
         return (
             self._size("log") > self._log_sent
             or self._size("report") > self._report_read
             or self._checkpoint_signature() != self._checkpoint_sent
+            or self._usage() != self._usage_sent
         )
 
     def has_vanished(self) -> bool:
@@ -87,26 +106,57 @@ class Held:
         progress, report_read = self._read_report()
         signature = self._checkpoint_signature()
         checkpoint = None if signature == self._checkpoint_sent else self._read_checkpoint()
-        if not log and progress is None and checkpoint is None:
+        usage, paused = self._usage(), self._is_paused()
+        self._gathered = _News(log_sent, report_read, signature, usage, paused)
+        new_usage = None if usage == self._usage_sent else usage
+        new_pause = None if paused == self._paused_sent else paused
+        if not log and all(new is None for new in (progress, checkpoint, new_usage, new_pause)):
             return None
-        self._gathered = log_sent, report_read, signature
         return Report(
             id=self.task.id,
             attempt=self.task.attempt,
             progress=progress,
             checkpoint=checkpoint,
             log=log,
+            usage=new_usage,
+            paused=new_pause,
         )
 
     def delivered(self) -> None:
         """The beat with the news got through."""
-        if self._gathered is not None:
-            self._log_sent, self._report_read, self._checkpoint_sent = self._gathered
-            self._gathered = None
+        news, self._gathered = self._gathered, None
+        if news is not None:
+            self._log_sent, self._report_read = news.log_sent, news.report_read
+            self._checkpoint_sent = news.checkpoint
+            self._usage_sent, self._paused_sent = news.usage, news.paused
 
-    def new_checkpoint(self) -> bool:
-        """A checkpoint must not wait for the next beat."""
-        return self._checkpoint_signature() != self._checkpoint_sent
+    def has_urgent_news(self) -> bool:
+        """A checkpoint, and what somebody has asked for, must not wait for the next beat."""
+        return (
+            self._checkpoint_signature() != self._checkpoint_sent
+            or self._is_paused() != self._paused_sent
+        )
+
+    def _is_paused(self) -> bool:
+        running = self.run.running
+        return running is not None and "paused" in running["stopped"] and not self.run.has_ended()
+
+    def _usage(self) -> Usage | None:
+        """What the keeper said last."""
+        said = self.run.exit or self.run.running
+        used = (said or {}).get("usage")
+        if said is None or not used:
+            return None
+        cpu = used["cpu"] if "cpu" in used else used.get("user", 0.0) + used.get("system", 0.0)
+        return Usage(
+            ran=round(float(said.get("ran", 0.0)), 3),
+            cpu=round(float(cpu), 3),
+            rss=int(used.get("rss", 0)),
+            peak=int(used.get("peak", 0)),
+            read=int(used.get("read", 0)),
+            written=int(used.get("written", 0)),
+            processes=int(used.get("processes", 0)),
+        )
 
     def _read_log(self) -> tuple[tuple[LogPiece, ...], int]:
         end, start = self._size("log"), self._log_sent

@@ -14,24 +14,26 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, StoreError
-from stayer.core.lifecycle import Interrupt, decide
-from stayer.core.model import Orders, Report, Task, Worker
+from stayer.core.errors import LeaseLost, StayerError, StoreError
+from stayer.core.model import Orders, Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
-from stayer.store import Store, Waiter
-from stayer.worker.adoption import sweep_strays
+from stayer.store import Store
 from stayer.worker.bell import Bell
+from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
-from stayer.worker.nursery import Nursery, NurseryGone
+from stayer.worker.holdings import Holdings
+from stayer.worker.logs import KeptLogs
+from stayer.worker.nursery import Nursery
+from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
-from stayer.worker.run import LOG_CAP, Run
+from stayer.worker.reconcile import reconcile
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts
+from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
@@ -40,48 +42,51 @@ _TICK = 1.0
 _SOON = 0.003
 _DUE = 1000
 _BACKOFF = (0.1, 10.0)
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    """How a worker behaves."""
-
-    queues: tuple[str, ...] = ("default",)
-    evenly: bool = False
-    slots: int = 1
-    lease: float = 120.0
-    grace: float = 30.0
-    kill_interval: float = 10.0
-    time_limit: float | None = None
-    silence_limit: float | None = None
-    memory_limit: int | None = None
-    fence: str = "freeze"
+_TIDY = 600.0
+_HEARD = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT,
+)  # fmt: skip
 
 
 class WorkerLoop:
     """One worker, from its start to its leave."""
 
     def __init__(
-        self, store: Store, state: StateDirectory, handlers: Handlers, options: Options
+        self,
+        store: Store,
+        state: StateDirectory,
+        handlers: Handlers,
+        options: Options,
+        reload: Callable[[], Options] | None = None,
     ) -> None:
+        """`reload` reads the settings again, when USR2 asks for it."""
         self._store = store
         self._state = state
         self._handlers = handlers
         self._options = options
+        self._reload = reload
         self._nursery = Nursery(state.path)
-        self._held: dict[tuple[str, int], Held] = {}
+        self._starter = Starter(store, state, handlers, self._nursery)
+        self._logs = KeptLogs(state.path)
         self._heart: Heart | None = None
-        self._ear: threading.Thread | None = None
-        self._waiter: Waiter | None = None
+        self._ear: Ear | None = None
         self._orders: deque[Orders] = deque()
         self._signals: deque[int] = deque()
         self._bell = Bell()
+        self._holdings = Holdings(state, self._bell)
         self._next_due = 0.0
         self._next_reconcile = 0.0
+        self._next_tidying = 0.0
         self._not_before = 0.0
         self._pause = _BACKOFF[0]
         self._turn = 0
         self._stirred = True
         self._draining = self._stopping = self._leaving = self._lease_lost = False
+
+    @property
+    def drained(self) -> bool:
+        """It has ended because it was told to finish what it had."""
+        return self._draining and not self._leaving and not self._stopping
 
     def run(self) -> None:
         """Until it is told to go and holds nothing more; or told to leave all as it is."""
@@ -100,11 +105,13 @@ class WorkerLoop:
         self._become_new_if_buried()
         self._carry_out_orders()
         self._mark_started()
+        self._show_to_watchers()
         self._send_urgent_news()
         self._collect_outcomes()
         self._reconcile()
         self._promote()
         self._reserve_into_free_slots()
+        self._tidy_up()
         self._wait()
 
     # Beginning and end
@@ -114,7 +121,9 @@ class WorkerLoop:
         self._nursery.retire_others()
         self._start_heart()
         for run in self._state.runs():
-            self._adopt(run)
+            held = self._holdings.adopt(run)
+            if held is not None:
+                self._try(lambda held=held: refresh(self._store, held))  # type: ignore[misc]
 
     def _listen_to_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -123,9 +132,7 @@ class WorkerLoop:
         def note(number: int, frame: FrameType | None) -> None:
             self._signals.append(number)
 
-        for number in (
-            signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT,
-        ):  # fmt: skip
+        for number in _HEARD:
             signal.signal(number, note)
         self._bell.ring_on_signals()
 
@@ -152,14 +159,14 @@ class WorkerLoop:
             self._about_me(),
             on_orders=self._on_orders,
             on_lost=self._on_lost,
-            gather=self._gather,
+            gather=self._holdings.gather,
             on_beat=self._on_beat,
             last_number=known[me].number if me in known else 0,
         )
         heart.start()
-        self._waiter = self._store.waiter(me, self._options.queues)
-        self._ear = threading.Thread(target=self._listen, args=(self._waiter,), daemon=True)
-        self._ear.start()
+        if self._ear is not None:
+            self._ear.close()
+        self._ear = Ear(self._store, me, self._options.queues, self._on_noise)
         logger.info("worker %s takes tasks from %s", me, ", ".join(self._options.queues))
         return heart
 
@@ -173,14 +180,15 @@ class WorkerLoop:
             version=__version__,
             draining=self._draining,
             lease=self._options.lease,
+            keeps=self._options.fence == "keep",
         )
 
     def _finished(self) -> bool:
-        return self._leaving or ((self._stopping or self._draining) and not self._held)
+        return self._leaving or ((self._stopping or self._draining) and not self._holdings)
 
     def _end(self) -> None:
         if self._leaving:
-            logger.info("leaving %d tasks running for the next worker", len(self._held))
+            logger.info("leaving %d tasks running for the next worker", len(self._holdings))
         elif self._heart is not None:
             self._nursery.retire()
             try:
@@ -200,8 +208,9 @@ class WorkerLoop:
                 self._leaving = True
             elif number == signal.SIGUSR1:
                 self._draining = True
-                if self._heart is not None:
-                    self._heart.describe(self._about_me())
+                self._tell_about_me()
+            elif number == signal.SIGUSR2:
+                self._take_new_options()
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop_all(0.0)
             else:
@@ -209,10 +218,28 @@ class WorkerLoop:
 
     def _stop_all(self, grace: float) -> None:
         self._stopping = True
-        for held in self._held.values():
-            if held.stop_grace is None or grace < held.stop_grace:
-                held.stop_grace = grace
-                held.run.order(stop={"why": "interrupt", "grace": grace})
+        self._holdings.stop(grace)
+
+    def _take_new_options(self) -> None:
+        """Slots and limits; what the store and the keepers have been told of us stays."""
+        if self._reload is None:
+            return
+        try:
+            new = self._reload()
+        except StayerError as error:
+            logger.error("the settings can't be used, going on with the old ones: %s", error)
+            return
+        old = self._options
+        self._options = replace(
+            new, queues=old.queues, evenly=old.evenly, lease=old.lease, fence=old.fence
+        )
+        self._stirred = True
+        self._tell_about_me()
+        logger.info("took new settings: %d slots", new.slots)
+
+    def _tell_about_me(self) -> None:
+        if self._heart is not None:
+            self._heart.describe(self._about_me())
 
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
@@ -220,8 +247,7 @@ class WorkerLoop:
             return
         logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)
         self._state.void_lease()
-        for held in self._held.values():
-            held.lost = True
+        self._holdings.give_up()
         self._lease_lost = False
         self._heart = None
         self._state.new_identity()
@@ -230,7 +256,7 @@ class WorkerLoop:
     def _carry_out_orders(self) -> None:
         while self._orders:
             orders = self._orders.popleft()
-            held = self._held.get((orders.id, orders.attempt))
+            held = self._holdings.get((orders.id, orders.attempt))
             if held is None:
                 continue
             last = carry_out(held, orders.orders, self._options.grace)
@@ -241,7 +267,7 @@ class WorkerLoop:
     def _mark_started(self) -> None:
         """Tell the store of processes that have come to run."""
         fresh: list[tuple[Held, int]] = []
-        for held in self._held.values():
+        for held in self._holdings:
             if held.task.state == "reserved" and not held.run.has_ended():
                 running = held.run.running
                 if running is not None:
@@ -256,16 +282,20 @@ class WorkerLoop:
         if not settle_starts(self._store, fresh):
             self._next_reconcile = 0.0
 
+    def _show_to_watchers(self) -> None:
+        if self._heart is not None and self._heart.watched:
+            self._holdings.show()
+
     def _send_urgent_news(self) -> None:
-        if self._heart is not None and any(held.new_checkpoint() for held in self._held.values()):
+        if self._heart is not None and any(held.has_urgent_news() for held in self._holdings):
             self._try(self._heart.beat_now)
 
     def _collect_outcomes(self) -> None:
-        for held in self._held.values():
+        for held in self._holdings:
             if held.has_vanished() and held.run.void():
                 said = {"why": "fence", "note": "its run directory was deleted"}
                 held.run.declare_ended({"stop": said})
-        ended = [held for held in self._held.values() if held.run.has_ended()]
+        ended = [held for held in self._holdings if held.run.has_ended()]
         if ended:
             self._try(lambda: self._tell_outcomes(ended))
 
@@ -280,50 +310,20 @@ class WorkerLoop:
             self._forget(held)
 
     def _forget(self, held: Held) -> None:
-        del self._held[held.key]
-        self._bell.forget(held.run.pidfd())
+        self._holdings.remove(held)
+        self._logs.keep(held)
         held.run.remove()
         self._stirred = True
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
-        frozen = [held for held in self._held.values() if _is_fenced(held)]
         now = moment()
-        if not frozen and now < self._next_reconcile:
+        if now < self._next_reconcile and not self._holdings.fenced():
             return
         if self._heart is None or not self._heart.is_current():
             return
-        if self._try(lambda: self._compare(frozen)):
+        if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
             self._next_reconcile = now + self._options.lease
-
-    def _compare(self, frozen: list[Held]) -> None:
-        theirs = {
-            (task.id, task.attempt): task for task in self._store.holdings(self._state.worker_id)
-        }
-        confirmed = moment()
-        for key, held in self._held.items():
-            if held.task.worker != self._state.worker_id or key in theirs:
-                continue
-            if not held.lost and not held.run.has_ended():
-                logger.warning("task %s is no longer ours: killing it", held.task.id)
-                held.lost = True
-                held.run.order(stop={"why": "fence", "grace": 0.0})
-        for held in frozen:
-            if held.key in theirs:
-                held.run.order(thaw=confirmed)
-        for key, task in theirs.items():
-            if key not in self._held:
-                self._find_or_hand_back(task)
-
-    def _find_or_hand_back(self, task: Task) -> None:
-        run = self._state.run_for(task)
-        if (run.folder / "task.json").exists() and (run.is_kept() or run.has_ended()):
-            self._hold(Held(task, run))
-            return
-        if run.void():
-            sweep_strays(run.folder)
-            self._store.commit([decide(task, Interrupt("not found on its node"))])
-            run.remove()
 
     def _promote(self) -> None:
         if self._stirred or time.time() >= self._next_due:
@@ -335,9 +335,11 @@ class WorkerLoop:
         self._next_due = time.time() + min(ahead, 60.0)
 
     def _reserve_into_free_slots(self) -> None:
-        free = self._options.slots - len(self._held)
+        free = self._options.slots - len(self._holdings)
         if free <= 0 or not self._stirred or self._stopping or self._draining or self._leaving:
             return
+        if self._holdings.still_dying():
+            return  # what was taken from us may be given to us again, and must not run twice
         self._stirred = False
         if not self._try(lambda: self._reserve(free)):
             self._stirred = True
@@ -350,60 +352,27 @@ class WorkerLoop:
             queues = queues[self._turn :] + queues[: self._turn]
         tasks = self._store.reserve(self._state.worker_id, queues, free, self._handlers.handles)
         for task in tasks:
-            self._start_task(task)
+            if not self._starter.start(task, self._options, self._holdings):
+                self._not_before = moment() + _BACKOFF[1]
         self._stirred = len(tasks) == free
 
-    def _start_task(self, task: Task) -> None:
-        run = self._state.run_for(task)
-        try:
-            saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
-            run.prepare(task, self._keeper_spec(task, run), saved.data if saved else None)
-            self._hold(Held(task, run))
-            self._nursery.start(run.folder)
-        except (OSError, NurseryGone) as error:
-            logger.error("task %s can't be started here: %s", task.id, error)
-            self._held.pop((task.id, task.attempt), None)
-            if run.void():
-                self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
-                self._not_before = moment() + _BACKOFF[1]
-
-    def _keeper_spec(self, task: Task, run: Run) -> dict[str, Any]:
-        options = self._options
-        limits = {
-            "time": options.time_limit,
-            "silence": options.silence_limit,
-            "memory": options.memory_limit,
-        }
-        return {
-            "argv": self._handlers.argv(task),
-            "env": self._handlers.env(task, run.folder),
-            "cwd": task.cwd or os.getcwd(),
-            "lease": str(self._state.lease_path),
-            "grace": options.grace,
-            "kill_interval": options.kill_interval,
-            "fence": options.fence,
-            "limits": {name: value for name, value in limits.items() if value},
-            "log_cap": LOG_CAP,
-            "stack_signal": self._handlers.stack_signal(task),
-        }
+    def _tidy_up(self) -> None:
+        """Logs that stayed here go when their tasks are forgotten."""
+        if moment() >= self._next_tidying:
+            self._next_tidying = moment() + _TIDY
+            self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
         timeout = min(_TICK, max(0.0, self._next_due - time.time()))
-        if any(held.task.state == "reserved" for held in self._held.values()):
+        if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)
 
     # Between the threads
 
-    def _listen(self, waiter: Waiter) -> None:
-        """The ear: tells the loop when there may be work."""
-        while waiter is self._waiter or self._waiter is None:
-            try:
-                if waiter.wait(60.0):
-                    self._stirred = True
-                    self._bell.ring()
-            except StoreError:
-                time.sleep(_BACKOFF[0])
+    def _on_noise(self) -> None:
+        self._stirred = True
+        self._bell.ring()
 
     def _on_orders(self, orders: Orders) -> None:
         self._orders.append(orders)
@@ -413,45 +382,11 @@ class WorkerLoop:
         self._lease_lost = True
         self._bell.ring()
 
-    def _gather(self) -> list[Report]:
-        me = self._state.worker_id
-        mine = [held for held in list(self._held.values()) if held.task.worker == me]
-        return [report for held in mine if (report := held.gather()) is not None]
-
     def _on_beat(self, good_until: float) -> None:
         self._state.write_lease(good_until, self._options.lease)
-        for held in list(self._held.values()):
-            held.delivered()
+        self._holdings.delivered()
 
     # Small things
-
-    def _hold(self, held: Held) -> None:
-        self._held[held.key] = held
-
-    def _adopt(self, run: Run) -> None:
-        """A run directory from before: take up what lives or has ended, clear away the rest."""
-        about = run.about
-        task = Task(
-            about["task"]["id"],
-            about["task"]["queue"],
-            state="reserved",
-            worker=about["worker"],
-            attempt=about["attempt"],
-        )
-        held = Held(task, run)
-        if not run.has_ended() and not run.is_kept():
-            # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
-            # keeper wrote is believed: the original may be running. Burial sees to the rest.
-            if task.worker != self._state.worker_id or not run.void():
-                return
-            sweep_strays(run.folder)
-            never = {"not_started": "its worker died before it could begin", "node": True}
-            note: dict[str, Any] = {"keeper_died": None} if run.running else never
-            run.declare_ended(note)
-        self._try(lambda: refresh(self._store, held))
-        self._hold(held)
-        self._bell.ring_when(run.pidfd())
-        logger.info("adopted task %s, attempt %d", task.id, task.attempt)
 
     def _next_pause(self) -> float:
         pause, self._pause = self._pause, min(self._pause * 2, _BACKOFF[1])
@@ -473,8 +408,3 @@ class WorkerLoop:
             return False
         self._pause = _BACKOFF[0]
         return True
-
-
-def _is_fenced(held: Held) -> bool:
-    running = held.run.running
-    return running is not None and "fenced" in running["stopped"] and not held.run.has_ended()

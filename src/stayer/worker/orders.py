@@ -14,33 +14,43 @@ def carry_out(held: Held, orders: Sequence[Order], grace: float) -> int:
     """Pass each new order on; the number of the last one."""
     for order in orders:
         if order.number > held.order_seen:
+            # Written with the order itself: a worker that dies before it can tell the store is
+            # given the order again, and the next one must not carry it out twice.
+            held.run.order(seen=order.number, **_words(held, order, grace))
             held.order_seen = order.number
-            _pass_on(held, order, grace)
     return held.order_seen
 
 
-def _pass_on(held: Held, order: Order, grace: float) -> None:
+def _words(held: Held, order: Order, grace: float) -> dict[str, object]:
     match order.verb:
         case "cancel":
             given = order.arguments.get("grace")
             wait = float(given) if isinstance(given, int | float) else grace
-            held.run.order(stop={"why": "cancel", "grace": wait})
+            return {"stop": {"why": "cancel", "grace": wait}}
         case "pause":
-            held.run.order(paused=True)
+            return {"paused": True}
         case "resume":
-            held.run.order(paused=False)
+            return {"paused": False}
         case "signal":
-            held.signals.append((order.number, str(order.arguments["signal"])))
-            held.run.order(signals=held.signals)
+            return _signal(held, order, str(order.arguments["signal"]))
         case "stack":
-            held.signals.append((order.number, Signals(STACK_SIGNAL).name))
-            held.run.order(signals=held.signals)
+            return _signal(held, order, Signals(STACK_SIGNAL).name)
         case "set":
-            held.limits.update(
-                {
-                    name: float(value)
-                    for name, value in order.arguments.items()
-                    if isinstance(value, int | float)
-                }
-            )
-            held.run.order(limits=held.limits)
+            return {"limits": _limits(held, order)}
+
+
+def _signal(held: Held, order: Order, name: str) -> dict[str, object]:
+    return {"signals": [*held.run.asked.get("signals", ()), (order.number, name)]}
+
+
+def _limits(held: Held, order: Order) -> dict[str, float]:
+    """Those that were set before, and what this order says."""
+    given = {
+        name: float(value)
+        for name, value in order.arguments.items()
+        if isinstance(value, int | float)
+    }
+    more = given.pop("more_time", 0.0)
+    limits = {**held.run.asked.get("limits", {}), **given}
+    now = limits.get("time", held.run.about["keeper"]["limits"].get("time", 0.0))
+    return {**limits, "time": now + more} if more and now else limits

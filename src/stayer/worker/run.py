@@ -17,9 +17,6 @@ from stayer.core.errors import BadInput
 from stayer.core.model import Task, Value
 from stayer.keeper import tree
 
-LOG_CAP = 64_000_000
-"""How much of a log stays on the node, in bytes."""
-
 
 class Run:
     """One attempt's folder, and the process that keeps it."""
@@ -27,6 +24,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._pidfd: int | None = None
+        self._seen: dict[str, tuple[object, dict[str, Any] | None]] = {}
 
     def prepare(self, task: Task, keeper: dict[str, Any], checkpoint: bytes | None) -> None:
         """Write all that a keeper needs; `task.json` last, so that it is whole or not there."""
@@ -51,12 +49,17 @@ class Run:
     @property
     def running(self) -> dict[str, Any] | None:
         """What the keeper says, once the process runs."""
-        return self._read("running")
+        return self._read_if_new("running")
 
     @property
     def exit(self) -> dict[str, Any] | None:
         """How it ended; None while it goes on."""
-        return self._read("exit")
+        return self._read_if_new("exit")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What has been asked of the keeper."""
+        return self._read("go") or {}
 
     def has_ended(self) -> bool:
         return (self.folder / "exit").exists()
@@ -94,7 +97,7 @@ class Run:
 
     def order(self, **wanted: object) -> None:
         """Add to what is asked of the keeper, and make it look."""
-        asked = {**(self._read("go") or {}), **wanted}
+        asked = {**self.asked, **wanted}
         self._replace("go", json.dumps(asked))
         descriptor = self.pidfd()
         if descriptor is not None:
@@ -174,6 +177,18 @@ class Run:
         except (OSError, ValueError):
             return None
         return content if isinstance(content, dict) else None
+
+    def _read_if_new(self, name: str) -> dict[str, Any] | None:
+        """These are replaced when they change, and asked for many times in between."""
+        try:
+            found = os.stat(self.folder / name)
+        except OSError:
+            return None
+        signature = found.st_ino, found.st_mtime_ns, found.st_size
+        known = self._seen.get(name)
+        if known is None or known[0] != signature:
+            known = self._seen[name] = signature, self._read(name)
+        return known[1]
 
     def _replace(self, name: str, content: str) -> None:
         temporary = self.folder / (name + ".new")

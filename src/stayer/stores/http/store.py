@@ -114,23 +114,21 @@ class HttpStore:
                 return self._verb(id, "cancel", {"grace": grace})
             case Retry() | Hold() | Release():
                 return self._verb(id, type(happening).__name__.lower())
-            case Ask(verb="set", arguments=limits):
-                return self._set(id, {f"{name}_limit": value for name, value in limits.items()})
             case Ask(verb=verb, arguments=arguments):
                 return self._verb(id, verb, dict(arguments) or None)
             case Set(priority=priority, limits=limits):
-                wanted: dict[str, JSON] = {f"{name}_limit": value for name, value in limits.items()}
-                return self._set(
-                    id, wanted if priority is UNSET else {**wanted, "priority": priority}
-                )
+                wanted: dict[str, JSON] = {
+                    name if name == "more_time" else f"{name}_limit": value
+                    for name, value in limits.items()
+                }
+                if priority is not UNSET:
+                    wanted["priority"] = priority
+                return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
             case _:
                 self._for_workers()
 
     def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
         return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
-
-    def _set(self, id: str, wanted: JSON) -> Task:
-        return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
 
     def give_up(self, worker: str) -> int:
         return int(self._ask("DELETE", _path("workers", worker))["returned"])

@@ -63,11 +63,11 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
     """Pieces from the offset on, each byte once: a worker that was restarted cuts them anew."""
     pieces: list[LogPiece] = []
     position = start
-    for offset, data in tx.all("log", _seq(tx, id), attempt, start):
+    for offset, data, at in tx.all("log", _seq(tx, id), attempt, start):
         skipped = max(0, position - offset)
         if skipped >= len(data):
             continue
-        pieces.append(LogPiece(offset + skipped, data[skipped:]))
+        pieces.append(LogPiece(offset + skipped, data[skipped:], at))
         position = offset + len(data)
         limit -= len(data) - skipped
         if limit <= 0:

@@ -88,7 +88,8 @@ def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:
 
 
 def _take_log(tx: Transaction, seq: int, report: Report) -> None:
-    tx.many("report.log", ((seq, report.attempt, piece.start, piece.data) for piece in report.log))
+    pieces = ((seq, report.attempt, piece.start, tx.now, piece.data) for piece in report.log)
+    tx.many("report.log", pieces)
     end = tx.one("report.log_end", seq, report.attempt)
     if end is not None and end[0] > LOG_HEAD + LOG_TAIL:
         tx.run("report.log_trim", seq, report.attempt, LOG_HEAD, end[0] - LOG_TAIL)

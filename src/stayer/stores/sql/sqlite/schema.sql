@@ -129,6 +129,7 @@ CREATE TABLE stayer_logs (
     task INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     start INTEGER NOT NULL,
+    at REAL NOT NULL,
     data BLOB NOT NULL,
     PRIMARY KEY (task, attempt, start)
 );

@@ -202,8 +202,8 @@ DELETE FROM stayer_usage WHERE task = ? AND attempt = ? AND slot % ? <> 0;
 SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? ORDER BY slot;
 
 -- name: report.log
-INSERT INTO stayer_logs (task, attempt, start, data) VALUES (?, ?, ?, ?)
-ON CONFLICT (task, attempt, start) DO UPDATE SET data = excluded.data;
+INSERT INTO stayer_logs (task, attempt, start, at, data) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (task, attempt, start) DO UPDATE SET data = excluded.data, at = excluded.at;
 
 -- name: report.log_end
 SELECT start + length(data) FROM stayer_logs
@@ -268,7 +268,7 @@ FROM stayer_events WHERE number > ? ORDER BY number LIMIT ?;
 SELECT coalesce(max(number), 0) FROM stayer_events;
 
 -- name: log
-SELECT start, data FROM stayer_logs
+SELECT start, data, at FROM stayer_logs
 WHERE task = ?1 AND attempt = ?2
     AND start >= coalesce(
         (SELECT max(start) FROM stayer_logs WHERE task = ?1 AND attempt = ?2 AND start <= ?3), 0

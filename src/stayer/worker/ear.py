@@ -1,0 +1,39 @@
+"""The ear: a thread that sleeps at the store, and tells when there may be work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from stayer.core.errors import StoreError
+from stayer.store import Store
+
+_LOOK = 60.0
+_PAUSE = 0.1
+
+
+class Ear:
+    """Listens for one worker identity, from its making on."""
+
+    def __init__(
+        self, store: Store, worker: str, queues: Sequence[str], on_noise: Callable[[], None]
+    ) -> None:
+        self._waiter = store.waiter(worker, queues)
+        self._on_noise = on_noise
+        self._closing = False
+        threading.Thread(target=self._listen, name="ear", daemon=True).start()
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._closing = True
+        self._waiter.ring()
+
+    def _listen(self) -> None:
+        while not self._closing:
+            try:
+                if self._waiter.wait(_LOOK):
+                    self._on_noise()
+            except StoreError:
+                time.sleep(_PAUSE)
+        self._waiter.close()

@@ -1,0 +1,124 @@
+"""The attempts that this worker has in its hands, by task and number."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from stayer.core.model import Report, Task
+from stayer.heart import moment
+from stayer.worker.adoption import sweep_strays
+from stayer.worker.bell import Bell
+from stayer.worker.held import Held
+from stayer.worker.run import Run
+from stayer.worker.state import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+_WATCHED_FOR = 30.0
+_TIME_TO_DIE = 30.0
+
+
+class Holdings:
+    """All of them; the thread of the heart reads along."""
+
+    def __init__(self, state: StateDirectory, bell: Bell) -> None:
+        self._state = state
+        self._bell = bell
+        self._held: dict[tuple[str, int], Held] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._held.values()))
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._held
+
+    def get(self, key: tuple[str, int]) -> Held | None:
+        return self._held.get(key)
+
+    def add(self, held: Held) -> None:
+        self._held[held.key] = held
+
+    def remove(self, held: Held) -> None:
+        """Nothing is left to say of it, and nothing is left of it here."""
+        if self._held.pop(held.key, None) is not None:
+            self._bell.forget(held.run.pidfd())
+
+    def ours(self) -> list[Held]:
+        """What is held under the name that this worker has now."""
+        return [held for held in self if held.task.worker == self._state.worker_id]
+
+    def fenced(self) -> list[Held]:
+        """What its keepers have frozen, for want of a lease."""
+        return [held for held in self if held.is_fenced()]
+
+    def stop(self, grace: float) -> None:
+        """Have all of them end within this time."""
+        for held in self:
+            if held.stop_grace is None or grace < held.stop_grace:
+                held.stop_grace = grace
+                held.run.order(stop={"why": "interrupt", "grace": grace})
+
+    def give_up(self) -> None:
+        """All of it was taken from us: the lease is void, and the keepers are to see that now."""
+        for held in self:
+            if not held.lost:
+                held.lost = True
+                held.lost_at = moment()
+                held.run.order(stop={"why": "fence", "grace": 0.0})
+
+    def still_dying(self) -> bool:
+        """Something that was taken from us has not ended, and may still move.
+
+        What is not gone after a while hangs in the kernel, and dies when it comes out of there.
+        """
+        dead_by = moment() - _TIME_TO_DIE
+        return any(
+            held.lost and held.lost_at > dead_by and not held.run.has_ended() for held in self
+        )
+
+    def show(self) -> None:
+        """Somebody watches: let the keepers look every second."""
+        now = moment()
+        for held in self:
+            if held.watched_until < now + _WATCHED_FOR / 3 and held.run.running is not None:
+                held.watched_until = now + _WATCHED_FOR
+                held.run.order(watched=held.watched_until)
+
+    def gather(self) -> list[Report]:
+        """The news for a beat."""
+        return [report for held in self.ours() if (report := held.gather()) is not None]
+
+    def delivered(self) -> None:
+        """The beat got through."""
+        for held in self:
+            held.delivered()
+
+    def adopt(self, run: Run) -> Held | None:
+        """A run directory from before: take up what lives or has ended; None if it is neither."""
+        about = run.about
+        task = Task(
+            about["task"]["id"],
+            about["task"]["queue"],
+            state="reserved",
+            worker=about["worker"],
+            attempt=about["attempt"],
+        )
+        if not run.has_ended() and not run.is_kept():
+            # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
+            # keeper wrote is believed: the original may be running. Burial sees to the rest.
+            if task.worker != self._state.worker_id or not run.void():
+                return None
+            sweep_strays(run.folder)
+            never = {"not_started": "its worker died before it could begin", "node": True}
+            note: dict[str, Any] = {"keeper_died": None} if run.running else never
+            run.declare_ended(note)
+        held = Held(task, run)
+        self.add(held)
+        self._bell.ring_when(run.pidfd())
+        logger.info("adopted task %s, attempt %d", task.id, task.attempt)
+        return held

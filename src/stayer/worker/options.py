@@ -1,0 +1,53 @@
+"""How a worker behaves, and what that means for the keeper of one task."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from stayer.core.model import Policy
+
+LOG_CAP = 256_000_000
+"""How much of a log stays on the node, in bytes, unless told otherwise."""
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the command line and the file of settings say."""
+
+    queues: tuple[str, ...] = ("default",)
+    evenly: bool = False
+    slots: int = 1
+    lease: float = 120.0
+    grace: float = 30.0
+    kill_interval: float = 10.0
+    time_limit: float | None = None
+    silence_limit: float | None = None
+    memory_limit: int | None = None
+    fence: Literal["freeze", "kill", "keep"] = "freeze"
+    isolate: Literal["pidns"] | None = None
+    log_cap: int = LOG_CAP
+
+    def for_keeper(self, policy: Policy) -> dict[str, object]:
+        """What its keeper is told: what the task says goes before what the worker says.
+
+        But for `keep`, a property of the whole worker: the store must know whom not to bury.
+        """
+        limits = {
+            "time": _first(policy.time_limit, self.time_limit),
+            "silence": _first(policy.silence_limit, self.silence_limit),
+            "memory": _first(policy.memory_limit, self.memory_limit),
+        }
+        return {
+            "grace": _first(policy.grace, self.grace),
+            "kill_interval": self.kill_interval,
+            "fence": self.fence if self.fence == "keep" else policy.fence or self.fence,
+            "isolate": self.isolate,
+            "limits": {name: value for name, value in limits.items() if value},
+            "log_cap": self.log_cap,
+        }
+
+
+def _first(*values: float | None) -> float | None:
+    """A limit of 0 is one: none."""
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,46 @@
+"""Comparing what runs here with what the store says this worker holds."""
+
+from __future__ import annotations
+
+import logging
+
+from stayer.core.lifecycle import Interrupt, decide
+from stayer.core.model import Task
+from stayer.heart import moment
+from stayer.store import Store
+from stayer.worker.adoption import sweep_strays
+from stayer.worker.held import Held
+from stayer.worker.holdings import Holdings
+from stayer.worker.state import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+
+def reconcile(store: Store, state: StateDirectory, holdings: Holdings) -> None:
+    """What we run and don't hold is killed, what we hold and don't run is handed back, and what
+    was frozen may go on: the store has just confirmed that it is ours.
+    """
+    fenced = holdings.fenced()
+    theirs = {(task.id, task.attempt): task for task in store.holdings(state.worker_id)}
+    confirmed = moment()
+    for held in holdings.ours():
+        if held.key not in theirs and not held.lost and not held.run.has_ended():
+            logger.warning("task %s is no longer ours: killing it", held.task.id)
+            held.lost, held.lost_at = True, confirmed
+            held.run.order(stop={"why": "fence", "grace": 0.0})
+    for held in fenced:
+        if held.key in theirs:
+            held.run.order(thaw=confirmed)
+    for key, task in theirs.items():
+        if key not in holdings:
+            _find_or_hand_back(store, state, holdings, task)
+
+
+def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:
+    run = state.run_for(task)
+    if (run.folder / "task.json").exists() and (run.is_kept() or run.has_ended()):
+        holdings.add(Held(task, run))
+    elif run.void():
+        sweep_strays(run.folder)
+        store.commit([decide(task, Interrupt("not found on its node"))])
+        run.remove()

@@ -1,0 +1,58 @@
+"""Bringing a reserved task to run: its run directory, then a keeper."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from stayer.core.lifecycle import Interrupt, decide
+from stayer.core.model import Task
+from stayer.store import Store
+from stayer.worker.handlers import Handlers
+from stayer.worker.held import Held
+from stayer.worker.holdings import Holdings
+from stayer.worker.nursery import Nursery, NurseryGone
+from stayer.worker.options import Options
+from stayer.worker.run import Run
+from stayer.worker.state import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+
+class Starter:
+    """What it takes to start a task here."""
+
+    def __init__(
+        self, store: Store, state: StateDirectory, handlers: Handlers, nursery: Nursery
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._handlers = handlers
+        self._nursery = nursery
+
+    def start(self, task: Task, options: Options, holdings: Holdings) -> bool:
+        """False if this node can't: then the task is handed back."""
+        run = self._state.run_for(task)
+        held = Held(task, run, fresh=True)
+        try:
+            saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
+            run.prepare(task, self._spec(task, run, options), saved.data if saved else None)
+            holdings.add(held)
+            self._nursery.start(run.folder)
+        except (OSError, NurseryGone) as error:
+            logger.error("task %s can't be started here: %s", task.id, error)
+            holdings.remove(held)
+            if run.void():
+                self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
+            return False
+        return True
+
+    def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
+        return {
+            "argv": self._handlers.argv(task),
+            "env": self._handlers.env(task, run.folder),
+            "cwd": task.cwd or os.getcwd(),
+            "lease": str(self._state.lease_path),
+            "stack_signal": self._handlers.stack_signal(task),
+            **options.for_keeper(task.policy),
+        }

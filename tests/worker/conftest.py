@@ -1,0 +1,5 @@
+"""Fixtures of the worker's tests."""
+
+from tests.faults.conftest import fleet
+
+__all__ = ("fleet",)
