@@ -29,9 +29,7 @@ SHOWS = {
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1440, "height": 900}
 
-import os as _o
 
-PATIENCE = float(_o.environ.get("UIP", PATIENCE))
 expect.set_options(timeout=PATIENCE * 1000)
 
 

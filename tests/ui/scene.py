@@ -119,7 +119,7 @@ class Scene:
         """A task of one of the kinds."""
         number = next(self._numbers)
         return NewTask(
-            id=f"{kind.split('-')[0]}-{number:05}", queue=queue or _KINDS[kind][0], name=kind,
+            id=f"{kind.split('-', maxsplit=1)[0]}-{number:05}", queue=queue or _KINDS[kind][0], name=kind,
             parameters={"source": f"s3://lab/{kind}/{number}", "batch": 256, "seed": number},
             owner=self._chance.choice(["ada", "grace", "edsger"]),
             tags=("nightly",) if kind == "nightly-etl" else (),

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.ui.browsing import Tabs
+from tests.http.serving import Site
+from tests.ui.browsing import logged_in
 
 
-@pytest.fixture
-def module(looking: Tabs) -> Any:
+@pytest.fixture(scope="module")
+def module(browser: Browser, scene: Site) -> Iterator[Any]:
     """Call a function of a module."""
-    page = looking.open("now")
+    with logged_in(browser, scene.url, scene.tokens["read"]) as tabs:
+        page = tabs.open("now")
 
-    def call(name: str, expression: str) -> Any:
-        return page.evaluate(
-            f"async () => {{ const it = await import('./ui/{name}'); return {expression}; }}"
-        )
+        def call(name: str, expression: str) -> Any:
+            return page.evaluate(
+                f"async () => {{ const it = await import('./ui/{name}'); return {expression}; }}"
+            )
 
-    return call
+        yield call
 
 
 @pytest.mark.parametrize(
@@ -40,8 +45,6 @@ def module(looking: Tabs) -> Any:
 def test_colours_of_a_terminal(
     module: Any, line: str, spans: list[tuple[str, dict[str, Any]]]
 ) -> None:
-    import json
-
     found = module("ansi.js", f"it.parse({json.dumps(line)}).spans")
     assert [(span["text"], span["look"]) for span in found] == spans
 

@@ -56,7 +56,7 @@ export function runningRow() {
       text(figure, percent(part));
       text(message, clean(task.progress?.message ?? (part === null && !task.progress ? "no reports" : ""), 80));
       const left = expected(task);
-      text(remaining, left === null ? "–" : left ? duration(left) : "overdue");
+      text(remaining, left === null ? "–" : left ? duration(left) : "soon");
       text(finish, left ? `≈ ${clock(now() + left)}` : "");
       setTime(ran, task.started_at, duration(elapsed(task)));
       const often = usual(task);

@@ -135,7 +135,7 @@ function hero(view, task, checkpoint) {
   const often = usual(task);
   /** @type {[string, string, string, string?][]} */
   const shown = [];
-  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "overdue", left === null ? "no estimate" : !left ? "" : `until ≈ ${clock(now() + left)}`]);
+  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? "no estimate" : !left ? "" : `until ≈ ${clock(now() + left)}`]);
   if (ran !== null) shown.push([running ? "Elapsed" : "Took", duration(ran), often ? `usually ${duration(often.median)}` : "", often && ran > often.most * 1.3 ? "warn" : ""]);
   if (running) shown.push(["Last report", silence(task) === null ? "–" : `${duration(silence(task))} ago`, task.silence_limit ? `limit ${duration(task.silence_limit)}` : "", (silence(task) ?? 0) > 600 ? "warn" : ""]);
   if (running) {
