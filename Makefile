@@ -3,10 +3,11 @@
 PYTHON_IN_ENV := .venv/bin/python
 ENV := .venv/.stamp
 DOCS_ENV := .venv/.stamp-docs
+BENCH_ENV := .venv/.stamp-bench
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(or $(JOBS),auto) --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check bench docs format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -18,8 +19,14 @@ demo: $(ENV) ## Show what Stayer does, on this machine
 test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
 	@$(PYTEST) $(ARGS)
 
-test-long: $(ENV) ## Run the whole test suite, the long tests too
+test-long: $(ENV) ## Run the whole test suite, the long tests too, and all faults 20 times, as root and as a user
 	@$(PYTEST) -m "long or not long" $(ARGS)
+	@$(MAKE) --no-print-directory test-rounds
+	@[ "$$(id -u)" != 0 ] || .ci/as-user make --no-print-directory test-rounds
+
+test-rounds: $(ENV) ## Run what kills and stops things ROUNDS times (20)
+	@for round in $$(seq $(or $(ROUNDS),20)); do \
+	    echo "Round $$round"; $(PYTEST) -q tests/faults tests/keeper tests/worker $(ARGS) || exit 1; done
 
 check: $(ENV) ## Check format, lint, types and import layers, and run the quick tests
 	$(PYTHON_IN_ENV) -m ruff format --check --quiet --diff .
@@ -28,7 +35,7 @@ check: $(ENV) ## Check format, lint, types and import layers, and run the quick 
 	.venv/bin/lint-imports --no-logo
 	$(PYTEST) --quiet tests/unit
 
-bench: $(ENV) ## Run the benchmarks
+bench: $(BENCH_ENV) ## Run the benchmarks
 	@$(PYTHON_IN_ENV) -m bench $(ARGS)
 
 docs: $(DOCS_ENV) ## Build the documentation into site/
@@ -51,6 +58,10 @@ $(ENV): pyproject.toml .ci/environment $(if $(filter-out $(CURDIR),$(shell cat $
 
 moved:
 	@rm -rf .venv
+
+$(BENCH_ENV): $(ENV)
+	@.ci/environment bench
+	@touch $@
 
 $(DOCS_ENV): $(ENV)
 	@.ci/environment docs

@@ -1,24 +1,41 @@
-"""`make bench`, or `python -m bench [floor] [growth] [wake] [startup]`."""
+"""`make bench`, or `python -m bench [PART …] [--store sqlite|redis]`: see `PARTS`."""
 
 from __future__ import annotations
 
 import argparse
 
+from bench.command_tasks import commands, costs
+from bench.keepers import keepers
+from bench.kinds import KINDS
+from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-PARTS = {"floor": against_floor, "wake": wake_up, "startup": startup, "growth": growth}
+OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth}
+OTHERS = {
+    "startup": startup,
+    "keepers": keepers,
+    "threads": threads,
+    "commands": commands,
+    "costs": costs,
+}
+PARTS = [*OF_STORES, *OTHERS]
 
 
 def main() -> None:
     """Run the parts that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    wanted = parser.parse_args().parts or list(PARTS)
-    for part in wanted:
+    parser.add_argument("--store", action="append", choices=list(KINDS), help="all, if left out")
+    asked = parser.parse_args()
+    for part in asked.parts or PARTS:
         if part not in PARTS:
             parser.error(f"no part {part!r}: there are {', '.join(PARTS)}")
-        PARTS[part]()
+        if part in OTHERS:
+            OTHERS[part]()
+        else:
+            for name in asked.store or KINDS:
+                OF_STORES[part](KINDS[name])
 
 
 if __name__ == "__main__":

@@ -26,16 +26,17 @@ class Floor:
         for pragma in filter(str.strip, _PRAGMAS.format(synchronous="normal").split(";")):
             self._db.execute(pragma)
 
-    def submit(self, names: list[str]) -> int:
+    def submit(self, count: int) -> int:
         """One transaction."""
+        drawn = names(count)
         self._begin()
         now = time.time()
         last = self._db.execute(SQL["submit.last"]).fetchone()[0]
-        self._db.executemany(SQL["submit"], [self._row(name, now) for name in names])
+        self._db.executemany(SQL["submit"], [self._row(name, now) for name in drawn])
         self._db.execute(SQL["submit.events"], (last,))
-        self._count(pending=len(names))
+        self._count(pending=count)
         self._end()
-        return len(names)
+        return count
 
     def drain(self, tasks: int, batch: int) -> int:
         """Reserve a batch and complete the one before, until so many are done."""

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import multiprocessing
-import tempfile
 import time
 from multiprocessing.connection import Connection
 
 from stayer.core.submission import new_task
+from stayer.store import Store
 from stayer.stores import open_store
 
 
-def latencies(count: int) -> list[float]:
+def latencies(store: Store, count: int) -> list[float]:
     """Seconds from the end of a submit to the return of a waiter elsewhere, so often."""
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/stayer.db"
-        store = open_store(url)
-        store.setup()
-        here, there = multiprocessing.Pipe()
-        context = multiprocessing.get_context("spawn")
-        sleeper = context.Process(target=_sleep, args=(url, count, there), daemon=True)
-        sleeper.start()
-        found = []
-        for _ in range(count):
-            here.recv()
-            time.sleep(0.01)  # let it fall asleep
-            begin = time.perf_counter()
-            store.submit([new_task(queue="q")])
-            found.append(here.recv() - begin)
-        sleeper.join()
-        store.close()
-        return found
+    here, there = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    sleeper = context.Process(target=_sleep, args=(store.url, count, there), daemon=True)
+    sleeper.start()
+    found = []
+    for _ in range(count):
+        here.recv()
+        time.sleep(0.01)  # let it fall asleep
+        begin = time.perf_counter()
+        store.submit([new_task(queue="q")])
+        found.append(here.recv() - begin)
+    sleeper.join()
+    return found
 
 
 def _sleep(url: str, count: int, pipe: Connection) -> None:

@@ -1,6 +1,20 @@
 """What every test stands on."""
 
+import pytest
 from hypothesis import settings
+
+from tests.servers.finding import NOT_TESTED
 
 settings.register_profile("stayer", deadline=None, print_blob=True)
 settings.load_profile("stayer")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the very end what could not be tested here."""
+    reasons = {
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    }
+    for reason in sorted(reason for reason in reasons if reason.startswith(NOT_TESTED)):
+        terminalreporter.write_line(reason, red=True, bold=True)

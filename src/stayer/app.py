@@ -140,11 +140,13 @@ class App:
         self._after.insert(0, hook)
         return hook
 
+    def is_async(self, name: str) -> bool:
+        """Whether the task of this name is awaited."""
+        return isinstance(self._functions.get(name), AsyncTaskFunction)
+
     def call(self, task: Task | TaskHandle[object] | Context) -> Value:
         """Run the function of a task with its parameters; the result as it is to be stored."""
-        function = self._functions.get(task.name or "")
-        if function is None:
-            raise BadInput(f"no function for task {task.id}: {task.name!r} is not in this app")
+        function = self._function_of(task)
         if isinstance(task, TaskHandle):
             task = task.record
         if isinstance(task, Task) and (self._before or self._after or function.wants_context):
@@ -158,6 +160,23 @@ class App:
         finally:
             for hook in self._after:
                 hook(task)
+
+    async def call_async(self, task: Context) -> Value:
+        """The same in an event loop that is there already."""
+        function = self._function_of(task)
+        for hook in self._before:
+            hook(task)
+        try:
+            return await function.call_async(task.parameters, task)
+        finally:
+            for hook in self._after:
+                hook(task)
+
+    def _function_of(self, task: Task | TaskHandle[object] | Context) -> TaskFunction[..., Any]:
+        function = self._functions.get(task.name or "")
+        if function is None:
+            raise BadInput(f"no function for task {task.id}: {task.name!r} is not in this app")
+        return function
 
 
 class TaskFunction(Generic[P, R]):
@@ -247,13 +266,26 @@ class TaskFunction(Generic[P, R]):
 
     def call(self, parameters: Value, context: Context | None = None) -> Value:
         """Run the function with stored parameters; the result as it is to be stored."""
-        positional, named = self._arguments.unpack(parameters, context)
-        # ParamSpec can't know what was made from JSON.
-        result = cast(Callable[..., object], self._function)(*positional, **named)
+        result = self._begin(parameters, context)
         if isinstance(result, Coroutine):
             from stayer.context import coroutines
 
             result = coroutines.run(result, context)
+        return self._stored(result)
+
+    async def call_async(self, parameters: Value, context: Context) -> Value:
+        """The same in an event loop that is there already."""
+        result = self._begin(parameters, context)
+        if isinstance(result, Coroutine):
+            result = await result
+        return self._stored(result)
+
+    def _begin(self, parameters: Value, context: Context | None) -> object:
+        positional, named = self._arguments.unpack(parameters, context)
+        # ParamSpec can't know what was made from JSON.
+        return cast(Callable[..., object], self._function)(*positional, **named)
+
+    def _stored(self, result: object) -> Value:
         try:
             return result if isinstance(result, bytes) else to_json(result)
         except TypeError as error:

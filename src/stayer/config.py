@@ -22,6 +22,7 @@ from stayer.core.errors import BadConfig, BadInput, Refused
 FILE = "stayer.toml"
 DEFAULT = "default"
 SMALLEST_LEASE = 2.0
+MOST_THREADS = 1000
 FENCES = ("freeze", "kill", "keep")
 ISOLATIONS = ("pidns",)
 
@@ -94,6 +95,14 @@ def parse_count(value: object) -> int:
     found = parse_whole_number(value)
     if not found:
         raise BadInput(f"{value!r} is too few: write 1 or more")
+    return found
+
+
+def parse_threads(value: object) -> int:
+    """1, 2, 3 … 1000."""
+    found = parse_count(value)
+    if found > MOST_THREADS:
+        raise BadInput(f"{value!r} is too many: there may be {MOST_THREADS} in one process")
     return found
 
 
@@ -226,10 +235,12 @@ WORKER: dict[str, Callable[[object], object]] = {
     "memory_limit": parse_size,
     "fence": parse_fence,
     "isolate": parse_isolation,
+    "cgroup": parse_flag,
     "log_cap": parse_size,
     "exec": parse_text,
     "run": parse_text,
     "app": parse_text,
+    "threads": parse_threads,
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
     "env": parse_variables,

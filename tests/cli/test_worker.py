@@ -13,6 +13,7 @@ import pytest
 
 from stayer import config
 from stayer.cli.worker_options import Wanted, wanted
+from stayer.core.errors import BadConfig
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.cli.working import Site
@@ -179,3 +180,32 @@ def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:
     lines = log.read_text().splitlines()
     assert lines[1] == "1 slot for tasks of some; Ctrl-C ends it"
     assert lines[2].endswith(f"stayer run --store {fleet.url} -q some -- echo hello")
+
+
+def test_threads_need_an_app_and_nothing_that_is_for_processes(stayer: Here) -> None:
+    stayer("worker", "--threads", "4").refuses("--app")
+    stayer("worker", "--threads", "4", "--app", "m", "--slots", "2").refuses("--slots", "processes")
+    stayer("worker", "--threads", "4", "--app", "m", "--exec", "cat").refuses("--exec", "processes")
+
+
+def test_threads_may_stand_in_the_file(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text('[worker]\napp = "m"\nthreads = 8\ntime_limit = "1m"\n')
+    found = plan()
+    assert (found.threads, found.handlers) == (8, {"app": "m"})
+    assert found.behaviour["time_limit"] == 60.0
+    assert plan(exec="cat").threads is None
+
+
+def test_what_the_file_says_of_processes_does_not_hinder_threads(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text('[worker]\nslots = 4\nfence = "kill"\nqueues = ["a"]\n')
+    found = plan(threads=8, app="m")
+    assert (found.threads, found.behaviour["queues"]) == (8, ("a",))
+
+
+@pytest.mark.parametrize("written", ["0", "1001", '"many"'])
+def test_a_number_of_threads_that_makes_no_sense_is_refused(
+    plan, folder: Path, written: str
+) -> None:
+    (folder / "stayer.toml").write_text(f'[worker]\napp = "m"\nthreads = {written}\n')
+    with pytest.raises(BadConfig, match=r"worker\.threads"):
+        plan()

@@ -97,7 +97,7 @@ def test_a_failure_is_told_by_nothing_else(processor: Processor) -> None:
 
 
 def test_a_failed_task_with_retries_left_is_run_again(client: Client, listener: Listener) -> None:
-    client.get_queue("q").enqueue(1, retries=1)
+    client.get_queue("q").enqueue(1, retries=1, retry_wait=0)
     for state in ("pending", "failed"):
         task = take(listener)
         client.get_processor(task).fail("no good")

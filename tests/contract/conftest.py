@@ -11,6 +11,8 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
+from tests.servers.finding import redis_binary, valkey_binary
+from tests.servers.redis import serving
 
 FreshUrl: TypeAlias = Callable[[], str]
 """Makes a store that nobody has used yet; the answer is its URL."""
@@ -21,8 +23,22 @@ def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     yield lambda: f"sqlite:///{folders.mktemp('sqlite')}/stayer.db"
 
 
+@contextmanager
+def redis(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with serving(redis_binary()) as server:
+        yield server.url
+
+
+@contextmanager
+def valkey(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with serving(valkey_binary()) as server:
+        yield server.url
+
+
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
+    "redis": redis,
+    "valkey": valkey,
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 

@@ -28,13 +28,26 @@ for _ in range(int(sys.argv[2])):
 """
 
 
+ESCAPING = f"""
+import os, subprocess, sys
+# All the work is done by a child that has left the group, and carries nothing that it could be
+# found by.
+kept = {{"STAYER_ATTEMPT": os.environ["STAYER_ATTEMPT"]}}
+work = subprocess.Popen([sys.executable, "-c", {TASK!r}, *sys.argv[1:]], env=kept,
+                        start_new_session=True)
+sys.exit(work.wait())
+"""
+
+
 class Chaos:
     """Does harm, and puts workers back."""
 
-    def __init__(self, fleet: Fleet, seed: int) -> None:
+    def __init__(self, fleet: Fleet, seed: int, *options: str, nurseries: bool = False) -> None:
         self.fleet = fleet
         self.random = random.Random(seed)
-        self.workers = {name: fleet.worker(name) for name in NODES}
+        self.options = options
+        self.spared = 0 if nurseries else 1
+        self.workers = {name: fleet.worker(name, *options) for name in NODES}
         self.stopped: set[int] = set()
 
     def harm(self) -> None:
@@ -45,15 +58,15 @@ class Chaos:
             case 0:
                 self.fleet.signal(worker, signal.SIGKILL)
                 self.stopped.discard(worker)
-                self.workers[name] = self.fleet.worker(name)
+                self.workers[name] = self.fleet.worker(name, *self.options)
             case 1:
                 self._stop(worker)
             case 2:
                 self._go_on()
             case 3:
-                self._one_of(self.fleet.keepers(name)[1:], signal.SIGKILL)
+                self._one_of(self.fleet.keepers(name)[self.spared :], signal.SIGKILL)
             case 4:
-                self._one_of(self.fleet.keepers(name)[1:], signal.SIGSTOP)
+                self._one_of(self.fleet.keepers(name)[self.spared :], signal.SIGSTOP)
             case _:
                 self._one_of(self.fleet.strays(), signal.SIGKILL)
 
@@ -93,15 +106,14 @@ def handovers(fleet: Fleet, ids: list[str]) -> int:
     return sum(len(fleet.read_stamps(id)) - 1 for id in ids if fleet.read_stamps(id))
 
 
-def play(fleet: Fleet, seed: int, wanted: int) -> None:
-    chaos = Chaos(fleet, seed)
+def play(fleet: Fleet, chaos: Chaos, wanted: int, task: str = TASK) -> None:
     ids: list[str] = []
     try:
         while handovers(fleet, ids) < wanted:
             busy = sum(fleet.get(id).state not in ("complete", "failed") for id in ids)
             for _ in range(6 - busy):
                 id = f"task-{len(ids)}"
-                command = [sys.executable, "-c", TASK, str(fleet.stamps(id)), "150"]
+                command = [sys.executable, "-c", task, str(fleet.stamps(id)), "150"]
                 new = new_task(queue="default", id=id, command=command)
                 chaos.submit(replace(new, policy=Policy(retries=1000, losses=1000)))
                 ids.append(id)
@@ -121,10 +133,23 @@ def play(fleet: Fleet, seed: int, wanted: int) -> None:
 
 
 def test_chaos_loses_nothing_and_doubles_nothing(fleet: Fleet) -> None:
-    play(fleet, seed=random.randrange(2**32), wanted=20)
+    play(fleet, Chaos(fleet, random.randrange(2**32)), wanted=20)
+
+
+def test_in_a_pid_namespace_even_what_escapes_is_never_doubled(fleet: Fleet) -> None:
+    """With nurseries harmed too: the kernel ends all of a task with its keeper."""
+    chaos = Chaos(fleet, random.randrange(2**32), "--isolate", "pidns", nurseries=True)
+    play(fleet, chaos, wanted=10, task=ESCAPING)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_long_chaos_loses_nothing_and_doubles_nothing(fleet: Fleet, seed: int) -> None:
-    play(fleet, seed, wanted=200)
+    play(fleet, Chaos(fleet, seed), wanted=200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_long_chaos_in_pid_namespaces(fleet: Fleet, seed: int) -> None:
+    chaos = Chaos(fleet, seed, "--isolate", "pidns", nurseries=True)
+    play(fleet, chaos, wanted=200, task=ESCAPING)

@@ -149,5 +149,5 @@ def test_drain_finishes_what_runs_and_takes_no_more(fleet: Fleet) -> None:
     fleet.signal(worker, signal.SIGUSR1)
     until(lambda: [known.state for known in fleet.store.workers()] == ["DRAINING"])
     fleet.finish("a")
-    assert fleet.end_of(worker) == 0
+    assert fleet.end_of(worker) == 5
     assert (fleet.get("a").state, fleet.get("b").state) == ("complete", "pending")

@@ -136,11 +136,13 @@ class Node:
         source: Path = SOURCE,
         user: int | None = None,
         interpreter: str = PYTHON,
+        prefix: tuple[str, ...] = (),
     ) -> None:
         self.state = state
         self.interpreter = interpreter
         self.source = source
         self.user = user
+        self.prefix = prefix
         self.attempts: list[Attempt] = []
         self.until = 0.0
         self.nursery = self.start_nursery()
@@ -156,12 +158,13 @@ class Node:
         return subprocess.check_output(arguments, text=True).strip()
 
     def start_nursery(self) -> subprocess.Popen[bytes]:
-        arguments = [self.interpreter, "-I", "-S", str(self.source), str(self.state)]
+        program = self.source / "__main__.py"
+        arguments = [self.interpreter, "-I", "-S", str(program), str(self.state)]
         if self.user is not None:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
             arguments = ["setpriv", *who, *arguments]
-        return subprocess.Popen(arguments, start_new_session=True)
+        return subprocess.Popen([*self.prefix, *arguments], start_new_session=True)
 
     def tell(self, line: str) -> None:
         """Write to the nursery's pipe once it reads there."""

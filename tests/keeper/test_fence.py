@@ -133,12 +133,21 @@ def test_a_task_may_choose_to_be_killed(node: Node) -> None:
     assert attempt.last_stamp() < until
 
 
-def test_a_task_may_choose_to_go_on(node: Node) -> None:
-    attempt = node.nasty("plain", fence="keep")
+def test_a_task_may_choose_to_go_on_until_its_worker_is_given_up(node: Node) -> None:
+    attempt = node.nasty("double_fork", fence="keep")
     until = node.renew(0.1, length=6.0)
     attempt.look()
     wait_for(lambda: attempt.last_stamp() > until, "life after the lease")
-    assert attempt.stopped() == []
+    attempt.make_it_look()
+    attempt.go(paused=False, thaw=until)
+    attempt.make_it_look()
+    after = moment()
+    wait_for(lambda: attempt.last_stamp() > after, "life after a pause without a lease")
+    assert (attempt.stopped(), attempt.running()["stop"]) == ([], None)
+    node.void()
+    attempt.look()
+    assert attempt.exit()["stop"]["why"] == "fence"
+    assert attempt.nothing_is_left()
 
 
 def test_one_that_is_woken_behind_our_back_is_killed(node: Node) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from stayer.keeper.kernel import moment
-from tests.keeper.harness import Node, wait_for
+from tests.keeper.harness import Attempt, Node, wait_for
 
-PATIENT = "trap 'echo term' TERM; while :; do sleep 0.02; done"
+PATIENT = "trap 'echo term' TERM; echo ready; while :; do sleep 0.02; done"
+
+
+def patient(node: Node, **spec: Any) -> Attempt:
+    """A task that does not end when asked, once it hears."""
+    attempt = node.shell(PATIENT, **spec)
+    wait_for(lambda: attempt.running() and attempt.log())
+    return attempt
 
 
 def test_cancel_asks_again_and_again_and_then_kills(node: Node) -> None:
-    attempt = node.shell(PATIENT, kill_interval=0.1)
-    attempt.running()
+    attempt = patient(node, kill_interval=0.1)
     ended = attempt.cancel(grace=0.6)
     assert ended["signal"] == signal.SIGKILL
     assert attempt.log().count("term") >= 2
@@ -31,8 +38,7 @@ def test_a_task_may_end_in_its_own_way_within_the_grace(node: Node) -> None:
 
 
 def test_a_second_order_shortens_the_grace(node: Node) -> None:
-    attempt = node.shell(PATIENT)
-    attempt.running()
+    attempt = patient(node)
     attempt.go(stop={"why": "interrupt", "grace": 1000.0})
     wait_for(lambda: attempt.running()["stop"])
     ended = attempt.cancel(grace=0.0)
@@ -147,8 +153,13 @@ time.sleep(1000)
 
 
 def test_a_limit_shows_the_stack_first(node: Node) -> None:
-    script = "trap 'echo stack' USR2; trap 'echo term; exit 0' TERM; while :; do sleep 0.02; done"
-    attempt = node.shell(script, limits={"time": 0.3}, stack_signal=int(signal.SIGUSR2))
+    script = (
+        "trap 'echo stack' USR2; trap 'echo term; exit 0' TERM; echo ready; "
+        "while :; do sleep 0.02; done"
+    )
+    attempt = node.shell(script, stack_signal=int(signal.SIGUSR2))
+    wait_for(lambda: attempt.running() and attempt.log())
+    attempt.go(limits={"time": 0.01})
     assert attempt.exit()["stop"]["why"] == "timeout"
-    assert attempt.log().startswith("stack\n")
+    assert attempt.log().startswith("ready\nstack\n")
     assert attempt.log().endswith("term\n")

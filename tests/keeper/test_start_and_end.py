@@ -221,17 +221,36 @@ def test_a_full_disk_loses_no_ending(make_node: Callable[..., Node], tmp_path: P
         os.system(f"umount -l {tmp_path}")
 
 
-def test_a_log_is_capped_while_it_grows(node: Node) -> None:
-    cap = 1_000_000
-    attempt = node.shell("seq 1 3000000; echo end", log_cap=cap)
+def test_a_log_is_capped_while_it_grows_and_no_line_moves(node: Node) -> None:
+    cap, lines = 1_000_000, 3_000_000
+    attempt = node.shell(f"seq -f %07.0f 1 {lines}; echo end", log_cap=cap)
     attempt.exit()
     seen = (attempt.path / "log").stat()
-    assert seen.st_size > 20 * cap
+    assert seen.st_size == 8 * lines + 4 > 20 * cap
     assert seen.st_blocks * 512 < 1.2 * cap
     with (attempt.path / "log").open("rb") as file:
-        assert file.read(4) == b"1\n2\n"
-        file.seek(-12, os.SEEK_END)
-        assert file.read() == b"3000000\nend\n"
+        for number in (1, 2, 20_000, lines - 50_000, lines):
+            file.seek(8 * (number - 1))
+            assert file.read(8) == b"%07d\n" % number
+        file.seek(8 * (lines // 2))
+        assert file.read(8) == bytes(8)
+        file.seek(-4, os.SEEK_END)
+        assert file.read() == b"end\n"
+
+
+def test_names_that_are_not_known_are_passed_over(node: Node) -> None:
+    attempt = node.shell(
+        "while [ ! -e leave ]; do sleep 0.02; done; exit 6",
+        limits={"time": 1000.0, "light": 3.0}, gravity={"up": [1, None]}, cgroups=["/"],
+    )  # fmt: skip
+    attempt.running()
+    orders = {"dance": True, "limits": {"noise": 4.0}, "stop": None, "again": [[1, "SIGKILL"]]}
+    attempt.go(paused=True, **orders)
+    wait_for(lambda: attempt.stopped() == ["paused"])
+    attempt.go(paused=False, **orders)
+    wait_for(lambda: attempt.stopped() == [])
+    (attempt.path / "leave").touch()
+    assert (attempt.exit()["exit_code"], attempt.exit()["stop"]) == (6, None)
 
 
 def test_suspended_or_not_it_ran_for_a_while(node: Node) -> None:

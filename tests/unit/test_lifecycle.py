@@ -241,6 +241,7 @@ def test_a_failure_with_retries_left_goes_back_to_the_queue():
         "failures": 2,
         "losses": 0,
         "orders": (),
+        "delay": None,
     }
 
 
@@ -254,9 +255,8 @@ def test_a_task_runs_once_and_then_as_often_as_its_retries():
     assert ends == ["pending", "pending", "failed"]
 
 
-@while_running
-def test_an_interruption_is_free_of_charge_however_many(state):
-    task = a_task(state, orders=(Order(3, "pause"),))
+def test_an_interruption_is_free_of_charge_however_many():
+    task = a_task("started", orders=(Order(3, "pause"),))
     assert what_changes(decide(task, Interrupt("drained"))) == {
         "to": "pending",
         "ending": "interrupted",
@@ -265,6 +265,11 @@ def test_an_interruption_is_free_of_charge_however_many(state):
         "orders": (),
         "note": "drained",
     }
+
+
+def test_an_attempt_that_never_began_leaves_the_count_of_losses():
+    change = decide(a_task("reserved", losses=2), Interrupt("drained"))
+    assert (change.to, change.interruptions, change.losses) == ("pending", 5, UNSET)
 
 
 def test_a_lost_task_is_returned_and_its_late_result_still_welcome():

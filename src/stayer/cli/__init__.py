@@ -54,7 +54,11 @@ VERBS = {
         "ask", RUNNING, "Show where a running Python task is: the stacks of its threads."
     ),
     "set": Verb("ask", RUNNING, "Change the limits or the priority of a task that has not ended."),
-    "worker": Verb("worker", RUNNING, "Take tasks and run them, each in a process of its own."),
+    "worker": Verb(
+        "worker",
+        RUNNING,
+        "Take tasks and run them, each in a process of its own, or with --threads in a thread.",
+    ),
     "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
     "drain": Verb(
         "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."

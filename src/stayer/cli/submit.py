@@ -64,6 +64,24 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "retries": click.option(
         "--retries", type=int, metavar="N", help="How often to run it again if it fails."
     ),
+    "retry_wait": click.option(
+        "--retry-wait",
+        type=DURATION,
+        metavar="DURATION",
+        help="Before the first retry; twice as long before each one after, up to 1h. Default: 10s.",
+    ),
+    "retry_on": click.option(
+        "--retry-on",
+        multiple=True,
+        metavar="PATTERN",
+        help="Retry only after such an ending or error: oom, timeout, ConnectionError …",
+    ),
+    "give_up_on": click.option(
+        "--give-up-on",
+        multiple=True,
+        metavar="PATTERN",
+        help="Never retry after such an ending or error. May be repeated.",
+    ),
     "time_limit": click.option(
         "--time-limit", type=DURATION, metavar="DURATION", help="End it if it runs longer."
     ),
@@ -93,7 +111,10 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-_LIMITS = ("time_limit", "silence_limit", "memory_limit", "grace", "fence")
+_LIFE = (
+    "retry_wait", "retry_on", "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace",
+    "fence",
+)  # fmt: skip
 
 
 def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated], Decorated]:
@@ -143,7 +164,7 @@ def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) ->
         delay=options["delay"],
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
-        **{name: options[name] for name in _LIMITS},
+        **{name: options[name] for name in _LIFE},
     )
 
 

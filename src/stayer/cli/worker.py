@@ -24,12 +24,12 @@ DRAINED = 5
 @command()
 @worker_options
 def worker(given: Given, **options: Any) -> int:
-    """Take tasks and run them, each in a process of its own.
+    """Take tasks and run them, each in a process of its own, or with --threads in a thread.
 
     The tasks outlive the worker: kill it, upgrade it, start it again, and they run on. TERM or
     Ctrl-C hands them back to the front of their queue; HUP leaves them running; USR1 lets them end
-    (exit code 5 then); USR2 reads slots and limits anew. What is not given here is taken from the
-    table [worker] of stayer.toml, if it is there.
+    (exit code 5 then); USR2 reads slots and limits anew. Threads end with their worker. What is not
+    given here is taken from the table [worker] of stayer.toml, if it is there.
     """
     return _work(given, lambda: wanted(given.config(), options))
 
@@ -71,14 +71,18 @@ def _welcome(given: Given, plan: Wanted) -> None:
     queues = plan.behaviour["queues"]
     queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
     say(f"the store is {url}")
-    say(f"{many(plan.behaviour['slots'], 'slot')} for tasks of {', '.join(queues)}; Ctrl-C ends it")
-    say(f"try, in another terminal: stayer run{where}{queue} -- echo hello")
+    hands = many(plan.behaviour["slots"], "slot")
+    if plan.threads is not None:
+        hands = many(plan.threads, "thread")
+    say(f"{hands} for tasks of {', '.join(queues)}; Ctrl-C ends it")
+    if plan.threads is None:
+        say(f"try, in another terminal: stayer run{where}{queue} -- echo hello")
 
 
-def default_state() -> Path:
+def default_state(threads: bool = False) -> Path:
     """Where a worker keeps its state if nobody says."""
     home = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
-    return home / "stayer" / "worker"
+    return home / "stayer" / ("threads" if threads else "worker")
 
 
 def _work(
@@ -99,13 +103,28 @@ def _work(
     environment = dict(map(_pair, settings.pop("env", ())))
     handlers = configure(**settings, environment=environment)
     _start_log(plan.log)
-    folder = Path(plan.state_dir) if plan.state_dir else default_state()
+    folder = Path(plan.state_dir) if plan.state_dir else default_state(plan.threads is not None)
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over)
     ready()
-    loop = WorkerLoop(given.store(make=True), state, handlers, reload(), reload)
-    loop.run()
-    return DRAINED if loop.drained else 0
+    store = given.store(make=True)
+    if plan.threads is None:
+        loop = WorkerLoop(store, state, handlers, reload(), reload)
+        loop.run()
+        return DRAINED if loop.drained else 0
+    from stayer.worker.threads import ThreadOptions, ThreadsWorker
+
+    about = {
+        **plan.behaviour,
+        "store": given.config().store,
+        "app": handlers.app,
+        "threads": plan.threads,
+        "environment": environment,
+        "log": plan.log,
+    }
+    threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
+    threads.run()
+    return DRAINED if threads.drained else 0
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -11,13 +11,18 @@ import rich_click as click
 
 from stayer.cli.command import Decorated
 from stayer.cli.values import DURATION, SIZE
-from stayer.config import FENCES, ISOLATIONS, Config, parse_lease
+from stayer.config import FENCES, ISOLATIONS, MOST_THREADS, Config, parse_lease
+from stayer.core.errors import BadConfig
 
 HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
-    "log_cap",
+    "cgroup", "log_cap",
+)  # fmt: skip
+_FOR_PROCESSES = (
+    "exec", "run", "allow_commands", "allow_command", "slots", "kill_interval", "silence_limit",
+    "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
 
 _OPTIONS = (
@@ -65,6 +70,13 @@ _OPTIONS = (
         metavar="MODULE[:APP]",
         panel=HANDLER,
         help="Run the functions of this stayer.App, by name.",
+    ),
+    click.option(
+        "--threads",
+        type=click.IntRange(1, MOST_THREADS),
+        metavar="N",
+        panel=HANDLER,
+        help="Run them in threads, up to N at once, not in processes: for short functions.",
     ),
     click.option(
         "--allow-commands",
@@ -128,6 +140,12 @@ _OPTIONS = (
         help="Run each task in a pid namespace of its own: nothing of it can outlive its keeper.",
     ),
     click.option(
+        "--cgroup",
+        is_flag=True,
+        panel=LIMITS,
+        help="Give each task a cgroup of its own, if this worker may make any (systemd: Delegate).",
+    ),
+    click.option(
         "--log-cap",
         type=SIZE,
         metavar="SIZE",
@@ -159,6 +177,7 @@ class Wanted(NamedTuple):
     """What a worker is to be."""
 
     handlers: dict[str, Any]
+    threads: int | None
     behaviour: dict[str, Any]
     state_dir: str | None
     node: str | None
@@ -175,9 +194,15 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     }
     in_file = dict(config.worker)
     if any(name in said for name in _HANDLERS):
-        in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
+        handlers = (*_HANDLERS, "threads")
+        in_file = {name: value for name, value in in_file.items() if name not in handlers}
+    if "threads" in said:  # the file may be that of a worker without
+        in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
     both: dict[str, Any] = {**in_file, **said}
+    if "threads" in both:
+        _check_threads(both)
     return Wanted(
+        threads=both.get("threads"),
         handlers={name: both[name] for name in (*_HANDLERS, "env") if name in both},
         behaviour={
             "queues": both.get("queues") or (config.queue,),
@@ -191,3 +216,15 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         log=both.get("log"),
         take_over=both.get("take_over", False),
     )
+
+
+def _check_threads(both: Mapping[str, Any]) -> None:
+    """Say what can't be together before any task is taken."""
+    if "app" not in both:
+        raise BadConfig("threads run the functions of an app: give --app MODULE too")
+    for name in _FOR_PROCESSES:
+        if name in both:
+            raise BadConfig(
+                f"--{name.replace('_', '-')} is for tasks in processes of their own: leave it out, "
+                "or start a worker without --threads for them"
+            )

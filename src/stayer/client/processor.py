@@ -18,7 +18,7 @@ from stayer.client.inputs import Duration, Storable, seconds
 from stayer.client.listener import Listener
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop, raised
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.units import format_size
 from stayer.heart import Heart
@@ -87,7 +87,9 @@ class Processor:
 
     def fail(self, error: str | BaseException | Fault) -> None:
         """It went wrong: charged as a failure, run again if it has retries left."""
-        self._settle(Fail(as_fault(error)), "failed")
+        fault = as_fault(error)
+        happening = raised(error, fault) if isinstance(error, BaseException) else Fail(fault)
+        self._settle(happening, "failed")
 
     def give_back(self) -> None:
         """Put it back to its place in the queue, free of charge."""

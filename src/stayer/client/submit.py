@@ -54,6 +54,11 @@ class Life(_Common, total=False):
 
     owner: str | None
     retries: int | None
+    retry_wait: Duration | None
+    retry_backoff: float
+    retry_cap: Duration | None
+    retry_on: Sequence[str]
+    give_up_on: Sequence[str]
     time_limit: Duration | None
     silence_limit: Duration | None
     memory_limit: Size | None
@@ -82,6 +87,11 @@ def build(
     delay: Duration | None = None,
     owner: str | None = None,
     retries: int | None = None,
+    retry_wait: Duration | None = None,
+    retry_backoff: float = 2.0,
+    retry_cap: Duration | None = None,
+    retry_on: Sequence[str] = (),
+    give_up_on: Sequence[str] = (),
     time_limit: Duration | None = None,
     silence_limit: Duration | None = None,
     memory_limit: Size | None = None,
@@ -98,6 +108,11 @@ def build(
         delay=None if delay is None else seconds(delay),
         owner=defaults.owner if owner is None else owner,
         retries=defaults.retries if retries is None else retries,
+        retry_wait=None if retry_wait is None else seconds(retry_wait),
+        retry_backoff=retry_backoff,
+        retry_cap=3600.0 if retry_cap is None else seconds(retry_cap),
+        retry_on=retry_on,
+        give_up_on=give_up_on,
         time_limit=None if time_limit is None else seconds(time_limit),
         silence_limit=None if silence_limit is None else seconds(silence_limit),
         memory_limit=None if memory_limit is None else units.size(memory_limit),

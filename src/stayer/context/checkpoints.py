@@ -46,7 +46,7 @@ class Checkpoints:
     """The `checkpoint` file of a task. It is read anew each time: others may write it too."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._where = path
         self._lock = threading.RLock()
 
     def state(self) -> Value | UnsetType:
@@ -90,11 +90,7 @@ class Checkpoints:
         return form if kind == "bytes" else value
 
     def _read(self) -> tuple[Kind, dict[str, _Step], bytes]:
-        try:
-            with open(self._path, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            return None, {}, b""
+        data = self._load()
         if not data.startswith(_OURS):
             return _kind(data), {}, data
         head, _, body = data[len(_MAGIC) :].partition(b"\n")
@@ -104,7 +100,7 @@ class Checkpoints:
             header = msgspec.json.decode(head, type=_Header)
         except ValueError as error:
             raise BadInput(
-                f"the checkpoint {self._path} can't be read ({error}): it was written by a newer "
+                f"the checkpoint {self._where} can't be read ({error}): it was written by a newer "
                 "Stayer, or is damaged. Upgrade this node, or submit the task anew"
             ) from None
         return header.state, header.steps, body
@@ -122,7 +118,18 @@ class Checkpoints:
                 f"{format_size(codec.CHECKPOINT_LIMIT)}: save the data to a file of your own, and "
                 "keep where it is"
             )
-        files.replace(self._path, data)
+        self._save(data)
+
+    def _load(self) -> bytes:
+        """What is there now; empty if there is nothing."""
+        try:
+            with open(self._where, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def _save(self, data: bytes) -> None:
+        files.replace(self._where, data)
 
 
 def _encoded(value: object, what: str) -> tuple[Kind, bytes]:

@@ -10,6 +10,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
@@ -32,10 +33,14 @@ T = TypeVar("T")
 _LOOK = 0.1
 """How long at most a sleeping task does not notice that it must stop, in seconds."""
 _entered: list[Context] = []
+in_this_thread: ContextVar[Context | None] = ContextVar("stayer_task", default=None)
+"""Where a process runs many tasks: that of the thread, or of the coroutine."""
 
 
 def current_task() -> Context | None:
-    """The task that this process runs, or is a part of; None outside of tasks."""
+    """The task that this process (or thread, or coroutine) runs or is a part of; else None."""
+    if (own := in_this_thread.get()) is not None:
+        return own
     if not _entered:
         folder = os.environ.get("STAYER_DIR")
         if not folder or not os.path.exists(os.path.join(folder, "task.json")):

@@ -21,7 +21,7 @@ _BRISK_LINES = 1000
 
 def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
     """Append a line, whole or not at all."""
-    said = {"done": _number(done), "total": _number(total), "message": _short(message)}
+    said = {"done": number(done), "total": number(total), "message": short(message)}
     line = json.dumps({name: value for name, value in said.items() if value is not None})
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -33,7 +33,7 @@ def write(path: str, done: Number | None, total: Number | None, message: str | N
         os.close(descriptor)
 
 
-def _number(value: Number | None) -> float | None:
+def number(value: Number | None) -> float | None:
     """Also from what numpy and its like call a number; what is none to JSON is left out."""
     if value is None:
         return None
@@ -43,7 +43,8 @@ def _number(value: Number | None) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def _short(message: str | None) -> str | None:
+def short(message: str | None) -> str | None:
+    """No longer than is shown."""
     if message is None or len(message) <= MESSAGE_LIMIT:
         return message
     return message[: MESSAGE_LIMIT - 1] + "…"

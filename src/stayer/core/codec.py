@@ -53,9 +53,12 @@ RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
     "orders",
 )  # fmt: skip
-POLICY = ("retries", "time_limit", "silence_limit", "memory_limit", "grace", "fence")
+POLICY = (
+    "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
+    "silence_limit", "memory_limit", "grace", "fence",
+)  # fmt: skip
 TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
-_LISTS = frozenset(("command", "tags", "queues"))
+_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on"))
 
 
 def _plain(value: object) -> object:
@@ -381,6 +384,11 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tags: tuple[str, ...] | None = None
     held: bool | None = None
     retries: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    retry_wait: float | str | None = None
+    retry_backoff: Annotated[float, Meta(ge=1, le=100)] | None = None
+    retry_cap: float | str | None = None
+    retry_on: tuple[str, ...] | None = None
+    give_up_on: tuple[str, ...] | None = None
     time_limit: float | str | None = None
     silence_limit: float | str | None = None
     memory_limit: int | str | None = None
@@ -393,6 +401,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 
     eta: float | None = None
     delay: float | None = None
+    retry_wait: float | None = None
+    retry_cap: float | None = None
     time_limit: float | None = None
     silence_limit: float | None = None
     memory_limit: int | None = None
@@ -402,6 +412,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("eta", instant),
     ("delay", duration),
+    ("retry_wait", duration),
+    ("retry_cap", duration),
     ("time_limit", duration),
     ("silence_limit", duration),
     ("memory_limit", size),

@@ -122,6 +122,33 @@ class WaitTimeout(StayerError):
     exit_code = 124
 
 
+class Retry(Exception):  # it says what is wanted, not what is wrong
+    """Raised by a task that failed and wants another try, after this many seconds if it says so.
+
+    Counted as a failure: its retries are its budget.
+    """
+
+    def __init__(
+        self, message: str = "asked to be tried again", after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class GiveUp(Exception):
+    """Raised by a task that failed, and for which another try is of no use."""
+
+
+class Snooze(Exception):
+    """Raised by a task that wants to be run again later, free of charge: what it needs is not there
+    yet.
+    """
+
+    def __init__(self, delay: float, message: str = "not yet") -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
 class Stopped(BaseException):
     """Raised in the main thread of a task that is asked to stop: clean up and let it pass.
 

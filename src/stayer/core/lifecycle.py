@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from stayer.core import errors, retries
 from stayer.core.errors import Refused
 from stayer.core.model import (
     FINISHED,
@@ -65,6 +66,10 @@ class Fail(Struct, frozen=True):
 
     error: Fault
     ending: FaultyEnding = "error"
+    after: float | None = None
+    """It asked to be tried again after so many seconds."""
+    final: bool = False
+    """It said that another try is of no use."""
 
 
 class Interrupt(Struct, frozen=True):
@@ -152,7 +157,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
     **{(state, Done): ("complete",) for state in RUNNING},
-    **{(state, Fail): ("failed", "pending", "cancelled") for state in RUNNING},
+    **{(state, Fail): ("failed", "pending", "scheduled", "cancelled") for state in RUNNING},
     **{(state, Interrupt): ("pending", "cancelled") for state in RUNNING},
     **{(state, Lose): ("pending", "failed", "cancelled") for state in RUNNING},
     **{(state, Snooze): ("scheduled", "cancelled") for state in RUNNING},
@@ -195,7 +200,9 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
-            return _hand_back(task, "interrupted", note, losses=0)
+            # An attempt that never began says nothing about those that were lost before it.
+            began = task.state == "started"
+            return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case Lose(note=note):
             return _lose(task, note)
         case Snooze(delay=delay):
@@ -249,15 +256,18 @@ def _fail(task: Task, fail: Fail) -> Change:
     if task.cancel_wanted:
         return _cancelled(task, error=fail.error)
     failures = task.failures + 1
-    if failures <= task.policy.retries:
+    policy = task.policy
+    if not fail.final and retries.worthwhile(policy, failures, fail.ending, fail.error):
+        wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
         return _change(
             task,
-            "pending",
+            "scheduled" if wait > 0 else "pending",
             ending=fail.ending,
             error=fail.error,
             failures=failures,
             losses=0,
             orders=(),
+            delay=wait if wait > 0 else None,
         )
     return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
 
@@ -321,6 +331,17 @@ def _retry(task: Task) -> Change:
         order=True,
         note="retried",
     )
+
+
+def raised(error: BaseException, fault: Fault) -> Happening:
+    """What an exception that ended a task's code means for its life; `fault` describes it."""
+    match error:
+        case errors.Snooze(delay=delay):
+            return Snooze(delay)
+        case errors.Retry(after=after):
+            return Fail(fault, after=after)
+        case _:
+            return Fail(fault, final=isinstance(error, errors.GiveUp))
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:

@@ -99,6 +99,12 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """What the submitter decided about the task's life; defaults are not stored."""
 
     retries: int = 0
+    retry_wait: float = 0.0
+    retry_backoff: float = 2.0
+    retry_cap: float = 3600.0
+    retry_on: tuple[str, ...] = ()
+    """Endings, or types of errors, that are worth another try; none named: all."""
+    give_up_on: tuple[str, ...] = ()
     losses: int = 3
     time_limit: float | None = None
     silence_limit: float | None = None

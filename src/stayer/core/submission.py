@@ -9,6 +9,7 @@ from typing import Literal
 from stayer.core import ids
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Policy, Value
+from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
 FAR = 100 * 366 * 86400.0
@@ -32,6 +33,11 @@ def new_task(
     delay: float | None = None,
     held: bool = False,
     retries: int = 0,
+    retry_wait: float | None = None,
+    retry_backoff: float = 2.0,
+    retry_cap: float = 3600.0,
+    retry_on: Sequence[str] = (),
+    give_up_on: Sequence[str] = (),
     time_limit: float | None = None,
     silence_limit: float | None = None,
     memory_limit: int | None = None,
@@ -63,6 +69,11 @@ def new_task(
     _check_time(eta, delay)
     policy = Policy(
         retries=retries,
+        retry_wait=_wait_before_retry(retries, retry_wait),
+        retry_backoff=retry_backoff,
+        retry_cap=retry_cap,
+        retry_on=_patterns("retry_on", retry_on),
+        give_up_on=_patterns("give_up_on", give_up_on),
         time_limit=time_limit,
         silence_limit=silence_limit,
         memory_limit=memory_limit,
@@ -95,6 +106,20 @@ def check_priority(priority: int) -> None:
         raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
 
 
+def _wait_before_retry(retries: int, asked: float | None) -> float:
+    if asked is not None:
+        return asked
+    return DEFAULT_WAIT if retries else 0.0
+
+
+def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
+    for pattern in patterns:
+        _check_word(what, pattern)
+    return tuple(patterns)
+
+
 def check_policy(policy: Policy) -> None:
     """BadInput if it asks for what can't be."""
     for name in ("time_limit", "silence_limit", "memory_limit", "grace"):
@@ -108,6 +133,11 @@ def check_policy(policy: Policy) -> None:
         ):
             unit = "bytes" if name == "memory_limit" else "seconds"
             raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
+    for name in ("retry_wait", "retry_cap"):
+        if not 0 <= getattr(policy, name) <= FAR:
+            raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
+    if not 1 <= policy.retry_backoff <= 100:
+        raise BadInput(f"retry_backoff {policy.retry_backoff!r}: give a factor from 1 to 100")
     if policy.fence not in (None, "freeze", "kill"):
         raise BadInput(
             f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "

@@ -1,4 +1,4 @@
-"""Run by path, `python -I -S …/keeper STATE_DIRECTORY`, without the package around it."""
+"""Run by path, without the package: `python -I -S …/keeper/__main__.py STATE_DIRECTORY`."""
 
 import os
 import sys

@@ -1,27 +1,95 @@
-"""What the kernel has counted of a task that is over."""
+"""What a task uses, and has used.
+
+Counters are those of all processes that the task ever had. Whoever ends leaves his in the process
+that reaps him, up to the keeper; so they are the sums over all that live, with what each has
+reaped, plus what the keeper has. Only children of a process that ignores SIGCHLD are lost, and even
+then no counter goes back.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 
+from . import tree
+from .cgroup import Cgroup
 from .kernel import contents
 
 
-def spent(peak: float) -> dict[str, float]:
-    """By all that this process has reaped; `peak` is the most memory that was seen in use."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    rows = [line.partition(b": ") for line in (contents("/proc/self/io") or b"").splitlines()]
-    moved = {name: int(value) for name, _, value in rows}
-    return {
-        "user": used.ru_utime,
-        "system": used.ru_stime,
-        "peak": max(peak, used.ru_maxrss * 1024),
-        "read": moved.get(b"rchar", 0),
-        "written": moved.get(b"wchar", 0),
-    }
+class Accounts:
+    """Of the task of this keeper; `first` is the process of ours among them, if there is one."""
+
+    def __init__(self, first: int | None, cgroup: Cgroup | None) -> None:
+        self._first = first
+        self._cgroup = cgroup
+        self._keeper = os.getpid()
+        self.usage: dict[str, float] = {
+            "cpu": 0.0, "rss": 0, "peak": 0, "read": 0, "written": 0, "processes": 0
+        }  # fmt: skip
+
+    def sample(self) -> dict[str, float]:
+        """What is used now."""
+        rss = processes = 0
+        user, system = _reaped_cpu()
+        cpu = user + system
+        read, written = _reaped_bytes()
+        for pid, fields in tree.below(self._keeper):
+            cpu += tree.cpu(fields)
+            more_read, more_written = _moved(contents(f"/proc/{pid}/io"))
+            read, written = read + more_read, written + more_written
+            if pid != self._first and fields[tree.STATE] != b"Z":
+                processes += 1
+                rss += tree.resident(fields)
+        if self._cgroup is not None:
+            cpu = max(cpu, sum(self._cgroup.cpu()))
+            rss = self._cgroup.resident() or rss
+        return self._take(cpu, rss, rss, read, written, processes)
+
+    def final(self) -> dict[str, float]:
+        """When nothing is left: the same, and where the time went."""
+        user, system = _reaped_cpu()
+        if self._cgroup is not None:
+            user, system = max((user, system), self._cgroup.cpu(), key=sum)
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        usage = self._take(user + system, 0, largest, *_reaped_bytes(), 0)
+        return {**usage, "user": user, "system": system}
+
+    def _take(
+        self, cpu: float, rss: int, peak: int, read: int, written: int, processes: int
+    ) -> dict[str, float]:
+        before = self.usage
+        self.usage = {
+            "cpu": max(cpu, before["cpu"]),
+            "rss": rss,
+            "peak": max(peak, before["peak"]),
+            "read": max(read, before["read"]),
+            "written": max(written, before["written"]),
+            "processes": processes,
+        }
+        return self.usage
 
 
 def oom_kills() -> int:
     """How often this machine has killed for want of memory since it began."""
     _, found, rest = (contents("/proc/vmstat") or b"").partition(b"\noom_kill ")
     return int(rest.split(None, 1)[0]) if found else 0
+
+
+def _reaped_cpu() -> tuple[float, float]:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime, used.ru_stime
+
+
+def _reaped_bytes() -> tuple[int, int]:
+    """Read and written by all that this process has reaped: what it says, less its own."""
+    with_all = contents("/proc/self/io") or b""
+    read, written = _moved(with_all)
+    own_read, own_written = _moved(contents(f"/proc/self/task/{os.getpid()}/io"))
+    # Since the first was written we have read it ourselves.
+    return read - own_read + len(with_all), written - own_written
+
+
+def _moved(text: bytes | None) -> tuple[int, int]:
+    """The bytes that all its system calls have read and written, wherever that was."""
+    lines = (text or b"rchar: 0\nwchar: 0").splitlines()
+    return int(lines[0][7:]), int(lines[1][7:])

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
-from typing import Any
 
 from .kernel import boot_id, contents, moment
+from .lean import Content, dumps
 
 _EXIT_SIZE = 16384
 _WIDEST_MARGIN = 10.0
@@ -55,12 +54,12 @@ class RunDirectory:
     def read(self, name: str) -> bytes | None:
         return contents(name, self._descriptor)
 
-    def write(self, name: str, content: dict[str, Any]) -> None:
+    def write(self, name: str, content: Content) -> None:
         """Replace a JSON file at once. A full disk must not stop the keeper."""
         try:
             descriptor = self.open(name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
-                data = json.dumps(content).encode()
+                data = dumps(content).encode()
                 whole = os.write(descriptor, data) == len(data)
             finally:
                 os.close(descriptor)
@@ -100,9 +99,9 @@ class RunDirectory:
             os.close(descriptor)
         return True
 
-    def write_exit(self, content: dict[str, Any]) -> None:
+    def write_exit(self, content: Content) -> None:
         """How it ended; what it left is on the disk before anyone can read that it ended."""
-        data = json.dumps(content).encode()
+        data = dumps(content).encode()
         descriptor = self.open("exit.tmp", os.O_WRONLY | os.O_CREAT)
         try:
             os.pwrite(descriptor, data, 0)

@@ -8,20 +8,23 @@ run directory (see `docs/reference/run-directory.md`) and hears SIGUSR1, "look n
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import time
-from typing import Any
 
 from . import tree
-from .accounts import oom_kills, spent
+from .accounts import Accounts, oom_kills
+from .cgroup import Cgroup
+from .cgroup import make as make_cgroup
 from .folder import Lease, RunDirectory
+from .grip import Grip
 from .kernel import DeathTimer, adopt_orphans, moment
+from .lean import Content, loads, signal, signal_number
+from .limits import Limits, as_limits
 from .log import Log
-from .spawn import Birth
+from .orders import Orders
+from .spawn import Birth, Refused
 
-_HEARD = (signal.SIGCHLD, signal.SIGUSR1)
+_HEARD = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGIO)
 _LONGEST_SLEEP = 10.0
 _FROZEN_LOOK = 2.0
 _PAUSE_PATIENCE = 0.5
@@ -44,9 +47,10 @@ _FINAL = frozenset(("fence", "timeout", "silent", "memory"))
 class Keeper:
     """One task, from its start to the proof that nothing of it is left."""
 
-    def __init__(self, folder: RunDirectory, spec: dict[str, Any]) -> None:
+    def __init__(self, folder: RunDirectory, spec: Content) -> None:
         self._folder = folder
-        self._limits: dict[str, float] = dict(spec.get("limits") or {})
+        self._limits = Limits(folder, as_limits(spec.get("limits")))
+        self._orders = Orders(folder)
         self._fence: str = spec.get("fence", "freeze")
         self._grace = float(spec.get("grace", 30.0))
         self._kill_interval = float(spec.get("kill_interval", 10.0))
@@ -54,30 +58,23 @@ class Keeper:
         self._stack_signal: int | None = spec.get("stack_signal")
         self._lease = Lease(spec["lease"])
         self._timer = DeathTimer()
-        self._pid = os.getpid()
         self._birth: Birth | None = None
+        self._cgroup: Cgroup | None = None
+        self._grip = Grip(os.getpid(), None, None)
+        self._accounts = Accounts(None, None)
         self._main = 0
         self._identity: dict[str, object] = {}
         self._status: int | None = None
-        self._go: bytes | None = None
-        self._pause_wanted = False
-        self._thaw = 0.0
-        self._signals_done = 0
         self._stopped: set[str] = set()
         self._fenced_since = 0.0
-        self._stop: dict[str, Any] | None = None
+        self._stop: Content | None = None
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
-        self._ran = self._silent = 0.0
-        self._ticked = time.monotonic()
         self._began = time.time()
-        self._activity: tuple[object, ...] = ()
         self._next_sample = self._said = 0.0
-        self._usage: dict[str, float] = {}
-        self._peak = 0.0
         self._oom_kills = oom_kills()
 
-    def run(self, spec: dict[str, Any]) -> None:
+    def run(self, spec: Content) -> None:
         """The whole life."""
         if not self._start(spec):
             return
@@ -90,7 +87,7 @@ class Keeper:
             self._stand_still_or_go_on()
             self._sample()
             signal.sigtimedwait(_HEARD, self._rest())
-            self._tick()
+            self._limits.tick(bool(self._stopped))
         self._timer.set(None)
         self._log.trim()
         failure = self._birth.failure() if self._birth else None
@@ -99,43 +96,54 @@ class Keeper:
     def give_up(self, error: BaseException) -> None:
         """Something is wrong with ourselves: the task must not outlive us."""
         while self._alive():
-            tree.kill(self._pid)
+            self._grip.kill()
             signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
         self._timer.set(None)
         self._record(keeper_died=_DIED, note=repr(error))
 
-    def _start(self, spec: dict[str, Any]) -> bool:
+    def _start(self, spec: Content) -> bool:
         """Start the main process, or record what kept it from starting."""
         if not self._lease.good:
             self._record(not_started="the lease was over before it began", node=True)
             return False
-        if spec.get("isolate"):
-            self._record(
-                not_started=f"isolate = {spec['isolate']!r} is not to be had here", node=True
-            )
+        if spec.get("isolate") not in (None, "pidns"):
+            said = f"isolate = {spec['isolate']!r} is not known here; 'pidns' is"
+            self._record(not_started=said, node=True)
             return False
         if self._fence != "keep":
             self._timer.set(self._lease.kill_at)
+        name = f"stayer-{os.path.basename(self._folder.path)}-{os.getpid()}"
+        self._cgroup = make_cgroup(spec.get("cgroup"), name, self._limits.memory)
         try:
-            self._birth = Birth(self._folder, spec)
-        except OSError as error:
+            self._birth = Birth(self._folder, spec, self._cgroup)
+        except (OSError, Refused) as error:
             self._record(not_started=f"no process could be made: {error}", node=True)
             return False
-        self._main = self._birth.pid
+        self._take_hold(self._birth)
         failure = self._birth.failure()
         if failure is not None:
-            os.waitpid(self._main, 0)
+            while self._alive():
+                signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
             self._record(not_started=failure)
             return False
+        self._say()
+        return True
+
+    def _take_hold(self, birth: Birth) -> None:
+        if self._cgroup is not None and not self._cgroup.in_use:
+            self._cgroup.remove()
+            self._cgroup = None
+        self._main = birth.pid
+        self._grip = Grip(os.getpid(), birth.first, self._cgroup)
+        self._accounts = Accounts(birth.first, self._cgroup)
         self._identity = {
             "pid": self._main,
             "started": tree.started(self._main),
-            "keeper": self._pid,
-            "keeper_started": tree.started(self._pid),
+            "keeper": os.getpid(),
+            "keeper_started": tree.started(os.getpid()),
             "boot": self._lease.boot,
+            "cgroup": self._cgroup and self._cgroup.path,
         }
-        self._say()
-        return True
 
     # The loop's steps
 
@@ -146,37 +154,28 @@ class Keeper:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
+            if self._status is None and self._birth is not None:
+                self._status = self._birth.ending(pid, status)
             if pid == 0:
                 return True
-            if pid == self._main:
-                self._status = status
 
     def _hear_orders(self) -> None:
         if not self._folder.is_there():
             self._end_now("the run directory is gone")
             return
-        go = self._folder.read("go")
-        if go is None or go == self._go:
+        orders = self._orders
+        if not orders.read():
             return
-        self._go = go
-        try:
-            self._obey(json.loads(go.decode()))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return  # words of a worker that we don't know; those before them are obeyed
-
-    def _obey(self, orders: dict[str, Any]) -> None:
-        stop = orders.get("stop")
-        if stop:
-            self._begin_to_stop(str(stop["why"]), float(stop.get("grace", self._grace)))
-        self._pause_wanted = bool(orders.get("paused"))
-        self._thaw = float(orders.get("thaw") or 0.0)
-        self._limits.update(orders.get("limits") or {})
-        for number, name in orders.get("signals") or ():
-            if number > self._signals_done:
-                self._signals_done = number
-                # What stands still must not be woken by the way.
-                if not (name == "SIGCONT" and self._stopped):
-                    self._send_to_main(getattr(signal, name))
+        if orders.stop:
+            grace = orders.stop["grace"]
+            self._begin_to_stop(orders.stop["why"], self._grace if grace is None else grace)
+        self._limits.change(orders.limits)
+        if self._cgroup is not None and "memory" in orders.limits:
+            self._cgroup.limit_memory(self._limits.memory)
+        for name in orders.signals:
+            # What stands still must not be woken by the way.
+            if not (name == "SIGCONT" and self._stopped):
+                self._send_to_main(signal_number(name))
 
     def _hold_the_fence(self) -> None:
         lease = self._lease
@@ -188,14 +187,14 @@ class Keeper:
         elif "fenced" in self._stopped:
             if self._stop is not None or self._status is not None:
                 return  # the ladder is at it, and what dies is not still
-            if not tree.frozen(self._pid):
+            if not self._grip.frozen():
                 self._end_now("something woke the frozen task")
-            elif self._thaw > self._fenced_since and lease.good:
+            elif self._orders.thaw > self._fenced_since and lease.good:
                 self._timer.set(lease.kill_at)
                 self._release("fenced")
         elif lease.good:
             self._timer.set(lease.kill_at)
-        elif self._fence == "kill" or not tree.freeze(self._pid, lease.freeze_by):
+        elif self._fence == "kill" or not self._grip.freeze(lease.freeze_by):
             self._end_now("the lease was over")
         else:
             self._timer.set(None)
@@ -206,21 +205,10 @@ class Keeper:
     def _mind_the_limits(self) -> None:
         if self._stop is not None or self._stopped or self._status is not None:
             return
-        seen = map(self._folder.seen, ("log", "report", "checkpoint", "result"))
-        activity = tuple(
-            found and (found.st_ino, found.st_size, found.st_mtime_ns) for found in seen
-        )
-        if activity != self._activity:
-            self._activity, self._silent = activity, 0.0
-        for why, have, limit in (
-            ("timeout", self._ran, self._limits.get("time")),
-            ("silent", self._silent, self._limits.get("silence")),
-            ("memory", self._usage.get("rss", 0.0), self._limits.get("memory")),
-        ):
-            if limit and have > limit:
-                self._begin_to_stop(why, self._grace)
-                self._show_stack()
-                return
+        why = self._limits.exceeded(self._accounts.usage["rss"])
+        if why is not None:
+            self._begin_to_stop(why, self._grace)
+            self._show_stack()
 
     def _climb_the_ladder(self) -> None:
         """TERM, again and again, then KILL until nothing is left."""
@@ -230,14 +218,14 @@ class Keeper:
         if self._stop is None and not self._leftovers:
             return
         if now >= self._kill_from or "fenced" in self._stopped:
-            tree.kill(self._pid)
+            self._grip.kill()
         elif now >= self._next_term:
             self._next_term = now + self._kill_interval
             self._ask_to_end()
 
     def _count_what_is_left(self, now: float) -> None:
         """The main process has ended; what it leaves behind may still be about to."""
-        self._leftovers = len(tree.below(self._pid))
+        self._leftovers = len(self._grip.processes())
         if self._leftovers:
             self._next_term = now + _LEFTOVER_PATIENCE
             end = self._next_term + _LEFTOVER_GRACE
@@ -245,7 +233,7 @@ class Keeper:
 
     def _stand_still_or_go_on(self) -> None:
         """Pause, after the ladder: what is asked to end must have been asked before it goes on."""
-        wanted = self._pause_wanted and self._stop is None and self._status is None
+        wanted = self._orders.paused and self._stop is None and self._status is None
         if not wanted:
             if "paused" in self._stopped:
                 self._release("paused")
@@ -254,21 +242,23 @@ class Keeper:
         self._stopped.add("paused")
         if "fenced" not in self._stopped:
             # Not proven is no harm here: it is tried again at the next turn.
-            tree.freeze(self._pid, min(moment() + _PAUSE_PATIENCE, self._lease.fence_at))
+            self._grip.freeze(min(moment() + _PAUSE_PATIENCE, self._lease.fence_at))
         if new:
             self._say()
 
     def _sample(self) -> None:
         now = moment()
+        watched = now < self._orders.watched
+        if watched:
+            self._next_sample = min(self._next_sample, self._said + _QUICK_SAMPLE)
         if now < self._next_sample:
             return
         spewing = self._log.trim()
         if not spewing or now >= self._said + _QUICK_SAMPLE:
-            before, self._usage = self._usage, tree.usage(self._pid)
-            self._peak = max(self._peak, self._usage["rss"])
-            if self._usage != before or now >= self._said + _SAY:
+            changed = self._accounts.usage != self._accounts.sample()
+            if changed or watched or now >= self._said + _SAY:
                 self._say()
-        pause = _QUICK_SAMPLE if self._limits.get("memory") else _SAMPLE
+        pause = _QUICK_SAMPLE if self._limits.memory or watched else _SAMPLE
         self._next_sample = now + (_SPEW_SAMPLE if spewing else pause)
 
     def _rest(self) -> float:
@@ -286,18 +276,8 @@ class Keeper:
             else:
                 until += (self._next_term, self._kill_from)
         elif not self._stopped:
-            for limit, used in (("time", self._ran), ("silence", self._silent)):
-                if self._limits.get(limit):
-                    until.append(now + max(0.01, self._limits[limit] - used))
+            until.append(now + (self._limits.rest() or _LONGEST_SLEEP))
         return max(0.0, min(until) - now)
-
-    def _tick(self) -> None:
-        """Limits stand still while the task, or the whole machine, does."""
-        now = time.monotonic()
-        if not self._stopped:
-            self._ran += now - self._ticked
-            self._silent += now - self._ticked
-        self._ticked = now
 
     # Deeds
 
@@ -307,7 +287,7 @@ class Keeper:
         if not self._stopped:
             self._lease.read()
             if self._fence == "keep" or self._lease.good:
-                tree.thaw(self._pid)
+                self._grip.thaw()
         self._say()
 
     def _begin_to_stop(self, why: str, grace: float) -> None:
@@ -331,14 +311,15 @@ class Keeper:
         if self._status is None:
             self._send_to_main(signal.SIGTERM, group=True)
         else:
-            tree.send(tree.below(self._pid), signal.SIGTERM)
+            self._grip.ask(signal.SIGTERM)
 
     def _send_to_main(self, number: int, *, group: bool = False) -> None:
-        if self._status is not None:  # reaped: its number may be another's
+        # Ended, its number may be another's: in a namespace it is not we who reap it.
+        if self._status is not None or tree.started(self._main) != self._identity["started"]:
             return
         try:
             os.kill(-self._main if group else self._main, number)
-        except PermissionError:
+        except (PermissionError, ProcessLookupError):
             return  # it is another user's now; the ladder ends with what can be killed
 
     def _show_stack(self) -> None:
@@ -357,14 +338,16 @@ class Keeper:
                 **self._identity,
                 "stopped": sorted(self._stopped),
                 "stop": self._stop,
-                "ran": self._ran,
-                "usage": {**self._usage, "peak": self._peak},
+                "ran": self._limits.ran,
+                "usage": self._accounts.usage,
             },
         )
 
     def _record(self, **extra: object) -> None:
         """How it ended: as often as it takes, unless nobody can read it any more."""
         content = self._ending() | extra
+        if self._cgroup is not None:
+            self._cgroup.remove()
         while self._folder.is_there():
             try:
                 self._folder.write_exit(content)
@@ -372,19 +355,22 @@ class Keeper:
             except OSError:
                 time.sleep(_WRITE_AGAIN)
 
-    def _ending(self) -> dict[str, Any]:
+    def _ending(self) -> Content:
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         killed = self._stop is None and code in {-signal.SIGKILL, 128 + signal.SIGKILL}
+        kills = None if self._cgroup is None else self._cgroup.oom_kills()
+        if kills and code and self._stop is None and self._limits.memory:
+            self._stop = {"why": "memory", "grace": 0.0, "note": "the kernel held it to its limit"}
         return {
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "stop": self._stop,
-            "oom": killed and oom_kills() > self._oom_kills,
+            "oom": killed and (oom_kills() > self._oom_kills if kills is None else kills > 0),
             "leftovers": self._leftovers,
             "began": self._began,
             "ended": time.time(),
-            "ran": self._ran,
-            "usage": spent(self._peak),
+            "ran": self._limits.ran,
+            "usage": self._accounts.final(),
         }
 
 
@@ -398,7 +384,7 @@ def keep(path: str) -> None:
         return  # a keeper that is no more began it: never twice
     adopt_orphans()
     try:
-        spec = json.loads((folder.read("task.json") or b"").decode())["keeper"]
+        spec = loads(folder.read("task.json") or b"")["keeper"]
         keeper = Keeper(folder, spec)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         folder.write_exit({"not_started": f"task.json can't be understood: {error!r}"})

@@ -1,4 +1,4 @@
-"""What the kernel offers and Python does not: death signals, subreapers, timers, holes in files.
+"""What the kernel offers and Python does not: death signals, subreapers, timers, namespaces, holes.
 
 Files are read by descriptor here and next door: Python's own file objects would cost every keeper a
 good part of its memory.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import time
+
+from .lean import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -17,6 +18,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _TIMER_ABSTIME = 1
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 _CHUNK = 16384
+NEW_PIDS, NEW_USERS, NEW_MOUNTS = 0x20000000, 0x10000000, 0x00020000
+_SLAVE_ALL = 1 << 19 | 1 << 14
+_NOTHING_SPECIAL = 2 | 4 | 8
+"""Mounted without set-user-id programs, devices and programs."""
 
 
 class _Event(ctypes.Structure):
@@ -85,13 +90,29 @@ def write_once(path: str, text: str) -> bool:
 def die_with_parent(parent: int) -> None:
     """Be killed when the parent ends, even if that happened before this call."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
+    # Not getppid: in a namespace of its own a process can't name a parent outside.
+    fields = (contents("/proc/self/stat") or b"").rpartition(b")")[2].split()
+    if fields[1:2] != [b"%d" % parent]:
+        os._exit(1)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant that loses its own."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+
+
+def unshare(what: int) -> None:
+    """Leave namespaces that were shared with the parent; that of pids is left by children only."""
+    _check(_libc.unshare(what), "unshare")
+
+
+def mount_proc() -> bool:
+    """Let /proc show this pid namespace, here and below; False if that may not be."""
+    # First see to it that nobody outside will find it mounted.
+    return bool(
+        _libc.mount(b"none", b"/", None, _SLAVE_ALL, None) == 0
+        and _libc.mount(b"proc", b"/proc", b"proc", _NOTHING_SPECIAL, None) == 0
+    )
 
 
 class DeathTimer:

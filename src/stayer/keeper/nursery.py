@@ -1,6 +1,6 @@
 """The nursery: forks keepers, outlives the worker, and sweeps up after a keeper that died.
 
-    python -I -S …/keeper STATE_DIRECTORY [VERSION]
+    python -I -S …/keeper/__main__.py STATE_DIRECTORY [VERSION]
 
 One for a state directory and a version of this code; the lock `nursery-VERSION.lock` says it lives.
 It reads lines from the pipe `nursery-VERSION.fifo`:
@@ -14,13 +14,14 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
-import signal
 import sys
 
-from . import tree
+from . import cgroup, tree
 from .folder import RunDirectory
 from .keeper import keep
 from .kernel import adopt_orphans, contents, moment, set_name
+from .lean import loads, signal
+from .rehearsal import rehearse
 
 _HEARD = (signal.SIGCHLD, signal.SIGIO)
 _LOOK = 30.0
@@ -142,6 +143,7 @@ class Nursery:
     def _speak_for_the_dead(self) -> None:
         """A keeper died, and nothing is left of its task: say so in its place."""
         for path, status in list(self._died.items()):
+            _end_cgroup(path)
             if _write_exit(path, {"keeper_died": status, "stop": None}):
                 del self._died[path]
 
@@ -179,6 +181,16 @@ def _write_exit(path: str, content: dict[str, object]) -> bool:
         folder.close()
 
 
+def _end_cgroup(path: str) -> None:
+    """A dead keeper can't remove the cgroup of its task, if it had one."""
+    try:
+        running = loads(contents(os.path.join(path, "running")) or b"{}")
+    except ValueError:
+        return
+    if running.get("cgroup"):
+        cgroup.end(running["cgroup"])
+
+
 def main() -> None:
     """Become the nursery of a state directory; do nothing if there is one."""
     state = os.path.abspath(sys.argv[1])
@@ -199,6 +211,7 @@ def main() -> None:
     set_name("stayer-nursery")
     _hear_nothing()
     nursery = Nursery(state, name, lock)
+    rehearse(state)
     # Pages that the collector does not touch stay shared with every keeper.
     gc.collect()
     gc.disable()

@@ -5,46 +5,54 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import signal
-from typing import Any
 
+from . import tree
+from .cgroup import Cgroup
 from .folder import RunDirectory
 from .kernel import contents, die_with_parent, write_once
+from .lean import Content, signal
+from .namespace import descend
 
 _SHARE_OF_BLAME = 500
 _LONGEST_WAIT = 2.0
 _LONGEST_COMPLAINT = 4000
 
 
+class Refused(Exception):
+    """The node can't start this task; another may."""
+
+
 class Birth:
     """A main process on its way; `failure` tells what kept it from becoming the program."""
 
-    def __init__(self, folder: RunDirectory, spec: dict[str, Any]) -> None:
+    def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
+        self._keeper = os.getpid()
         # The kernel kills the task's process group when this pipe ends, which it does with us.
         self._life_line = os.pipe()
-        self._complaints, complain = os.pipe()
-        os.set_blocking(self._complaints, False)
-        log = folder.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._complaints, self._complain = os.pipe()
+        self._told, self._tell = os.pipe()
+        self._gate = os.pipe()
+        self._isolated = bool(spec.get("isolate"))
+        self._log = folder.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            stdin = folder.open("input", os.O_RDONLY)
+            self._stdin = folder.open("input", os.O_RDONLY)
         except OSError:
-            stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        keeper = os.getpid()
+            self._stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
-            try:
-                self._tie(keeper)
-                for descriptor, place in ((stdin, 0), (log, 1), (log, 2)):
-                    os.dup2(descriptor, place)
-                _become_the_task(folder, spec)
-            except BaseException as error:
-                os.write(complain, (str(error) or repr(error)).encode()[:_LONGEST_COMPLAINT])
-            finally:
-                os._exit(127)
-        for descriptor in (complain, stdin, log):
+            self._be_born(folder, spec)
+        for descriptor in (self._complain, self._stdin, self._log, self._tell, self._gate[0]):
             os.close(descriptor)
+        self.first: int | None = None
+        if self._isolated:
+            self._meet()
+        if cgroup is not None:
+            cgroup.take(self.pid)
+        os.write(self._gate[1], b".")
+        os.close(self._gate[1])
         # Its end is news too: the program has begun. A folder on a dead disk must not hold us up.
         select.select([self._complaints], [], [], _LONGEST_WAIT)
+        os.set_blocking(self._complaints, False)
 
     def failure(self) -> str | None:
         """Why it never became the program, if it did not."""
@@ -54,9 +62,52 @@ class Birth:
             return None
         return said.decode(errors="replace") or None
 
-    def _tie(self, keeper: int) -> None:
+    def ending(self, reaped: int, status: int) -> int | None:
+        """The wait status of the main process, if it is known now that this one was reaped."""
+        if self.first is None:
+            return status if reaped == self.pid else None
+        try:
+            said = os.read(self._told, _LONGEST_COMPLAINT)
+        except BlockingIOError:
+            return None
+        if said:
+            return int(said)
+        # The first process is no more, and the kernel has killed the main one with it.
+        return int(signal.SIGKILL)
+
+    def _be_born(self, folder: RunDirectory, spec: Content) -> None:
+        try:
+            if self._isolated:
+                descend(self._keeper, self._tell)
+                os.setsid()
+            else:
+                self._tie()
+            os.close(self._gate[1])
+            if not os.read(self._gate[0], 1):
+                os._exit(127)  # the keeper is dead
+            for descriptor, place in ((self._stdin, 0), (self._log, 1), (self._log, 2)):
+                os.dup2(descriptor, place)
+            _become_the_task(folder, spec)
+        except BaseException as error:
+            os.write(self._complain, (str(error) or repr(error)).encode()[:_LONGEST_COMPLAINT])
+        finally:
+            os._exit(127)
+
+    def _meet(self) -> None:
+        """Find the two processes that the scout left behind."""
+        _, status = os.waitpid(self.pid, 0)
+        # A line from the first process: the main one is there, and waits at the gate.
+        if status != 0 or not os.read(self._told, 1):
+            raise Refused(self.failure() or f"the namespace was lost, wait status {status}")
+        [self.first] = tree.children(self._keeper)
+        [self.pid] = tree.children(self.first)
+        os.set_blocking(self._told, False)
+        fcntl.fcntl(self._told, fcntl.F_SETOWN, self._keeper)
+        fcntl.fcntl(self._told, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
+
+    def _tie(self) -> None:
         os.setsid()
-        die_with_parent(keeper)
+        die_with_parent(self._keeper)
         # Either end may go first, so both are armed.
         for end in self._life_line:
             fcntl.fcntl(end, fcntl.F_SETOWN, -os.getpid())
@@ -64,7 +115,7 @@ class Birth:
             fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _become_the_task(folder: RunDirectory, spec: dict[str, Any]) -> None:
+def _become_the_task(folder: RunDirectory, spec: Content) -> None:
     _prefer_to_be_killed()
     if spec.get("nice"):
         os.nice(spec["nice"])

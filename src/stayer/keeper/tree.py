@@ -7,11 +7,16 @@ leave but by ending. "No child left to wait for" is therefore proof that nothing
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections.abc import Iterable
 
 from .kernel import contents, moment
+from .lean import TYPE_CHECKING, signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Spare = Callable[[int], bool] | None
+    """Says of which processes something else makes sure that they stand still."""
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -21,7 +26,9 @@ _IN_VFORK = (b"kernel_clone", b"_do_fork", b"do_fork", b"wait_for_vfork_done")
 Stat = list[bytes]
 """The fields of /proc/PID/stat from the state on (index 0)."""
 
-_STATE, _PARENT, _USER, _SYSTEM, _THREADS, _STARTED, _RESIDENT = 0, 1, 11, 12, 17, 19, 21
+STATE, _PARENT, _THREADS, _STARTED, _RESIDENT = 0, 1, 17, 19, 21
+_TIMES = slice(11, 15)
+"""In its code and in the kernel's, then both of the children that it has reaped."""
 
 
 def stat(path: str) -> Stat | None:
@@ -76,12 +83,12 @@ def send(processes: Iterable[tuple[int, Stat]], number: int) -> None:
             os.close(descriptor)
 
 
-def freeze(root: int, deadline: float) -> bool:
+def freeze(root: int, deadline: float, spare: Spare = None) -> bool:
     """Stop everything below. True: two walks in a row found all stopped and nothing new."""
     seen: list[int] | None = None
     while True:
         processes = below(root)
-        moving = [process for process in processes if _moves(*process)]
+        moving = _moving(processes, spare)
         send(moving, signal.SIGSTOP)
         pids = sorted(pid for pid, _ in processes)
         if not moving and pids == seen:
@@ -93,14 +100,15 @@ def freeze(root: int, deadline: float) -> bool:
             time.sleep(0.001)
 
 
-def frozen(root: int) -> bool:
+def frozen(root: int, spare: Spare = None) -> bool:
     """Nothing below moves."""
-    return not any(_moves(*process) for process in below(root))
+    return not _moving(below(root), spare)
 
 
-def thaw(root: int) -> None:
+def thaw(root: int, spare: Spare = None) -> None:
     """Let everything below go on, parents last, lest they meet a child that is still stopped."""
-    send(reversed(below(root)), signal.SIGCONT)
+    stopped = [process for process in below(root) if not (spare and spare(process[0]))]
+    send(reversed(stopped), signal.SIGCONT)
 
 
 def kill(root: int) -> None:
@@ -111,31 +119,38 @@ def kill(root: int) -> None:
     send(reversed(below(root)), signal.SIGKILL)
 
 
-def usage(root: int) -> dict[str, float]:
-    """CPU seconds, resident bytes and number of what runs below now."""
-    ticks = pages = number = 0
-    for _, fields in below(root):
-        if fields[_STATE] != b"Z":
-            number += 1
-            ticks += int(fields[_USER]) + int(fields[_SYSTEM])
-            pages += int(fields[_RESIDENT])
-    return {"cpu": ticks / _TICKS, "rss": pages * _PAGE, "processes": number}
+def cpu(fields: Stat) -> float:
+    """Seconds, those of the children that it has reaped too."""
+    return sum(map(int, fields[_TIMES])) / _TICKS
+
+
+def resident(fields: Stat) -> int:
+    """Bytes of memory."""
+    return int(fields[_RESIDENT]) * _PAGE
+
+
+def _moving(processes: list[tuple[int, Stat]], spare: Spare) -> list[tuple[int, Stat]]:
+    return [
+        (pid, fields)
+        for pid, fields in processes
+        if _moves(pid, fields) and not (spare and spare(pid))
+    ]
 
 
 def _moves(pid: int, fields: Stat) -> bool:
     """Some thread of it can run: the state in its own stat is only that of its first thread."""
     if int(fields[_THREADS]) <= 1:
-        return fields[_STATE] not in _STILL and not _waits_in_vfork(pid, fields)
+        return fields[STATE] not in _STILL and not _waits_in_vfork(pid, fields)
     for thread in _threads(pid):
         found = stat(f"{pid}/task/{thread}")
-        if found and found[_STATE] not in _STILL and not _waits_in_vfork(pid, found, thread):
+        if found and found[STATE] not in _STILL and not _waits_in_vfork(pid, found, thread):
             return True
     return False
 
 
 def _waits_in_vfork(pid: int, fields: Stat, thread: str = "") -> bool:
     """It is deaf to signals until its child, which is looked at itself, has become a program."""
-    if fields[_STATE] != b"D":
+    if fields[STATE] != b"D":
         return False
     where = contents(f"/proc/{pid}/task/{thread or pid}/wchan")
     return where is not None and where.startswith(_IN_VFORK)

@@ -6,12 +6,13 @@ import contextlib
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 
 from stayer.context import files
 from stayer.context.context import Context
 from stayer.core import codec
-from stayer.core.errors import BadInput, TooLarge
+from stayer.core.errors import BadInput, GiveUp, Retry, Snooze, TooLarge
 
 FAILED = 1
 
@@ -24,7 +25,8 @@ _MACHINERY = (
 """Where the code lies that leads to the user's."""
 
 _MESSAGE_LIMIT = 10_000
-_TRACEBACK_LIMIT = 64_000
+TRACEBACK_LIMIT = 64_000
+"""How much of it is kept, from its end."""
 _SHOWN_LIMIT = 10_000
 
 
@@ -51,23 +53,54 @@ def keep(context: Context, value: object, error: BadInput) -> str:
 
 def fail(context: Context, error: BaseException, hint: str = "") -> int:
     """Write what went wrong, to the log too; the exit code."""
+    if isinstance(error, Snooze):
+        print(f"asks to be run again in {error.delay:g} s: {error}", file=sys.stderr)
+        say_failed(context, "stayer.Snooze", str(error), wishes=_wishes(error))
+        return FAILED
+    type, message, text = described(error)
+    print(text + hint.removeprefix(". "), file=sys.stderr)
+    if len(text) > TRACEBACK_LIMIT:
+        text = "…\n" + text[-TRACEBACK_LIMIT:]
+    say_failed(context, type, message + hint, text, _wishes(error))
+    return FAILED
+
+
+def described(error: BaseException) -> tuple[str, str, str]:
+    """Type, message and the whole traceback, which begins where the user's code does."""
     import traceback
 
     _leave_out_ours(error)
     # TracebackException also knows how to show an exception whose own __str__ fails.
     trace = traceback.TracebackException.from_exception(error)
-    text = "".join(trace.format())
-    print(text + hint.removeprefix(". "), file=sys.stderr)
-    if len(text) > _TRACEBACK_LIMIT:
-        text = "…\n" + text[-_TRACEBACK_LIMIT:]
-    say_failed(context, _name(type(error)), str(trace)[:_MESSAGE_LIMIT] + hint, text)
-    return FAILED
+    return _name(type(error)), str(trace)[:_MESSAGE_LIMIT], "".join(trace.format())
 
 
-def say_failed(context: Context, type: str, message: str, traceback: str | None = None) -> None:
+def _wishes(error: BaseException) -> dict[str, object]:
+    """What the task wants to become of it."""
+    match error:
+        case Retry():
+            return {"after": error.after}
+        case GiveUp():
+            return {"final": True}
+        case Snooze():
+            return {"snooze": error.delay}
+        case _:
+            return {}
+
+
+def say_failed(
+    context: Context,
+    type: str,
+    message: str,
+    traceback: str | None = None,
+    wishes: Mapping[str, object] | None = None,
+) -> None:
     """Write the file; if that can't be, the exit code has to say it all."""
     said = {"type": type, "message": message, "traceback": traceback}
-    content = {name: _storable(text) for name, text in said.items() if text is not None}
+    content: dict[str, object] = {
+        name: storable(text) for name, text in said.items() if text is not None
+    }
+    content |= wishes or {}
     import json
 
     with contextlib.suppress(OSError):
@@ -105,7 +138,7 @@ def _plainly(value: object, error: BadInput) -> bytes:
     return shown.encode("utf-8", "backslashreplace")
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Text without the lone surrogates that file names bring along."""
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -9,7 +9,12 @@ from typing import cast
 from stayer.core.errors import BadConfig
 from stayer.store import Store
 
-_BUILT_IN = {"sqlite": "stayer.stores.sql.sqlite"}
+_BUILT_IN = {
+    "sqlite": "stayer.stores.sql.sqlite",
+    "redis": "stayer.stores.redis",
+    "rediss": "stayer.stores.redis",
+    "unix": "stayer.stores.redis",
+}
 _SERVERS = ("http", "https")
 _GROUP = "stayer.stores"
 

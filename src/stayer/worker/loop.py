@@ -118,6 +118,8 @@ class WorkerLoop:
 
     def _begin(self) -> None:
         self._listen_to_signals()
+        if self._options.cgroup:
+            self._starter.use_cgroups()
         self._nursery.retire_others()
         self._start_heart()
         for run in self._state.runs():

@@ -12,7 +12,7 @@ from pathlib import Path
 from stayer import keeper
 from stayer.keeper.nursery import version
 
-_CODE = Path(keeper.__file__).parent
+_CODE = Path(keeper.__file__).with_name("__main__.py")  # the folder would need `runpy`
 _PATIENCE = 10.0
 
 

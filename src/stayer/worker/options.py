@@ -26,6 +26,7 @@ class Options(Struct, frozen=True, kw_only=True):
     memory_limit: int | None = None
     fence: Literal["freeze", "kill", "keep"] = "freeze"
     isolate: Literal["pidns"] | None = None
+    cgroup: bool = False
     log_cap: int = LOG_CAP
 
     def for_keeper(self, policy: Policy) -> dict[str, object]:

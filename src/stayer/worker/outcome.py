@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Stop
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault, Value
 
 _LIMITS = {
@@ -33,7 +33,7 @@ def outcome(
     if exit["exit_code"] == 0:
         return Done(result)
     if error is not None:
-        return Fail(_fault(error, exit["exit_code"]))
+        return _raised(error, exit["exit_code"])
     said = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
     return Fail(said)
 
@@ -60,6 +60,15 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
         said = "the machine ran out of memory, and its kernel killed it"
         return Fail(Fault("OutOfMemory", said, tail or None, signal=number), "oom")
     return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
+
+
+def _raised(error: dict[str, Any], exit_code: int) -> Happening:
+    """What a task in Python raised, with what it wants to become of it."""
+    delay, after = error.get("snooze"), error.get("after")
+    if isinstance(delay, int | float):
+        return Snooze(max(0.0, float(delay)))
+    wait = max(0.0, float(after)) if isinstance(after, int | float) else None
+    return Fail(_fault(error, exit_code), after=wait, final=error.get("final") is True)
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:

@@ -7,6 +7,7 @@ import os
 
 from stayer.core.lifecycle import Interrupt, decide
 from stayer.core.model import Task
+from stayer.keeper.cgroup import delegated
 from stayer.store import Store
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
@@ -29,6 +30,13 @@ class Starter:
         self._state = state
         self._handlers = handlers
         self._nursery = nursery
+        self._cgroup: str | None = None
+
+    def use_cgroups(self) -> None:
+        """Give each task one, if this worker may make any."""
+        self._cgroup = delegated()
+        if self._cgroup is None:
+            logger.warning("no cgroup was delegated to this worker: its tasks get none")
 
     def start(self, task: Task, options: Options, holdings: Holdings) -> bool:
         """False if this node can't: then the task is handed back."""
@@ -54,5 +62,6 @@ class Starter:
             "cwd": task.cwd or os.getcwd(),
             "lease": str(self._state.lease_path),
             "stack_signal": self._handlers.stack_signal(task),
+            "cgroup": self._cgroup,
             **options.for_keeper(task.policy),
         }

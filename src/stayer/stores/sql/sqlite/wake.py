@@ -139,6 +139,7 @@ class FileWaiter:
         deadline = None if timeout is None else time.monotonic() + timeout
         looks = len(_SETTLING)
         while not self._changed():
+            looked = time.monotonic()
             left = _REPAIR if deadline is None else min(_REPAIR, deadline - time.monotonic())
             if left <= 0:
                 return False
@@ -147,7 +148,7 @@ class FileWaiter:
             settling = looks < len(_SETTLING)
             if self._bell.wait(min(left, _SETTLING[looks]) if settling else left):
                 if settling:  # others write without a pause: look often, not always
-                    time.sleep(_BREATH)
+                    time.sleep(max(0.0, looked + _BREATH - time.monotonic()))
                 looks = 0
             else:
                 looks += 1

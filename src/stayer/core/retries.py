@@ -1,0 +1,38 @@
+"""Whether a task that failed is worth another try, and when. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from fnmatch import fnmatchcase
+
+from stayer.core.model import Ending, Fault, Policy
+
+DEFAULT_WAIT = 10.0
+"""Before the first retry, of tasks whose submitter says nothing."""
+_SPREAD = 0.5
+
+
+def worthwhile(policy: Policy, failures: int, ending: Ending, fault: Fault) -> bool:
+    """May it run again after so many failures, the last of this kind?"""
+    if failures > policy.retries or _among(policy.give_up_on, ending, fault):
+        return False
+    return not policy.retry_on or _among(policy.retry_on, ending, fault)
+
+
+def wait(policy: Policy, failures: int, id: str) -> float:
+    """Seconds until the next try: longer each time, up to the cap, and spread, lest all that failed
+    together come back together. The same task at the same try always waits as long.
+    """
+    if policy.retry_wait <= 0:
+        return 0.0
+    # A float has no power so large: the cap is reached long before.
+    growth = policy.retry_backoff ** min(failures - 1, 100)
+    longest = min(policy.retry_cap, policy.retry_wait * growth)
+    chance = zlib.crc32(f"{id} {failures}".encode()) / 2**32
+    return longest * (1 - _SPREAD / 2 + _SPREAD * chance)
+
+
+def _among(patterns: tuple[str, ...], ending: Ending, fault: Fault) -> bool:
+    """A pattern means an ending (`oom`), or a type of error, with or without its module."""
+    names = (ending, fault.type, fault.type.rpartition(".")[2])
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)

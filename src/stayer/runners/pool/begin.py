@@ -1,0 +1,82 @@
+"""The life of a pool's process, from its first message to its exit."""
+
+from __future__ import annotations
+
+import faulthandler
+import fcntl
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import NoReturn, cast
+
+from stayer.core.errors import LeaseLost
+from stayer.keeper import kernel
+from stayer.runners.load import load_app
+from stayer.runners.pool.begun import Begun
+from stayer.runners.pool.calling import ThreadApp
+from stayer.runners.pool.link import Link, Setup
+from stayer.runners.pool.pool import Pool
+from stayer.stores import open_store
+
+CAN_NOT_BEGIN = 70
+LOST_LEASE = 71
+LOCK = "pool.lock"
+BEGUN = "pool.begun"
+
+
+def begin(descriptor: int) -> NoReturn:
+    """Until the worker wants it to end, or is gone."""
+    kernel.set_name("stayer-pool")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's to hear
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace", line_buffering=True)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    link = Link(descriptor)
+    setup = link.receive()
+    if not isinstance(setup, Setup):
+        _leave(CAN_NOT_BEGIN)
+    _take_lock(Path(setup.state) / LOCK)
+    try:
+        app = cast(ThreadApp, load_app(setup.app))
+    except ImportError:
+        logging.exception("--app %s can't be loaded", setup.app)
+        _leave(CAN_NOT_BEGIN)
+    sys.argv = [setup.app]
+    begun = Begun(Path(setup.state) / BEGUN, setup.threads)
+    pool = Pool(setup, open_store(setup.store), app, begun, link)
+    threading.Thread(target=_listen, args=(link, pool), name="link", daemon=True).start()
+    try:
+        pool.run()
+    except LeaseLost as error:
+        logging.error("%s", error)
+        _leave(LOST_LEASE)
+    _leave(0)
+
+
+def _listen(link: Link, pool: Pool) -> None:
+    while (message := link.receive()) is not None:
+        pool.hear(message)
+    _leave(CAN_NOT_BEGIN)  # the worker is gone
+
+
+def _take_lock(path: Path) -> None:
+    """Held as long as this process lives, and by no child of it: the proof that it is gone."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        logging.error("another pool has %s", path)
+        _leave(CAN_NOT_BEGIN)
+
+
+def _leave(code: int) -> NoReturn:
+    """At once: tasks that still run must not be waited for."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

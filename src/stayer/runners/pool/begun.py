@@ -1,0 +1,53 @@
+"""Which tasks a pool is at, in a file that outlives it: memory that worker and pool share.
+
+When the pool is gone, the worker learns from it what had begun: that may be what killed it.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+_WIDTH = 1024
+"""Bytes a place: the length of an entry, then the entry, ATTEMPT ID."""
+
+
+class Begun:
+    """One place for each task that runs at the same time."""
+
+    def __init__(self, path: Path, places: int) -> None:
+        """Empties it."""
+        path.write_bytes(bytes(places * _WIDTH))
+        with open(path, "r+b") as file:
+            self._memory = mmap.mmap(file.fileno(), 0)
+        self._free = list(range(places))
+
+    def enter(self, id: str, attempt: int) -> int:
+        """It begins; its place."""
+        place = self._free.pop() * _WIDTH
+        entry = f"{attempt} {id}".encode()[: _WIDTH - 2]
+        memory = self._memory
+        memory[place + 2 : place + 2 + len(entry)] = entry
+        memory[place : place + 2] = len(entry).to_bytes(2, "little")  # last: now it counts
+        return place
+
+    def leave(self, place: int) -> None:
+        """It has ended."""
+        self._memory[place : place + 2] = b"\0\0"
+        self._free.append(place // _WIDTH)
+
+
+def read_begun(path: Path) -> set[tuple[str, int]]:
+    """Who was at it when the pool went: ids and attempts."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return set()
+    found = set()
+    for start in range(0, len(data), _WIDTH):
+        length = int.from_bytes(data[start : start + 2], "little")
+        if length:
+            entry = data[start + 2 : start + 2 + length].decode(errors="replace")
+            attempt, _, id = entry.partition(" ")
+            found.add((id, int(attempt)))
+    return found

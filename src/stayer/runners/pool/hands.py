@@ -1,0 +1,201 @@
+"""The hands of a pool: threads that call functions, and a loop that runs coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from stayer.core.lifecycle import Happening
+from stayer.core.model import Task
+from stayer.runners.pool.begun import Begun
+from stayer.runners.pool.calling import ThreadApp, call, call_async
+from stayer.runners.pool.context import ThreadContext
+
+_FEW = 2
+"""How many threads short tasks are given: more would only fight over the GIL."""
+
+
+_TRIAL = 3.0
+
+
+class InHand:
+    """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
+
+    def __init__(self, task: Task, context: ThreadContext, is_async: bool) -> None:
+        self.task = task
+        self.context = context
+        self.is_async = is_async
+        self.taken_at = time.monotonic()
+        self.begun_at: float | None = None
+        self.outcome: Happening | None = None
+        self.place = 0
+        self.thread: int | None = None
+        self.coroutine: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.task.id, self.task.attempt
+
+    @property
+    def is_suspect(self) -> bool:
+        """It was running when its process died, and may have been what killed it."""
+        return self.task.losses > 0
+
+    def stack(self) -> str:
+        """Where it is."""
+        if self.coroutine is not None:
+            lines: list[str] = []
+            for frame in self.coroutine.get_stack():
+                lines += traceback.format_stack(frame, 1)
+            return "".join(lines)
+        frames = sys._current_frames()
+        found = frames.get(self.thread or -1)
+        return "" if found is None else "".join(traceback.format_stack(found))
+
+
+class Hands:
+    """Runs up to so many tasks at once. What can't begin yet waits, in the order it came."""
+
+    def __init__(
+        self, app: ThreadApp, number: int, begun: Begun, on_end: Callable[[InHand], None]
+    ) -> None:
+        self._app = app
+        self._number = number
+        self._begun = begun
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._waiting: deque[InHand] = deque()
+        self._running: set[InHand] = set()
+        self._trial: InHand | None = None
+        self._threads = 0
+        self._idle = 0
+        self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def load(self) -> int:
+        """How many run or wait."""
+        return len(self._running) + len(self._waiting)
+
+    @property
+    def running(self) -> list[InHand]:
+        with self._lock:
+            return list(self._running)
+
+    def take(self, tasks: Iterable[InHand]) -> None:
+        """Run these as soon as there is a hand free; a few at once, for they may be short."""
+        with self._lock:
+            self._waiting.extend(tasks)
+        self._fill(_FEW)
+
+    def fill(self) -> None:
+        """Let all begin that can: they are not as short as that."""
+        if self._waiting:
+            self._fill(self._number)
+
+    def _fill(self, number: int) -> None:
+        with self._lock:
+            startable = self._pick(min(number, self._number))
+        for job in startable:
+            self._launch(job)
+
+    def let_go(self, wanted: Callable[[InHand], bool]) -> list[InHand]:
+        """Those of the waiting that are wanted back; they will not begin."""
+        with self._lock:
+            given = {job: None for job in self._waiting if wanted(job)}
+            if given:
+                self._waiting = deque(job for job in self._waiting if job not in given)
+        return list(given)
+
+    def _pick(self, number: int) -> list[InHand]:
+        """Who begins now, if so many are to run. Under the lock."""
+        picked: list[InHand] = []
+        later: list[InHand] = []
+        while self._waiting and len(self._running) < number:
+            job = self._waiting.popleft()
+            if job.is_suspect and self._on_trial():
+                later.append(job)
+                continue
+            job.place = self._begun.enter(*job.key)
+            job.begun_at = time.monotonic()
+            if job.is_suspect:
+                self._trial = job
+            self._running.add(job)
+            picked.append(job)
+        self._waiting.extendleft(reversed(later))
+        return picked
+
+    def _on_trial(self) -> bool:
+        """One suspect is at it, and has not lived long enough to be trusted. If two could run
+        together, what kills the process would have the other one set aside along with it.
+        """
+        trial = self._trial
+        if trial is None or trial not in self._running:
+            return False
+        return time.monotonic() - (trial.begun_at or 0.0) < _TRIAL
+
+    def _after(self, job: InHand) -> InHand | None:
+        """One has ended, another begins in its place; it, if this thread should do it."""
+        self._on_end(job)
+        with self._lock:
+            running = len(self._running)
+            self._running.discard(job)
+            self._begun.leave(job.place)
+            following = next(iter(self._pick(running)), None)
+            mine = not job.is_async and following is not None and not following.is_async
+            if not job.is_async and not mine:
+                self._idle += 1
+        if mine or following is None:
+            return following
+        self._launch(following)
+        return None
+
+    def _launch(self, job: InHand) -> None:
+        if job.is_async:
+            loop = self._event_loop()
+            loop.call_soon_threadsafe(self._begin_coroutine, loop, job)
+            return
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+                fresh = False
+            else:
+                self._threads += 1
+                fresh = True
+        if fresh:
+            name = f"task {self._threads}"
+            threading.Thread(target=self._work, args=(job,), name=name, daemon=True).start()
+        else:
+            self._jobs.put(job)
+
+    def _work(self, job: InHand | None) -> None:
+        me = threading.get_ident()
+        while True:
+            while job is not None:
+                job.thread = me
+                job.outcome = call(self._app, job.context)
+                job = self._after(job)
+            job = self._jobs.get()
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="loop", daemon=True).start()
+            return self._loop
+
+    def _begin_coroutine(self, loop: asyncio.AbstractEventLoop, job: InHand) -> None:
+        own = job.coroutine = loop.create_task(self._await(job))
+        job.context.abort = lambda: loop.call_soon_threadsafe(own.cancel)
+        if job.context.why not in (None, "interrupt"):  # it was asked just now
+            loop.call_soon(own.cancel)  # after its first step, else it would never begin to end
+
+    async def _await(self, job: InHand) -> None:
+        job.outcome = await call_async(self._app, job.context)
+        self._after(job)

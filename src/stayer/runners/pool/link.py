@@ -1,0 +1,95 @@
+"""What worker and pool say to each other, over a pair of sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from multiprocessing.connection import Connection
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from stayer.core.model import Orders, Report
+
+
+class Setup(Struct, frozen=True, tag=True, kw_only=True):
+    """From the worker, first of all: what the pool is to do, and in whose name."""
+
+    store: str
+    """The URL with its password: it stays out of command lines."""
+    worker: str
+    app: str
+    queues: tuple[str, ...]
+    evenly: bool
+    threads: int
+    lease: float
+    time_limit: float | None
+    state: str
+    """The state directory."""
+
+
+class News(Struct, frozen=True, tag=True):
+    """From the pool: for the next beat, or for one at once."""
+
+    report: Report
+    number: int
+    urgent: bool = False
+
+
+class Delivered(Struct, frozen=True, tag=True):
+    """From the worker: the store has all news up to this number."""
+
+    number: int
+
+
+class Ask(Struct, frozen=True, tag=True):
+    """From the worker: orders for a task."""
+
+    orders: Orders
+
+
+class Finish(Struct, frozen=True, tag=True):
+    """From the worker: take no more, hand back what has not begun, end when the rest has."""
+
+    stop: bool
+    """Let what runs know that it should stop."""
+
+
+Message: TypeAlias = Setup | News | Delivered | Ask | Finish
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+class Link:
+    """One end. Several threads may send, one receives."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._connection = Connection(descriptor)
+        self._sending = threading.Lock()
+
+    @property
+    def descriptor(self) -> int:
+        return self._connection.fileno()
+
+    def send(self, message: Message) -> None:
+        """Raises OSError if nobody is at the other end."""
+        with self._sending:
+            self._connection.send_bytes(_encode(message))
+
+    def receive(self) -> Message | None:
+        """The next message; None if there will be no more."""
+        try:
+            return _decoder.decode(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            return None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def pair() -> tuple[Link, int]:
+    """Our end, and the descriptor of the other one."""
+    ours, theirs = socket.socketpair()
+    return Link(ours.detach()), theirs.detach()

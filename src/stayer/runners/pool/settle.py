@@ -1,0 +1,102 @@
+"""Bringing what became of a pool's tasks into the store, together with the next reserve."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stayer.core.errors import BadInput
+from stayer.core.lifecycle import Fail, Start, decide
+from stayer.core.model import RUNNING, Change, Fault, Handles, Task
+from stayer.runners.pool.hands import InHand
+from stayer.store import Store
+
+logger = logging.getLogger("stayer.pool")
+
+
+class Settling:
+    """What waits to be told to the store; it waits until the store has answered."""
+
+    def __init__(self, store: Store, worker: str, pid: int) -> None:
+        self._store = store
+        self._worker = worker
+        self._start = Start(pid)
+        self._started: dict[InHand, None] = {}
+        self._ended: dict[InHand, None] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """There is something to tell."""
+        return bool(self._ended or self._started)
+
+    def add_start(self, job: InHand) -> None:
+        """It has been running for a while."""
+        self._started[job] = None
+
+    def add(self, job: InHand) -> None:
+        """It has an outcome."""
+        self._started.pop(job, None)
+        self._ended[job] = None
+
+    def turn(
+        self, queues: Sequence[str], limit: int, handles: Handles
+    ) -> tuple[list[InHand], list[Task]]:
+        """Tell it and take more: those about which nothing is left to say, and the new ones."""
+        started, ended = list(self._started), list(self._ended)
+        changes = [decide(job.task, self._start) for job in started]
+        # A short task has come and gone before its start was told: then nobody needs to know.
+        changes += (_end(job) for job in ended)
+        try:
+            applied, tasks = self._store.turn(self._worker, changes, queues, limit, handles)
+        except BadInput:
+            self._find_what_is_refused(ended)
+            return [], []
+        self._started.clear()
+        self._ended.clear()
+        refused: list[InHand] = []
+        for job, done in zip(started, applied, strict=False):
+            if done:
+                job.task = replace(job.task, state="started")
+            else:
+                refused.append(job)
+        settled: list[InHand] = []
+        for job, done in zip(ended, applied[len(started) :], strict=True):
+            (settled if done else refused).append(job)
+        return settled + self._look_again(refused), tasks
+
+    def _look_again(self, refused: list[InHand]) -> list[InHand]:
+        """An order came in between, or it is no longer ours; those that are over."""
+        if not refused:
+            return []
+        over: list[InHand] = []
+        current = self._store.get([job.task.id for job in refused])
+        for job, task in zip(refused, current, strict=True):
+            same = task is not None and (task.worker, task.attempt) == (
+                job.task.worker,
+                job.task.attempt,
+            )
+            if task is not None and same and task.state in RUNNING:
+                job.task = task
+                if job.outcome is not None:
+                    self._ended[job] = None
+            elif job.outcome is not None:
+                over.append(job)
+                if not same:  # else it was told, and only the answer got lost
+                    logger.warning("the outcome of task %s is refused: it is not ours", job.task.id)
+        return over
+
+    def _find_what_is_refused(self, ended: list[InHand]) -> None:
+        """One of them the store can't keep: tell them one by one, and of that one say so."""
+        for job in ended:
+            try:
+                self._store.commit([_end(job)])
+            except BadInput as error:
+                logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
+                job.outcome = Fail(Fault("NotStorable", "what came out of it can't be stored"))
+
+
+def _end(job: InHand) -> Change:
+    assert job.outcome is not None
+    return decide(job.task, job.outcome)

@@ -1,0 +1,284 @@
+"""Redis and Valkey: one server, every change a script that runs there as one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from msgspec import UNSET, UnsetType
+
+from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.model import (
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.core.units import format_duration
+from stayer.store import Waiter
+from stayer.stores.findings import Finding
+from stayer.stores.redis import address, incoming, reading, record
+from stayer.stores.redis import handles as patterns
+from stayer.stores.redis import workers as hands
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.changes import packed_groups as packed_changes
+from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.find import find
+from stayer.stores.redis.server import Said, Server
+from stayer.stores.redis.submitting import packed_groups
+from stayer.stores.redis.wake import waiter_for, watch
+
+SCHEMA = 1
+OLDEST = (6, 2)
+
+
+def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
+    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`; `?prefix=…`."""
+    return RedisStore(Server(address.parse(url), clock))
+
+
+class RedisStore:
+    """The contract on a Redis or Valkey server: each operation is one script."""
+
+    def __init__(self, server: Server) -> None:
+        self.url = server.address.url
+        self._server = server
+        self._run = server.run
+
+    def setup(self) -> None:
+        version = server_version(self._server)
+        if version is not None and version < OLDEST:
+            shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
+            raise StoreUnusable(f"{self.url} is version {shown}: Stayer needs {wanted} or newer")
+        schema = int(self._run("setup", SCHEMA))
+        if schema > SCHEMA:
+            raise StoreUnusable(
+                f"{self.url} was used by a newer Stayer (keys of version {schema}, this one knows "
+                f"{SCHEMA}): upgrade Stayer here, or choose another prefix"
+            )
+
+    def close(self) -> None:
+        self._server.close()
+
+    def check(self) -> list[Finding]:
+        return check(self._server)
+
+    def now(self) -> float:
+        return self._server.now()
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        if not tasks:
+            return []
+        arguments = Arguments(fixed=4)
+        packed = record.pack(packed_groups(tasks, arguments))
+        twice = int(len({new.id for new in tasks}) < len(tasks))
+        told_now, told = self._run("submit", packed, twice, *arguments.values)
+        now = float(told_now)
+        known = _known(tasks, told)
+        return [
+            known[at] if at in known else Submitted(record.task_as_submitted(new, now), True)
+            for at, new in enumerate(tasks)
+        ]
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        wanted = record.pack((queues, patterns.packed(handles)))
+        try:
+            values, kept_apart = self._run("reserve", worker, limit, wanted)
+        except Said:
+            raise _may_take_no_tasks(worker) from None
+        return record.tasks(values, kept_apart)
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        if not changes:
+            return []
+        arguments = Arguments(fixed=3)
+        packed = record.pack(packed_changes(changes, arguments))
+        values, kept_apart = self._run("commit", packed, *arguments.values)
+        return record.tasks_or_none(values, kept_apart)
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], list[Task]]:
+        arguments = Arguments(fixed=6)
+        packed = record.pack(packed_changes(changes, arguments))
+        wanted = record.pack((queues, patterns.packed(handles)))
+        try:
+            applied, values, kept_apart = self._run(
+                "turn", worker, limit, wanted, packed, *arguments.values
+            )
+        except Said:
+            raise _may_take_no_tasks(worker) from None
+        return [each == 1 for each in applied], record.tasks(values, kept_apart)
+
+    def promote(self, limit: int) -> float | None:
+        following, came_in = self._run("promote", limit)
+        if came_in and incoming.take(self._server, limit):
+            return self.now()
+        if came_in:
+            following, _ = self._run("promote", 0)
+        return None if following is None else float(following)
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        arguments = Arguments(fixed=4)
+        packed = record.pack(hands.packed(reports, arguments))
+        about = record.pack(hands.about(worker, number, nonce))
+        try:
+            return hands.beat(self._run("beat", about, packed, *arguments.values))
+        except Said:
+            raise LeaseLost(
+                f"worker {worker.id} lost its lease: it was given up as dead, or another process "
+                "uses its identity. Its tasks may run elsewhere by now"
+            ) from None
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        wanted = record.pack([part for pair in silent.items() for part in pair])
+        try:
+            return _in_order(self._run("bury", judge, wanted))
+        except Said:
+            raise LeaseLost(
+                f"worker {judge} is not registered, or was given up as dead: it can't judge"
+            ) from None
+
+    def holdings(self, worker: str) -> list[Task]:
+        return _in_order(self._run("holdings", worker))
+
+    def workers(self) -> list[Worker]:
+        return hands.workers(self._run("workers"))
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        if workers:
+            self._run("attend", repr(float(seconds)), *workers)
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        try:
+            return _in_order(self._run("drop_worker", worker, "" if number is None else number))
+        except Said as said:
+            _refuse_drop(worker, said)
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        return waiter_for(self._server, worker, queues)
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        return watch(self._server, since, timeout, limit)
+
+    def last_event(self) -> int:
+        return reading.last_event(self._server)
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return reading.get(self._server, ids)
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        return find(self._server, filter, cursor, limit)
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        return record.tasks(*self._run("peek", queue, limit))
+
+    def attempts(self, id: str) -> list[Attempt]:
+        return reading.attempts(self._server, id)
+
+    def events(self, id: str) -> list[Event]:
+        return reading.events(self._server, id)
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        return reading.log(self._server, id, attempt, start, limit)
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        return reading.usage(self._server, id, attempt)
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        return reading.checkpoint(self._server, id)
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        return reading.queues(self._run("queues", *names))
+
+    def set_queue(
+        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+    ) -> QueueInfo:
+        said_paused = "" if paused is None else int(paused)
+        said_limit = "" if limit is UNSET else "none" if limit is None else limit
+        return reading.queues(self._run("set_queue", name, said_paused, said_limit))[0]
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        try:
+            return int(self._run("drop_queue", name, limit))
+        except Said as said:
+            if said.word == "UNKNOWN":
+                raise UnknownQueue(
+                    f"no queue {name!r}: `stayer queues` lists those there are"
+                ) from None
+            raise Refused(
+                f"queue {name} has {said.details} running tasks: cancel them and wait for their "
+                "end first"
+            ) from None
+
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        among = record.pack(False if ids is None else ids)
+        gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
+        return [id.decode() for id in gone]
+
+
+def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:
+    """The answers for those that were not fresh, by their number."""
+    known = {}
+    for at in range(0, len(told), 5):
+        number, how, value, parameters, result = told[at : at + 5]
+        if how == 1:
+            [task] = record.tasks([value], (0, parameters, result))
+            known[number] = Submitted(task, False)
+        else:
+            known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+    return known
+
+
+def _in_order(answer: record.Raw) -> list[Task]:
+    """As they came into the store."""
+    values, kept_apart = answer
+    numbers = [record.fields(value)[record.SEQ] for value in values]
+    found = zip(numbers, record.tasks(values, kept_apart), strict=True)
+    return [task for _, task in sorted(found, key=lambda each: each[0])]
+
+
+def _may_take_no_tasks(worker: str) -> LeaseLost:
+    return LeaseLost(
+        f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
+    )
+
+
+def _refuse_drop(worker: str, said: Said) -> NoReturn:
+    match said.word:
+        case "UNKNOWN":
+            raise UnknownWorker(
+                f"no worker {worker!r}: `stayer workers` lists those there are"
+            ) from None
+        case "LEASELOST":
+            raise LeaseLost(
+                f"worker {worker} is not this one any more: its identity is used elsewhere"
+            ) from None
+        case _:
+            left = format_duration(float(said.details))
+            raise Refused(
+                f"worker {worker} is alive (its lease ends in {left}): only a stale one can be "
+                "dropped. Stop it first"
+            ) from None

@@ -1,0 +1,106 @@
+"""Changes as the scripts get them (`lib/change.lua` names the parts)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from stayer.core import codec
+from stayer.core.model import Change
+from stayer.stores.redis.record import (
+    NUMBER_OF,
+    RESULT_BYTES,
+    RESULT_TEXT,
+    Raw,
+    apart,
+    packed_order,
+    text,
+)
+
+_PLAIN = [
+    (field, NUMBER_OF[field])
+    for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
+]
+_ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
+_NONE, _IN_RECORD = 0, 1
+
+
+class Arguments:
+    """What goes to a script behind its fixed arguments: values that are kept apart."""
+
+    def __init__(self, fixed: int) -> None:
+        self.values: list[str | bytes] = []
+        self._fixed = fixed
+
+    def add(self, value: str | bytes) -> int:
+        """The number under which the script finds it."""
+        self.values.append(value)
+        return self._fixed + len(self.values)
+
+
+def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
+    """Neighbours that differ in nothing but task, attempt and result are a group."""
+    groups: list[Raw] = []
+    likeness: Raw = None
+    for change in changes:
+        mine, special = _likeness(change), _is_special(change)
+        if special or mine != likeness:
+            likeness = None if special else mine
+            groups.append((*mine, _sets(change), []))
+        groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
+    return groups
+
+
+def _likeness(change: Change) -> tuple[Raw, ...]:
+    """All that a group has in common."""
+    delay = change.delay
+    return (
+        change.state, change.worker or False, change.last_order, change.to, change.ending or False,
+        change.order, change.returned, change.late,
+        False if change.note is None else change.note,
+        None if delay is UNSET else "none" if delay is None else float(delay),
+        change.error is UNSET, change.orders is UNSET,
+    )  # fmt: skip
+
+
+def _is_special(change: Change) -> bool:
+    """It sets what is rarely alike in two changes."""
+    return bool(change.orders or change.error or change.policy) or not (
+        change.held is UNSET
+        and change.pid is UNSET
+        and change.failures is UNSET
+        and change.interruptions is UNSET
+        and change.losses is UNSET
+        and change.priority is UNSET
+    )
+
+
+def _sets(change: Change) -> list[Raw]:
+    """Number and value of each field that the change names."""
+    sets: list[Raw] = []
+    for field, number in _PLAIN:
+        value = getattr(change, field)
+        if value is not UNSET:
+            sets += number, False if value is None else value
+    if change.error is not UNSET:
+        sets += _ERROR, text(change.error)
+    if change.policy is not UNSET:
+        sets += _POLICY, text(change.policy)
+    if change.orders is not UNSET:
+        sets += _ORDERS, [packed_order(order) for order in change.orders] or False
+    return sets
+
+
+def _result(change: Change, arguments: Arguments) -> tuple[int | str, ...]:
+    """How the result is kept, and it or where it is; nothing if it stays."""
+    if change.result is UNSET:
+        return ()
+    form = codec.pack(change.result, "result", codec.RESULT_LIMIT)
+    if form is None:
+        return (_NONE,)
+    if isinstance(form, bytes):
+        return RESULT_BYTES, arguments.add(form)
+    if apart(form):
+        return RESULT_TEXT, arguments.add(form)
+    return _IN_RECORD, form

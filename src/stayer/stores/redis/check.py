@@ -1,0 +1,124 @@
+"""What `stayer doctor` asks of a Redis server."""
+
+from __future__ import annotations
+
+from stayer.core.errors import StoreError
+from stayer.stores.findings import Finding
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.server import Server
+
+_WITH_FUNCTIONS = (7, 0)
+"""Older servers get no security fixes any more."""
+
+
+def check(server: Server) -> list[Finding]:
+    """Version, memory, persistence, replicas: what each setting can lose."""
+    try:
+        info = _info(server)
+    except StoreError as error:
+        todo = "let this user run INFO, so that settings can be looked at"
+        return [Finding("server", "warn", f"does not tell of itself: {error}", todo)]
+    return [
+        _version(info),
+        _memory(info),
+        _persistence(server, info),
+        *_replicas(server, info),
+        _incoming(server),
+    ]
+
+
+def server_version(server: Server) -> tuple[int, ...] | None:
+    """The version of Redis whose commands the server knows; None if it does not tell."""
+    try:
+        return _numbers(_info(server, "server").get("redis_version", ""))
+    except StoreError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...] | None:
+    parts = version.split(".")[:2]
+    return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None
+
+
+def _info(server: Server, *section: str) -> dict[str, str]:
+    lines = server.ask("INFO", *section).decode().splitlines()
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    return {name: value for name, _, value in pairs}
+
+
+def _setting(server: Server, name: str) -> str | None:
+    """None where this user may not ask, as with most hosted servers."""
+    try:
+        answer = server.ask("CONFIG", "GET", name)
+    except StoreError:
+        return None
+    return answer[1].decode() if answer else None
+
+
+def _version(info: dict[str, str]) -> Finding:
+    name, version = "Redis", info.get("redis_version", "unknown")
+    if "valkey_version" in info:
+        name, version = "Valkey", info["valkey_version"]
+    numbers = _numbers(info.get("redis_version", ""))
+    if numbers is not None and numbers < _WITH_FUNCTIONS:
+        todo = "upgrade it: this version gets no more security fixes"
+        return Finding("server", "warn", f"{name} {version}", todo)
+    return Finding("server", "ok", f"{name} {version}")
+
+
+def _memory(info: dict[str, str]) -> Finding:
+    policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
+    if policy == "noeviction":
+        said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
+        return Finding("memory", "ok", f"{said}, nothing is evicted")
+    todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
+    message = f"maxmemory-policy is {policy}: a full server throws tasks away"
+    return Finding("memory", "fail" if limit else "warn", message, todo)
+
+
+def _persistence(server: Server, info: dict[str, str]) -> Finding:
+    if info.get("aof_enabled") == "1":
+        how = _setting(server, "appendfsync") or "unknown"
+        lost = {"always": "nothing", "everysec": "about a second"}.get(how, "what the system likes")
+        message = f"appendonly, fsync {how}: a power cut can lose {lost}"
+        if how == "no":
+            return Finding("persistence", "warn", message, "set appendfsync everysec")
+        return Finding("persistence", "ok", message)
+    snapshots = _setting(server, "save")
+    if snapshots == "":
+        message = "neither appendonly nor snapshots: a restart loses every task"
+        return Finding("persistence", "fail", message, "set appendonly yes")
+    message = "no appendonly: a crash loses all since the last snapshot"
+    return Finding("persistence", "warn", message, "set appendonly yes")
+
+
+def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
+    if info.get("role") == "slave":
+        message = "this is a replica: it takes no tasks"
+        return [Finding("replicas", "fail", message, "give the URL of its primary")]
+    number = int(info.get("connected_slaves", 0))
+    if not number:
+        return []
+    wanted = _setting(server, "min-replicas-to-write")
+    if wanted is None or int(wanted) > 0:
+        return [
+            Finding("replicas", "ok", f"{number} connected, {wanted or 'some'} needed to write")
+        ]
+    message = (
+        f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
+        "a failover loses"
+    )
+    return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+
+
+def _incoming(server: Server) -> Finding:
+    waiting, refused = (server.ask("LLEN", _key(server, name)) for name in ("incoming", "refused"))
+    if not refused:
+        return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")
+    name = _key(server, "refused")
+    todo = f"look at them (LRANGE {name} 0 9), then forget them (DEL {name})"
+    return Finding("incoming", "warn", f"{refused:,} items were of no use", todo)
+
+
+def _key(server: Server, name: str) -> str:
+    return key(name, server.address.prefix)

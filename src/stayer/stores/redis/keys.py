@@ -1,0 +1,144 @@
+"""The key map: every key and channel that Stayer uses in Redis, and what is there.
+
+`<prefix>` is `stayer` unless the URL says otherwise. Keys of one queue share a hash tag, the part
+in braces, so that they are neighbours on a cluster; in it `%`, `{` and `}` of a queue's name are
+written `%25`, `%7B` and `%7D`. What may hold any character comes last in its key, so that no two
+can be meant by one.
+
+A task
+
+    <prefix>:task:<id>             string: the record, then its history (see `record.py`)
+    <prefix>:parameters:<id>       string: parameters that are bytes or long; else in the record
+    <prefix>:result:<id>           string: the same for a result
+    <prefix>:history:<id>          list: older history, moved out of the record when it grows
+    <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
+    <prefix>:log:<attempt>:<id>    sorted set: pieces `start:data` of a log, by start
+    <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
+    <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
+
+A queue
+
+    <prefix>:queues                set: the names of all queues
+    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the last wake-up
+    <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
+    <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
+                                   -priority, member number (12 digits) and id
+    <prefix>:{<queue>}:state:<state>  sorted set of score 0, for lists: member created in µs (16
+                                   digits), number (12 digits), id; a pending task that is held is
+                                   in `held`. Its size is how many tasks are in that state.
+    <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
+    <prefix>:due                   sorted set: ids of scheduled tasks, by eta
+    <prefix>:finished:<state>      sorted set: ids of finished tasks, by finished_at
+
+Workers
+
+    <prefix>:workers               set: all that are not forgotten
+    <prefix>:dead                  set: those that are buried and still hold something
+    <prefix>:worker:<worker>       hash: what its last beat said, and its lease
+    <prefix>:held:<worker>         set: ids of the tasks that it holds
+    <prefix>:ordered:<worker>      set: those of them that have orders
+    <prefix>:late, <prefix>:early  sorted sets: by the moments after and before which a worker is a
+                                   suspect
+
+What happened
+
+    <prefix>:last                  string: the number of the newest event; tasks take theirs from it
+    <prefix>:events                stream: events in batches, each under the number of its last one;
+                                   the newest 100,000 or so
+    <prefix>:meta                  hash: schema, the version of this map
+
+From outside
+
+    <prefix>:incoming              list: JSON of tasks to be submitted, pushed on the left
+    <prefix>:refused               list: what came in and was no use, with why; the newest 1,000
+
+Channels
+
+    <prefix>:{<queue>}:wake        the number of an event after which there may be something to take
+    <prefix>:orders:<worker>       a number, when there is something for this worker
+    <prefix>:events                the events of one change as a JSON array, for anyone to hear
+    <prefix>:incoming              whoever pushed something may publish here, to be heard at once
+
+On a cluster the key of a task will carry its queue's tag, and what is for all queues here (`due`,
+`finished`, `last`, `events`) will be one a queue.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLACE = re.compile(r"<(\w+)>")
+
+KEYS = {
+    "task": "<prefix>:task:<id>",
+    "parameters": "<prefix>:parameters:<id>",
+    "result": "<prefix>:result:<id>",
+    "history": "<prefix>:history:<id>",
+    "checkpoint": "<prefix>:checkpoint:<id>",
+    "log": "<prefix>:log:<attempt>:<id>",
+    "usage": "<prefix>:usage:<attempt>:<id>",
+    "purged": "<prefix>:purged:<id>",
+    "queues": "<prefix>:queues",
+    "queue": "<prefix>:{<queue>}:queue",
+    "lanes": "<prefix>:{<queue>}:lanes",
+    "lane": "<prefix>:{<queue>}:lane:<lane>",
+    "state": "<prefix>:{<queue>}:state:<state>",
+    "ids": "<prefix>:{<queue>}:ids",
+    "wake": "<prefix>:{<queue>}:wake",
+    "due": "<prefix>:due",
+    "finished": "<prefix>:finished:<state>",
+    "workers": "<prefix>:workers",
+    "dead": "<prefix>:dead",
+    "worker": "<prefix>:worker:<worker>",
+    "held": "<prefix>:held:<worker>",
+    "ordered": "<prefix>:ordered:<worker>",
+    "orders": "<prefix>:orders:<worker>",
+    "late": "<prefix>:late",
+    "early": "<prefix>:early",
+    "last": "<prefix>:last",
+    "events": "<prefix>:events",
+    "meta": "<prefix>:meta",
+    "incoming": "<prefix>:incoming",
+    "refused": "<prefix>:refused",
+}
+
+
+def key(name: str, prefix: str, **parts: str) -> str:
+    """The key of this name, for the few places that are not scripts."""
+    if "queue" in parts:
+        parts["queue"] = _tag(parts["queue"])
+    return _PLACE.sub(lambda place: {"prefix": prefix, **parts}[place[1]], KEYS[name])
+
+
+def _tag(queue: str) -> str:
+    return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+
+
+def lua(script: str) -> str:
+    """The functions `key_…` that a script calls, each from the map's line of that name."""
+    used = sorted(set(re.findall(r"\bkey_(\w+)\b", script)))
+    return _TAG + "".join(f"{_function(name)}\n" for name in used)
+
+
+_TAG = """local tags = {}
+local function tag(queue)
+  if not tags[queue] then
+    tags[queue] = string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'})
+  end
+  return tags[queue]
+end
+"""
+
+
+def _function(name: str) -> str:
+    pieces, arguments = [], []
+    for number, piece in enumerate(_PLACE.split(KEYS[name])):
+        if number % 2 == 0:
+            pieces.append(f"'{piece}'" if piece else "")
+        elif piece == "prefix":
+            pieces.append("PREFIX")
+        else:
+            arguments.append(piece)
+            pieces.append("tag(queue)" if piece == "queue" else piece)
+    body = " .. ".join(filter(None, pieces))
+    return f"local function key_{name}({', '.join(arguments)}) return {body} end"

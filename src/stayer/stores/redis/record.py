@@ -1,0 +1,377 @@
+"""Tasks as strings in Redis, and back. The only place that knows what is where in a record.
+
+A value is one byte of flags, four bytes with the length of the record (big-endian), the record, and
+the history: events behind each other. Record and event are MessagePack arrays, which both msgspec
+and the server's own `cmsgpack` read; what is not there is `false`, or left out at the end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import (
+    Attempt,
+    Event,
+    Fault,
+    NewTask,
+    Order,
+    Policy,
+    Progress,
+    State,
+    Task,
+    Usage,
+    Value,
+)
+
+Raw: TypeAlias = Any
+"""What the server answers; typed again here."""
+T = TypeVar("T")
+
+FIELDS = (
+    "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
+    "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
+    "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
+    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage",
+)  # fmt: skip
+"""The fields of a record in their order, rare ones last, where a record may end before them; `seq`
+is the number of the event that brought the task."""
+
+NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
+
+PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
+BORN_SCHEDULED = 16
+"""The flags: which values have keys of their own, and in which form; the state at birth."""
+
+SHORT = 1024
+"""Text that is longer is kept apart, so that changes of state don't write it again and again."""
+_EXACT = 2**53
+"""Numbers in Lua are floating-point: past this, not every whole one exists."""
+
+_environment = msgspec.json.Decoder(dict[str, str])
+_fault = msgspec.json.Decoder(Fault)
+_progress = msgspec.json.Decoder(Progress)
+_usage = msgspec.json.Decoder(Usage)
+_policy = msgspec.json.Decoder(Policy)
+_order = msgspec.json.Decoder(Order)
+_json = msgspec.json.Encoder()
+_unpack = msgspec.msgpack.Decoder().decode
+_pack = msgspec.msgpack.Encoder().encode
+_DEFAULT_POLICY = Policy()
+_HEAD = 5
+_ABSENT = [False] * len(FIELDS)
+_SHORTEST = NUMBER_OF["node"]
+"""How long the record of a plain task is that was just reserved for the first time."""
+CREATED, SEQ = 0, 2
+"""Where in a record they are."""
+
+
+def pack(value: object) -> bytes:
+    """An argument of a script; raises BadInput for what can't be written."""
+    try:
+        return _pack(value)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise BadInput(f"Redis can't keep this value: {error}") from error
+
+
+def text(value: object) -> str | bool:
+    """A part of a record that the scripts pass on without looking at it: JSON, or false."""
+    if value is None or value in ((), _DEFAULT_POLICY):
+        return False
+    try:
+        return _json.encode(value).decode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"Redis can't keep this value: {error}") from error
+
+
+def apart(form: str | bytes | None) -> bool:
+    """Whether a packed value has a key of its own."""
+    return isinstance(form, bytes) or (form is not None and len(form) > SHORT)
+
+
+def from_new(new: NewTask, form: str | bytes | None) -> bytes:
+    """The record of a new task. Times and number come from the script, which puts them in the place
+    of the first three fields: nine bytes each.
+    """
+    priority = new.priority
+    if not -_EXACT <= priority <= _EXACT:
+        raise BadInput(f"priority {priority}: give a whole number, such as 10 or -5")
+    fields: list[Raw] = [
+        0.0, 0.0, 0.0, new.id, new.queue, "pending", 0,
+        False if form is None or apart(form) else form,
+        False if new.owner is None else new.owner,
+    ]  # fmt: skip
+    if not _is_plain(new):
+        fields += (
+            False, False, False, False, False,
+            False if new.name is None else new.name,
+            False, False, priority or False, new.held,
+            False if new.eta is None else float(new.eta),
+            new.tags or False, new.command or False,
+            False if new.cwd is None else new.cwd,
+            text(new.env), text(new.policy),
+        )  # fmt: skip
+    return pack(fields)
+
+
+def _is_plain(new: NewTask) -> bool:
+    """It has nothing but parameters and an owner, as most have."""
+    special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
+    return (
+        not special
+        and new.env is None
+        and new.eta is None
+        and new.name is None
+        and new.policy == _DEFAULT_POLICY
+    )
+
+
+def task_as_submitted(new: NewTask, now: float) -> Task:
+    """A fresh task as the script has written it."""
+    eta = now + new.delay if new.delay is not None else new.eta
+    eta = None if eta is None else float(eta)
+    state: State = "scheduled" if eta is not None and eta > now else "pending"
+    return Task(
+        new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
+        0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
+        now, eta, None, None, new.policy,
+    )  # fmt: skip
+
+
+def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
+    """The tasks of an answer: records, and (index, parameters, result) of what is kept apart."""
+    found = [task(value) for value in values]
+    for number in range(0, len(kept_apart), 3):
+        index, parameters, result = kept_apart[number : number + 3]
+        found[index] = _completed(found[index], values[index][0], parameters, result)
+    return found
+
+
+def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task | None]:
+    """The same where some are not there."""
+    found = [None if value is None else task(value) for value in values]
+    for number in range(0, len(kept_apart), 3):
+        index, parameters, result = kept_apart[number : number + 3]
+        there = found[index]
+        assert there is not None
+        found[index] = _completed(there, values[index][0], parameters, result)
+    return found
+
+
+def _completed(task: Task, flags: int, parameters: Raw, result: Raw) -> Task:
+    if flags & (PARAMETERS_TEXT | PARAMETERS_BYTES):
+        task = replace(task, parameters=_value(parameters, flags & PARAMETERS_TEXT))
+    if flags & (RESULT_TEXT | RESULT_BYTES):
+        task = replace(task, result=_value(result, flags & RESULT_TEXT))
+    return task
+
+
+def _value(stored: bytes | None, is_text: int) -> Value:
+    return codec.unpack(stored.decode() if stored is not None and is_text else stored)
+
+
+def fields(value: bytes) -> list[Raw]:
+    """The record in a value, every field of it."""
+    record = _record(value)
+    return record + _ABSENT[len(record) :]
+
+
+def _record(value: bytes) -> list[Raw]:
+    end = _HEAD + int.from_bytes(value[1:_HEAD], "big")
+    record: list[Raw] = _unpack(memoryview(value)[_HEAD:end])
+    return record
+
+
+def task(value: bytes) -> Task:
+    """A task but for what is kept apart. Most are short: this is the hottest line of a reserve."""
+    record = _record(value)
+    if len(record) != _SHORTEST:
+        return _long_task(record + _ABSENT[len(record) :])
+    created, updated, _, id, queue, state, attempt, parameters, owner, worker, node = record
+    return Task(
+        id, queue, None, None, None, None,
+        None if parameters is False else codec.unpack(parameters),
+        state, False, attempt, 0, 0, None, 0,
+        None if owner is False else owner,
+        (), None, None, None, node or None, worker or None, None, float(created), float(updated),
+    )  # fmt: skip
+
+
+def _long_task(record: list[Raw]) -> Task:
+    (
+        created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
+        finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
+        policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
+        paused, usage,
+    ) = record  # fmt: skip
+    return Task(
+        id, queue,
+        None if name is False else name,
+        None if command is False else tuple(command),
+        None if cwd is False else cwd,
+        None if env is False else _environment.decode(env),
+        None if parameters is False else codec.unpack(parameters),
+        state, held, attempt, failures or 0, interruptions or 0, ending or None, priority or 0,
+        None if owner is False else owner,
+        () if tags is False else tuple(tags),
+        None if result is False else codec.unpack(result),
+        None if error is False else _fault.decode(error),
+        None if progress is False else _dated(_progress, progress),
+        node or None, worker or None,
+        None if pid is False else pid,
+        float(created), float(updated),
+        None if eta is False else float(eta),
+        None if started_at is False else float(started_at),
+        None if finished_at is False else float(finished_at),
+        _DEFAULT_POLICY if policy is False else _policy.decode(policy),
+        losses or 0,
+        () if orders is False else tuple(map(order, orders)),
+        last_order or 0, returned_from or None, paused,
+        None if usage is False else _dated(_usage, usage),
+    )  # fmt: skip
+
+
+def _dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
+    """A part that the script has put its moment in front of."""
+    at, _, form = text.partition(" ")
+    return replace(decoder.decode(form), at=float(at))  # type: ignore[type-var]
+
+
+def usage(stored: bytes) -> Usage:
+    """A point of a series."""
+    return _dated(_usage, stored.decode())
+
+
+def packed_order(order: Order) -> tuple[int, bool, bool, str]:
+    """What the scripts must know of an order (number, cancel?, acknowledged?), and all of it."""
+    is_cancel = order.verb == "cancel"
+    return order.number, is_cancel, order.acknowledged, _json.encode(order).decode()
+
+
+def order(packed: Sequence[Raw]) -> Order:
+    """An order; whether it was acknowledged is what the scripts have noted."""
+    _, _, acknowledged, form = packed
+    found = _order.decode(form)
+    return found if found.acknowledged == acknowledged else replace(found, acknowledged=True)
+
+
+def purged(id: str, stored: bytes) -> Task:
+    """What is left of a purged task."""
+    queue, state, created, finished_at, at = _unpack(stored)
+    return Task(
+        id=id, queue=queue, state=state, created=float(created), updated=float(at),
+        finished_at=float(finished_at),
+    )  # fmt: skip
+
+
+def event(packed: Sequence[Raw]) -> Event:
+    """One of the stream."""
+    number, at, id, queue, name, attempt, worker, note = packed
+    return Event(
+        number=number, at=float(at), id=id, queue=queue, event=name, attempt=attempt,
+        worker=worker or None, note=None if note is False else note,
+    )  # fmt: skip
+
+
+def batch_of_events(packed: bytes) -> list[Raw]:
+    """An entry of the stream."""
+    events: list[Raw] = _unpack(packed)
+    return events
+
+
+class About(msgspec.Struct, array_like=True, frozen=True):
+    """What an entry of a task's history says; `worker` is true for the one that has the attempt."""
+
+    at: float
+    event: str
+    worker: str | bool = False
+    note: str | bool = False
+    ending: str | bool = False
+    error: str | bool = False
+    node: str | bool = False
+    pid: int | bool = False
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One entry of a task's history; `number` is 0 where it is no event."""
+
+    number: int
+    attempt: int
+    about: About
+
+
+_moment = struct.Struct(">QII")
+_about = msgspec.msgpack.Decoder(About).decode
+
+
+def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
+    """All that happened to a task since it was made, oldest first.
+
+    Entries stand behind each other: number, attempt, length of the rest, and the rest.
+    """
+    begin = _HEAD + int.from_bytes(value[1:_HEAD], "big")
+    for chunk in (*older, value[begin:]):
+        position = 0
+        while position < len(chunk):
+            number, attempt, length = _moment.unpack_from(chunk, position)
+            position += _moment.size
+            yield Moment(number, attempt, _about(chunk[position : position + length]))
+            position += length
+
+
+def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
+    """The events of a task; the first is in its record."""
+    created, _, seq, id, queue = fields(value)[:5]
+    born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
+    found = [Event(number=int(seq), at=float(created), id=id, queue=queue, event=born)]
+    holder: str | None = None
+    for moment in history(value, older):
+        about = moment.about
+        holder = about.worker if isinstance(about.worker, str) else holder
+        if moment.number:
+            worker, note = holder if about.worker else None, about.note
+            found.append(
+                Event(
+                    number=moment.number,
+                    at=about.at,
+                    id=id,
+                    queue=queue,
+                    event=about.event,
+                    attempt=moment.attempt,
+                    worker=worker,
+                    note=note if isinstance(note, str) else None,
+                )
+            )
+    return found
+
+
+def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> list[Attempt]:
+    """The attempts of a task, put together from its history."""
+    found: dict[int, dict[str, Any]] = {}
+    for moment in history(value, older):
+        about = moment.about
+        if about.event == "reserved":
+            node = about.node or None
+            found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}
+        attempt = found.get(moment.attempt)
+        if attempt is None:
+            continue
+        if about.event == "started":
+            attempt["started_at"] = about.at
+            attempt["pid"] = None if about.pid is False else about.pid
+        if about.ending:
+            attempt["finished_at"], attempt["ending"] = about.at, about.ending
+            error = about.error
+            attempt["error"] = _fault.decode(error) if isinstance(error, str) else None
+    return [
+        Attempt(
+            attempt=number, usage=usage(usages[number]) if number in usages else None, **attempt
+        )
+        for number, attempt in sorted(found.items())
+    ]

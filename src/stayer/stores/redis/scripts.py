@@ -1,0 +1,94 @@
+"""The Lua scripts: one file an operation, put together with the libraries that it names.
+
+Scripts are sent by their digest; a server that does not know it (restarted, flushed, another one
+after a failover) is sent the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from stayer.store import LOG_HEAD, LOG_TAIL, REMEMBERED
+from stayer.stores.redis import keys, record
+
+_FOLDER = Path(__file__).parent / "scripts"
+_NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
+_FUNCTION = re.compile(
+    r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
+)
+_NUMBERS = re.compile(
+    r"^local (?P<names>[A-Z][A-Z_]*(?:,\s+[A-Z][A-Z_]*)*) =\s+(?P<values>\d+(?:, \d+)*)\n",
+    re.MULTILINE,
+)
+_CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
+_CONSTANTS = {"REMEMBERED": REMEMBERED, "LOG_HEAD": LOG_HEAD, "LOG_TAIL": LOG_TAIL}
+
+
+class Script(Struct, frozen=True):
+    """A script as the server gets it."""
+
+    name: str
+    text: str
+    digest: str
+
+
+@cache
+def script(name: str) -> Script:
+    """The script of this name: keys, libraries, and the file itself."""
+    body = _read(_FOLDER / f"{name}.lua")
+    needs = _NEEDS.search(body)
+    assert needs is not None, f"{name}.lua does not say what it needs"
+    libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
+    code = _without_unused(_without_comments("\n".join((*libraries, body))))
+    text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
+    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def names() -> list[str]:
+    """All that there are."""
+    return sorted(path.stem for path in _FOLDER.glob("*.lua"))
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _without_comments(code: str) -> str:
+    """The server need not keep them."""
+    lines = (line for line in code.splitlines() if line.strip())
+    return "".join(f"{line}\n" for line in lines if not line.lstrip().startswith("--"))
+
+
+def _without_unused(code: str) -> str:
+    """Without the functions that nobody calls: each run of a script makes all that it has."""
+    while True:
+        unused = [
+            part
+            for part in _FUNCTION.finditer(code)
+            if len(re.findall(rf"\b{part['name']}\b", code)) == 1
+        ]
+        if not unused:
+            return code
+        for part in reversed(unused):
+            code = code[: part.start()] + code[part.end() :]
+
+
+def _with_numbers(code: str) -> str:
+    """With numbers in the place of their names in capitals: a name costs at each run of a script,
+    once for every function that uses it.
+    """
+    values = {name: f"{value:.0f}" for name, value in _CONSTANTS.items()}
+    values |= {field.upper(): str(number) for field, number in record.NUMBER_OF.items()}
+    for line in _NUMBERS.finditer(code):
+        values |= zip(_split(line["names"]), _split(line["values"]), strict=True)
+    code = _NUMBERS.sub("", code)
+    return _CAPITALS.sub(lambda word: values.get(word[0], word[0]), code)
+
+
+def _split(list_of: str) -> list[str]:
+    return [each.strip() for each in list_of.split(",")]

@@ -1,0 +1,35 @@
+-- What every script begins with. The loader puts the numbers of the record's fields and the
+-- functions key_… (see keys.py) in front of the libraries that a script names in `-- needs:`.
+--
+-- KEYS   none: a script names its keys itself, which a single server allows
+-- ARGV   1 the prefix of all keys; 2 the time, or '' for the server's own; the rest is the script's
+
+local call = redis.call
+
+local now
+if ARGV[2] == '' then
+  local time = call('TIME')
+  now = time[1] + time[2] / 1000000
+else
+  now = tonumber(ARGV[2])
+end
+
+-- A number as text, without loss; most are the time, which is written once.
+local NOW = string.format('%.17g', now)
+local function exact(number)
+  if number == now then return NOW end
+  return string.format('%.17g', number)
+end
+
+-- unpack() takes no more than some thousands at once: call the command for a part at a time.
+local PART = 2000
+local function in_parts(command, key, arguments)
+  local count = #arguments
+  if count <= PART then
+    if count > 0 then call(command, key, unpack(arguments)) end
+    return
+  end
+  for first = 1, count, PART do
+    call(command, key, unpack(arguments, first, math.min(first + PART - 1, count)))
+  end
+end

@@ -1,0 +1,32 @@
+-- What is known of queues.
+
+local STATES = {'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
+
+local function count(queue, state)
+  local number = call('ZCARD', key_state(queue, state))
+  if state == 'pending' then number = number + call('ZCARD', key_state(queue, 'held')) end
+  return number
+end
+
+local function queue_info(name)
+  local settings = call('HMGET', key_queue(name), 'paused', 'limit')
+  local info = {name, settings[1] == '1' and 1 or 0, settings[2]}
+  for number, state in ipairs(STATES) do info[number + 3] = count(name, state) end
+  local oldest = call('ZRANGE', key_state(name, 'pending'), 0, 0)[1]
+  info[12] = oldest and call('GET', key_task(string.sub(oldest, 29)))
+  return info
+end
+
+local function queue_infos(names)
+  if #names == 0 then names = call('SMEMBERS', key_queues()) end
+  local listened = {}
+  for _, worker in ipairs(call('SMEMBERS', key_workers())) do
+    local known = call('HMGET', key_worker(worker), 'queues', 'dead')
+    if not known[2] then listened[#listened + 1] = known[1] end
+  end
+  local infos = {listened}
+  for _, name in ipairs(names) do
+    if call('SISMEMBER', key_queues(), name) == 1 then infos[#infos + 1] = queue_info(name) end
+  end
+  return infos
+end

@@ -1,0 +1,91 @@
+-- Accepting tasks: each id once.
+--
+-- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
+-- held?, drawn at random?, delay or nil, has an eta?, number of the argument with the first record,
+-- ids, and for each id false or {form, number of the argument} of parameters that are kept apart}
+
+local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_FIRST, G_IDS, G_APART =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+
+local TIMES = struct.pack('>BdBd', 203, now, 203, now)
+
+-- A record that came without them, with its times and its number, and flags and length in front.
+local function numbered(record, seq, flags)
+  local head = string.byte(record) == 220 and 3 or 1
+  return struct.pack('>BI4', flags, #record) .. string.sub(record, 1, head) .. TIMES
+    .. struct.pack('>Bd', 203, seq) .. string.sub(record, head + 28)
+end
+
+-- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
+-- purged (then the entry is what is left of it).
+local function accept(group, number)
+  local id, apart = group[G_IDS][number], group[G_APART][number]
+  local there = fetch(id)
+  if there then return there, 1 end
+  local left = call('GET', key_purged(id))
+  if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
+  if left then call('DEL', key_purged(id)) end
+  local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
+  r[CREATED], r[UPDATED] = now, now
+  if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
+  local flags = apart and apart[1] or 0
+  if r[ETA] and r[ETA] > now then
+    r[STATE] = 'scheduled'
+    flags = flags + 16
+  end
+  if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
+  local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
+  entries[id] = entry
+  touched[#touched + 1] = entry
+  r[SEQ] = note_event(id, r[QUEUE], r[STATE], 0, false, false)
+  -- A new eta may be the next one due: those who sleep until then should look again.
+  wake(r[QUEUE])
+  return entry, 0
+end
+
+local function any_purged(ids)
+  for first = 1, #ids, PART do
+    local keys = {}
+    for number = first, math.min(first + PART - 1, #ids) do keys[#keys + 1] = key_purged(ids[number]) end
+    if call('EXISTS', unpack(keys)) > 0 then return true end
+  end
+  return false
+end
+
+-- A whole group that is to be pending, if all of it is new; false if something has to be looked at.
+-- The caller sees to it that no id comes twice.
+local function accept_all(group)
+  local ids, queue = group[G_IDS], group[G_QUEUE]
+  if group[G_DELAY] or group[G_ETA] or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
+    return false
+  end
+  local records, places, tickets, names = {}, {}, {}, {}
+  local score = string.format('%.0f', -group[G_PRIORITY])
+  local created = string.format('%016d', math.floor(now * 1000000 + 0.5))
+  local first, key = last_number(), key_task('')
+  for number, id in ipairs(ids) do
+    local apart = group[G_APART][number]
+    local at = 2 * number
+    records[at - 1] = key .. id
+    records[at] = numbered(ARGV[group[G_FIRST] + number - 1], first + number, apart and apart[1] or 0)
+    local standing = string.format('%012d', first + number) .. id
+    places[at - 1], places[at] = '0', created .. standing
+    tickets[at - 1], tickets[at] = score, standing
+    names[at - 1], names[at] = '0', id
+  end
+  if call('MSETNX', unpack(records)) == 0 then return false end
+  note_events(ids, queue, 'pending', 0, false)
+  for number, id in ipairs(ids) do
+    local apart = group[G_APART][number]
+    if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
+  end
+  call('ZADD', key_state(queue, group[G_HELD] and 'held' or 'pending'), unpack(places))
+  if not group[G_HELD] then
+    call('SADD', key_lanes(queue), group[G_LANE])
+    call('ZADD', key_lane(queue, group[G_LANE]), unpack(tickets))
+  end
+  call('ZADD', key_ids(queue), unpack(names))
+  call('SADD', key_queues(), queue)
+  wake(queue)
+  return true
+end

@@ -1,0 +1,359 @@
+-- Tasks while a script works on them: read once, changed in memory, written once with all that
+-- follows from the change. What is in which index follows from the record alone, so the indexes
+-- can't say anything else than the records do.
+--
+-- An entry has: r, the record, in which what is not there is nil or false; flags; history; and, once touched, `was`: what the indexes know, with
+-- the numbers W_….
+
+local RUNNING = {reserved = true, started = true}
+local FINISHED = {complete = true, failed = true, cancelled = true}
+local QUEUED = {waiting = true, scheduled = true, pending = true}
+local EVENTS_KEPT = 100000
+local EVENTS_A_BATCH = 500
+local HISTORY_IN_RECORD = 1024
+
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS = 1, 2, 3, 4, 5, 6
+
+local entries = {}
+local touched = {}
+local groups = {}
+local woken = {}
+local ordered = {}
+local last
+
+local function last_number()
+  if not last then last = tonumber(call('GET', key_last()) or 0) end
+  return last
+end
+
+local function opened(value)
+  local after, record = cmsgpack.unpack_one(value, 5)
+  return {r = record, flags = string.byte(value), value = value, touched = false, was = false,
+          ticket = false, popped = false, history = after < 0 and '' or string.sub(value, after + 1)}
+end
+
+local function fetch(id)
+  local entry = entries[id]
+  if entry == nil then
+    local value = call('GET', key_task(id))
+    entry = value and opened(value) or false
+    entries[id] = entry
+  end
+  return entry
+end
+
+-- Read many at once, for the fetches that follow.
+local function fetch_all(ids)
+  local key = key_task('') -- to which the id is added
+  for first = 1, #ids, PART do
+    local keys = {}
+    local final = math.min(first + PART - 1, #ids)
+    for number = first, final do keys[#keys + 1] = key .. ids[number] end
+    for number, value in ipairs(call('MGET', unpack(keys))) do
+      local id = ids[first + number - 1]
+      if entries[id] == nil then entries[id] = value and opened(value) or false end
+    end
+  end
+end
+
+-- To be called before an entry is changed.
+local function touch(entry)
+  if not entry.touched then
+    entry.touched = true
+    touched[#touched + 1] = entry
+    local r = entry.r
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS]}
+  end
+end
+
+local function lane_of(r)
+  if r[COMMAND] then return 'command ' .. r[COMMAND][1] end
+  if r[NAME] then return 'name ' .. r[NAME] end
+  return ''
+end
+
+-- The list that shows the task: its state, but what is held does not stand among what can be taken.
+local function shelf(state, held)
+  if state == 'pending' and held then return 'held' end
+  return state
+end
+
+-- What stands for the task in a lane, and, with its time in front, in a list.
+local function ticket(entry)
+  if not entry.ticket then entry.ticket = string.format('%012d', entry.r[SEQ]) .. entry.r[ID] end
+  return entry.ticket
+end
+
+local created_last, created_text
+local function place(entry)
+  local created = entry.r[CREATED]
+  if created ~= created_last then
+    created_last = created
+    created_text = string.format('%016d', math.floor(created * 1000000 + 0.5))
+  end
+  return created_text .. ticket(entry)
+end
+
+local function wake(queue) woken[queue] = true end
+
+-- Something happened: for those who watch. The answer is the event's number. Events that differ in
+-- nothing but task and attempt are one group: {first number, at, queue, event, worker, note, ids,
+-- attempts, or one for all}.
+local group
+local function note_event(id, queue, event, attempt, worker, note)
+  local number = last_number() + 1
+  last = number
+  if not group or group[4] ~= event or group[3] ~= queue or group[5] ~= worker or group[6] ~= note
+    or #group[7] >= EVENTS_A_BATCH then
+    group = {number, now, queue, event, worker, note, {}, {}}
+    groups[#groups + 1] = group
+  end
+  local ids, attempts = group[7], group[8]
+  ids[#ids + 1] = id
+  attempts[#attempts + 1] = attempt
+  return number
+end
+
+-- The same to many tasks of a queue, one after the other.
+local function note_events(ids, queue, event, attempts, worker)
+  groups[#groups + 1] = {last_number() + 1, now, queue, event, worker, false, ids, attempts}
+  last, group = last + #ids, nil
+end
+
+-- What an entry of a history says, apart from number and attempt (`About` in record.py).
+local function saying(about)
+  local packed = cmsgpack.pack(about)
+  return struct.pack('>I4', #packed) .. packed
+end
+
+local function remember(entry, number, attempt, said)
+  entry.history = entry.history .. struct.pack('>I8I4', number, attempt) .. said
+  if #entry.history > HISTORY_IN_RECORD then
+    call('RPUSH', key_history(entry.r[ID]), entry.history)
+    entry.history = ''
+  end
+end
+
+-- Writing: what is to be done to one key is collected and done at once. This is the hot path of every
+-- batch, so keys are put together once.
+
+local removals, additions, departures, arrivals -- ZREM, ZADD, SREM, SADD: key → arguments
+local function write(writes, key, one, other)
+  local arguments = writes[key]
+  if not arguments then
+    arguments = {n = 0}
+    writes[key] = arguments
+  end
+  local count = arguments.n + 1
+  arguments[count] = one
+  if other then
+    count = count + 1
+    arguments[count] = other
+  end
+  arguments.n = count
+end
+
+-- Functions of one argument, the answers of which are kept.
+local function kept(make)
+  local answers = {}
+  return function(one)
+    local answer = answers[one]
+    if not answer then
+      answer = make(one)
+      answers[one] = answer
+    end
+    return answer
+  end
+end
+
+local lists_of = kept(function(queue) return kept(function(state) return key_state(queue, state) end) end)
+local held_key, finished_key = kept(key_held), kept(key_finished)
+
+local function move_lists(entry, old, new)
+  local member, list_of = place(entry), lists_of(entry.r[QUEUE])
+  if old then write(removals, list_of(old), member) end
+  if new then write(additions, list_of(new), '0', member) end
+end
+
+local function move_lanes(entry, stood, stands)
+  local r, was = entry.r, entry.was
+  if stood and not stands then
+    write(removals, key_lane(r[QUEUE], lane_of(r)), ticket(entry))
+  elseif stands and not (stood and (was[W_PRIORITY] or 0) == (r[PRIORITY] or 0)) then
+    local lane = lane_of(r)
+    write(arrivals, key_lanes(r[QUEUE]), lane)
+    write(additions, key_lane(r[QUEUE], lane), string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
+  end
+end
+
+local function move_due(entry, old, new)
+  if new then write(additions, key_due(), exact(new), entry.r[ID])
+  elseif old then write(removals, key_due(), entry.r[ID]) end
+end
+
+local function move_finished(entry, before, state)
+  local id = entry.r[ID]
+  if FINISHED[before] then write(removals, finished_key(before), id) end
+  if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
+end
+
+local function move_between(where, old, new, id)
+  if (old or nil) == (new or nil) then return end
+  if old then write(departures, where(old), id) end
+  if new then write(arrivals, where(new), id) end
+end
+
+local function move(entry)
+  local r, was = entry.r, entry.was
+  local before, state = was[W_STATE], not entry.gone and r[STATE] or nil
+  local old, new = shelf(before, was[W_HELD]), shelf(state, r[HELD])
+  if old ~= new then move_lists(entry, old, new) end
+  if before == 'pending' or state == 'pending' then
+    move_lanes(entry, old == 'pending' and not entry.popped, new == 'pending')
+  end
+  if before == 'scheduled' or state == 'scheduled' then
+    move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
+  end
+  if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
+  local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
+  if holder or holds then
+    move_between(held_key, holder, holds, r[ID])
+    if was[W_ORDERS] or r[ORDERS] then
+      move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, r[ID])
+    end
+  end
+  if entry.gone then
+    write(removals, key_ids(r[QUEUE]), r[ID])
+  elseif not before then
+    write(additions, key_ids(r[QUEUE]), '0', r[ID])
+    write(arrivals, key_queues(), r[QUEUE])
+  end
+end
+
+local function write_indexes()
+  removals, additions, departures, arrivals = {}, {}, {}, {}
+  for _, entry in ipairs(touched) do
+    move(entry)
+    entry.touched, entry.popped = false, false
+  end
+  for key, arguments in pairs(removals) do in_parts('ZREM', key, arguments) end
+  for key, arguments in pairs(additions) do in_parts('ZADD', key, arguments) end
+  for key, arguments in pairs(departures) do in_parts('SREM', key, arguments) end
+  for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
+end
+
+-- The record as it is stored. With a hole in it Lua takes it for a map; that is rare, so it is mended
+-- when it has happened.
+local function closed(r)
+  local packed = cmsgpack.pack(r)
+  local kind = string.byte(packed)
+  if kind == 222 or kind < 144 then
+    for number = 1, table.maxn(r) do
+      if r[number] == nil then r[number] = false end
+    end
+    packed = cmsgpack.pack(r)
+  end
+  return packed
+end
+
+local function write_records()
+  local pairs_of, count, key = {}, 0, key_task('')
+  for _, entry in ipairs(touched) do
+    if not entry.gone then
+      local record = closed(entry.r)
+      local value = struct.pack('>BI4', entry.flags, #record) .. record .. entry.history
+      entry.value = value
+      pairs_of[count + 1], pairs_of[count + 2] = key .. entry.r[ID], value
+      count = count + 2
+    end
+  end
+  for first = 1, #pairs_of, PART do
+    call('MSET', unpack(pairs_of, first, math.min(first + PART - 1, #pairs_of)))
+  end
+end
+
+local function tell_listeners()
+  if call('PUBSUB', 'NUMSUB', key_events())[2] == 0 then return end
+  local told = {}
+  for _, each in ipairs(groups) do
+    for number, id in ipairs(each[7]) do
+      local attempt = type(each[8]) == 'table' and each[8][number] or each[8]
+      told[#told + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
+                         event = each[4], attempt = attempt, worker = each[5] or cjson.null,
+                         note = each[6] or cjson.null}
+    end
+  end
+  call('PUBLISH', key_events(), cjson.encode(told))
+end
+
+local function write_batch(batch)
+  local newest = batch[#batch]
+  local number = newest[1] + #newest[7] - 1
+  call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)),
+       string.format('%.0f-0', number), 'e', cmsgpack.pack(batch))
+end
+
+local function write_events()
+  local batch, size = {}, 0
+  for _, each in ipairs(groups) do
+    batch[#batch + 1] = each
+    size = size + #each[7]
+    if size >= EVENTS_A_BATCH then
+      write_batch(batch)
+      batch, size = {}, 0
+    end
+  end
+  if #batch > 0 then write_batch(batch) end
+  if #groups > 0 then
+    call('SET', key_last(), string.format('%.0f', last))
+    tell_listeners()
+  end
+end
+
+local function write_wakes()
+  for queue in pairs(woken) do
+    local number = last_number()
+    call('HSET', key_queue(queue), 'wakes', number)
+    call('PUBLISH', key_wake(queue), number)
+  end
+  for worker in pairs(ordered) do
+    if call('EXISTS', key_worker(worker)) == 1 then
+      call('PUBLISH', key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
+    end
+  end
+end
+
+-- Write all that was changed; entries can be read and changed again afterwards.
+local function flush()
+  if #touched > 0 then
+    write_records()
+    write_indexes()
+    touched = {}
+  end
+  write_events()
+  write_wakes()
+  groups, group, woken, ordered = {}, nil, {}, {}
+end
+
+-- Parameters and result of an entry that keeps one of them apart.
+local function kept_apart(entry)
+  local id, flags = entry.r[ID], entry.flags
+  return {bit.band(flags, 3) ~= 0 and call('GET', key_parameters(id)),
+          bit.band(flags, 12) ~= 0 and call('GET', key_result(id))}
+end
+
+-- For the answer: the values of these entries, then (index from 0, parameters, result) of those
+-- that keep one of them apart.
+local function shown(list)
+  local values, apart = {}, {}
+  for number, entry in ipairs(list) do
+    values[number] = entry and entry.value or false
+    if entry and bit.band(entry.flags, 15) ~= 0 then
+      local more = kept_apart(entry)
+      apart[#apart + 1] = number - 1
+      apart[#apart + 1] = more[1]
+      apart[#apart + 1] = more[2]
+    end
+  end
+  return values, apart
+end

@@ -1,0 +1,24 @@
+-- Store.set_queue: change a queue's settings, making it if need be.
+-- ARGV   3 the name, 4 paused (1, 0 or ''), 5 limit (a number, 'none' or '')
+-- returns as queues.lua
+-- needs: base, tasks, queues
+
+local name = ARGV[3]
+call('SADD', key_queues(), name)
+
+local function tell(event)
+  note_event('', name, event, 0, false, false)
+  wake(name)
+end
+
+if ARGV[4] ~= '' then
+  call('HSET', key_queue(name), 'paused', ARGV[4])
+  tell(ARGV[4] == '1' and 'paused' or 'resumed')
+end
+if ARGV[5] == 'none' then call('HDEL', key_queue(name), 'limit') end
+if ARGV[5] ~= '' then
+  if ARGV[5] ~= 'none' then call('HSET', key_queue(name), 'limit', ARGV[5]) end
+  tell('limited')
+end
+flush()
+return queue_infos({name})

@@ -1,0 +1,32 @@
+-- What came in from outside: each item leaves the list in the same step in which it takes effect.
+-- ARGV   3 the items (MessagePack, oldest first: {number of the argument with the item as it was read,
+--        kind, what}); kinds: 'task' (a group of one, see lib/submit.lua), 'change' (a group of one, see
+--        lib/change.lua), 'refused' ({the item as it is shown, why}); the rest: items, and values kept
+--        apart
+-- returns how many were taken: it ends at the first item that is not what was read, or whose change
+--         does not apply any more
+-- needs: base, tasks, submit, change
+
+local KEPT = 1000
+
+local function refuse(item, why)
+  call('LPUSH', key_refused(), cjson.encode({item = item, error = why, at = now}))
+  call('LTRIM', key_refused(), 0, KEPT - 1)
+end
+
+local taken = 0
+for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
+  local text, kind, what = ARGV[item[1]], item[2], item[3]
+  if call('LINDEX', key_incoming(), -1) ~= text then break end
+  if kind == 'task' then
+    accept(what, 1)
+  elseif kind == 'refused' then
+    refuse(what[1], what[2])
+  elseif not apply(what, what[C_CHANGES][1]) then
+    break
+  end
+  call('RPOP', key_incoming())
+  taken = taken + 1
+end
+flush()
+return taken

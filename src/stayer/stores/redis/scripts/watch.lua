@@ -1,0 +1,51 @@
+-- Store.watch: events after a number. Of a task that is gone only `deleted` is shown.
+-- ARGV   3 the number, 4 limit, 5 how many to look at before the answer
+-- returns {up to which number was looked at, an array of events (MessagePack), …}
+-- needs: base
+
+local since, limit, budget = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local births = {}
+
+-- The number of the event that brought the task which now has this id; nothing if there is none.
+local function birth(id)
+  if births[id] == nil then
+    local value = call('GET', key_task(id))
+    births[id] = false
+    if value then
+      local _, record = cmsgpack.unpack_one(value, 5)
+      births[id] = record[SEQ]
+    end
+  end
+  return births[id]
+end
+
+local function is_shown(number, id, event)
+  if number <= since then return false end
+  if id == '' or event == 'deleted' then return true end
+  local first = birth(id)
+  return first and number >= first
+end
+
+local found, seen, looked = {}, since, 0
+
+local function look(each)
+  for place_of, id in ipairs(each[7]) do
+    local number = each[1] + place_of - 1
+    if #found == limit then return end
+    if is_shown(number, id, each[4]) then
+      local attempt = type(each[8]) == 'table' and each[8][place_of] or each[8]
+      found[#found + 1] = {number, each[2], id, each[3], each[4], attempt, each[5], each[6]}
+    end
+    looked = looked + 1
+    seen = math.max(seen, number)
+  end
+end
+
+while looked < budget and #found < limit do
+  local batches = call('XRANGE', key_events(), string.format('%.0f', seen + 1), '+', 'COUNT', 20)
+  if #batches == 0 then break end
+  for _, batch in ipairs(batches) do
+    for _, each in ipairs(cmsgpack.unpack(batch[2][2])) do look(each) end
+  end
+end
+return {string.format('%.0f', seen), cmsgpack.pack(found)}

@@ -1,0 +1,230 @@
+"""Connections to a Redis server: a pool, scripts, and the server's errors in our words."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ConnectionError,
+    DataError,
+    MasterDownError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+)
+
+from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.stores.redis.address import Address
+from stayer.stores.redis.scripts import Script, script
+
+_IDLE = 8
+"""How many unused connections are kept."""
+
+_inherited: list[Any] = []
+"""Connections of a parent process, kept so that nothing closes them here."""
+
+
+class Said(Exception):
+    """What a script refuses, in its own words: `WORD details`."""
+
+    def __init__(self, word: str, details: str) -> None:
+        self.word, self.details = word, details
+        super().__init__(f"{word} {details}")
+
+
+_WORDS = ("LEASELOST", "UNKNOWN", "REFUSED")
+
+
+class Server:
+    """A server, used by many threads, and again after a fork."""
+
+    def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
+        self.address = address
+        self._clock = clock
+        self._idle: list[Any] = []
+        self._guard = threading.Lock()
+        self._pid = os.getpid()
+
+    def run(self, name: str, *arguments: Any) -> Any:
+        """What a script answers; raises Said for what it refuses."""
+        wanted = script(name)
+        now = "" if self._clock is None else repr(float(self._clock()))
+        given = (0, self.address.prefix, now, *arguments)
+        with self.connection() as connection:
+            try:
+                return _evaluated(connection, wanted, given)
+            except ResponseError as error:
+                word, _, details = str(error).partition(" ")
+                if word in _WORDS:
+                    raise Said(word, details) from None
+                raise
+
+    def ask(self, *command: Any) -> Any:
+        """What the server answers to a plain command."""
+        with self.connection() as connection:
+            return _ask(connection, *command)
+
+    def now(self) -> float:
+        """The store's clock."""
+        if self._clock is not None:
+            return float(self._clock())
+        seconds, micros = self.ask("TIME")
+        return int(seconds) + int(micros) / 1000000
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection of one's own for a while."""
+        with translated(self.address.url):
+            connection = self._take()
+            try:
+                yield connection
+            except (Said, ResponseError):  # it was answered: the connection is fine
+                self._put(connection)
+                raise
+            except BaseException:
+                connection.disconnect()
+                raise
+            self._put(connection)
+
+    def open_connection(self) -> Any:
+        """A new connection that belongs to the caller."""
+        with translated(self.address.url):
+            connection = self.address.connect()
+            connection.connect()
+            return connection
+
+    def close(self) -> None:
+        """Close the connections that nobody uses now."""
+        if self._pid != os.getpid():
+            self._forget()
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.disconnect()
+
+    def _take(self) -> Any:
+        if self._pid != os.getpid():
+            self._forget()
+        while True:
+            with self._guard:
+                if not self._idle:
+                    break
+                connection = self._idle.pop()
+            if _is_quiet(connection):
+                return connection
+            connection.disconnect()
+        connection = self.address.connect()
+        connection.connect()
+        return connection
+
+    def _put(self, connection: Any) -> None:
+        with self._guard:
+            if len(self._idle) < _IDLE:
+                self._idle.append(connection)
+                return
+        connection.disconnect()
+
+    def _forget(self) -> None:
+        """What a fork has copied is the parent's: neither to be used nor to be closed here."""
+        _inherited.extend(self._idle)
+        self._idle = []
+        self._guard = threading.Lock()
+        self._pid = os.getpid()
+
+
+def _evaluated(connection: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+    try:
+        return _ask(connection, "EVALSHA", wanted.digest, *given)
+    except NoScriptError:  # so nothing was done yet
+        return _ask(connection, "EVAL", wanted.text, *given)
+
+
+def _ask(connection: Any, *command: Any) -> Any:
+    connection.send_command(*command)
+    return connection.read_response()
+
+
+def descriptor(connection: Any) -> int:
+    """The socket, to be waited for."""
+    return int(connection._sock.fileno())
+
+
+def _is_quiet(connection: Any) -> bool:
+    """Nothing to read on an idle connection: what there was would be its end."""
+    poll = select.poll()
+    poll.register(descriptor(connection), select.POLLIN)
+    return not poll.poll(0)
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """The server's errors as ours, with what to do."""
+    try:
+        yield
+    except (UnicodeEncodeError, DataError) as error:
+        raise BadInput(f"{url} can't keep this value: {error}") from error
+    except RedisError as error:
+        raise _translation(url, error) from error
+    except OSError as error:
+        raise StoreUnreachable(f"{url} can't be reached: {error}") from error
+
+
+def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
+    said = str(error)
+    match error:
+        case AuthenticationError() | AuthorizationError() | NoPermissionError():
+            return StoreUnusable(
+                f"{url} does not let this user in, or not do this ({said}): mend the user and "
+                "password in the URL, or the user's rights"
+            )
+        case BusyLoadingError():
+            return StoreUnreachable(f"{url} is still loading its data: try again in a moment")
+        case MasterDownError():
+            return StoreUnreachable(f"{url} is a replica that has lost its primary: {said}")
+        case TimeoutError():
+            return StoreUnreachable(
+                f"{url} did not answer in time ({said}): it may have done what was asked, or not"
+            )
+        case ConnectionError():
+            return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
+        case OutOfMemoryError():
+            return StoreUnusable(
+                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget old "
+                "tasks with `stayer purge`"
+            )
+        case ReadOnlyError():
+            return StoreUnusable(f"{url} is a read-only replica: give the URL of its primary")
+        case _:
+            return _by_first_word(url, said)
+
+
+def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
+    match said.split(" ", 1)[0].split(":", 1)[0]:
+        case "NOREPLICAS":
+            return StoreUnreachable(
+                f"{url} has fewer replicas than min-replicas-to-write asks for: nothing was changed"
+            )
+        case "BUSY":
+            return StoreUnreachable(f"{url} is busy with a script of somebody: try again later")
+        case "MISCONF":
+            return StoreUnusable(
+                f"{url} can't write to its disk, and therefore changes nothing: {said}"
+            )
+        case "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN":
+            return StoreUnusable(
+                f"{url} is a node of a cluster ({said}): give the URL of a single server"
+            )
+        case _:
+            return StoreUnusable(f"{url}: {said}")

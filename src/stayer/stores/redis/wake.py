@@ -1,0 +1,239 @@
+"""Waking up: a connection that listens, and a look at the marks now and then.
+
+Who waits subscribes first and reads the marks afterwards, so nothing falls between. A message that
+is lost (it is published, not kept) is made up for by the next look, a few seconds later at most.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+from redis.exceptions import RedisError
+
+from stayer.core.errors import StoreUnreachable
+from stayer.core.model import Event
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.record import batch_of_events, event
+from stayer.stores.redis.server import Server, descriptor, translated
+
+REPAIR = 5.0
+"""Look this often in any case, in seconds."""
+_LOOKED_AT = 5000
+"""How many events a script may look at before it lets others have their turn."""
+
+
+class Ear:
+    """A connection that is subscribed to channels; another one is made when it breaks."""
+
+    def __init__(self, server: Server, channels: Sequence[str]) -> None:
+        self._server = server
+        self._channels = list(channels)
+        self._pid = os.getpid()
+        self._connection: Any = None
+        self.connect()
+        self._rope, self._bell = socket.socketpair()
+        self._rope.setblocking(False)
+        self._bell.setblocking(False)
+
+    def connect(self) -> None:
+        """Subscribe, and be sure that it has been heard."""
+        connection = self._server.open_connection()
+        try:
+            with translated(self._server.address.url):
+                connection.send_command("SUBSCRIBE", *self._channels)
+                for _ in self._channels:
+                    connection.read_response()
+        except BaseException:
+            connection.disconnect()
+            raise
+        self._connection = connection
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    def listen(self, timeout: float) -> list[tuple[str, str]] | None:
+        """The messages that came (channel, text), as soon as there are some; None: it was rung.
+
+        Raises StoreUnreachable when the connection breaks; it is to be connected again then.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            messages = self._read()
+            if messages:
+                return messages
+            left = max(0.0, deadline - time.monotonic())
+            poll = select.poll()
+            poll.register(self._bell, select.POLLIN)
+            if self._connection is not None:
+                poll.register(descriptor(self._connection), select.POLLIN)
+            ready = [descriptor for descriptor, _ in poll.poll(left * 1000)]
+            if self._bell.fileno() in ready:
+                with suppress(BlockingIOError):
+                    self._bell.recv(4096)
+                return None
+            if not ready:
+                return []
+
+    def ring(self) -> None:
+        """End `listen`, from another thread."""
+        with suppress(BlockingIOError):  # then it rings already
+            self._rope.send(b"!")
+
+    def close(self) -> None:
+        """Stop listening. After a fork the connection is the parent's."""
+        self._disconnect()
+        self._rope.close()
+        self._bell.close()
+
+    def _read(self) -> list[tuple[str, str]]:
+        """What is there without waiting."""
+        found: list[tuple[str, str]] = []
+        if self._connection is None:
+            return found
+        try:
+            while self._connection.can_read(0):
+                kind, channel, text = self._connection.read_response()
+                if kind == b"message":
+                    found.append((channel.decode(), text.decode(errors="replace")))
+        except (RedisError, OSError) as error:
+            self._disconnect()
+            if not found:
+                raise StoreUnreachable(
+                    f"{self._server.address.url} closed the connection that listens: {error}"
+                ) from error
+        return found
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._pid == os.getpid():
+            connection.disconnect()
+
+
+class Marks(Struct):
+    """What a waiter compares."""
+
+    numbers: dict[str, str | None]
+    """Channel → the number that was last published there."""
+    came_in: int
+    """How many items came in from outside, and are not taken yet."""
+
+
+class RedisWaiter:
+    """Waits until there may be something new in some channels (see `Waiter`)."""
+
+    def __init__(self, server: Server, channels: Sequence[str], marks: Callable[[], Marks]) -> None:
+        self._ear = Ear(server, channels)
+        self._marks = marks
+        self._rung = False
+        self._looked = time.monotonic()
+        try:
+            self._seen = marks().numbers
+        except BaseException:
+            self._ear.close()
+            raise
+
+    def wait(self, timeout: float | None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._rung:
+            if not self._ear.is_connected:
+                self._ear.connect()
+                self._look()
+                break  # what came meanwhile was not heard
+            left = REPAIR if deadline is None else min(REPAIR, deadline - time.monotonic())
+            messages = self._listen(max(0.0, left))
+            if messages is None or self._is_news(messages):
+                break
+            if time.monotonic() - self._looked >= REPAIR and self._look():
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        self._rung = False
+        return True
+
+    def ring(self) -> None:
+        self._rung = True
+        self._ear.ring()
+
+    def close(self) -> None:
+        self._ear.close()
+
+    def _listen(self, timeout: float) -> list[tuple[str, str]] | None:
+        try:
+            return self._ear.listen(timeout)
+        except StoreUnreachable:
+            return []  # and the next round connects again, or says that it can't
+
+    def _is_news(self, messages: list[tuple[str, str]]) -> bool:
+        news = False
+        for channel, text in messages:
+            # Where no numbers are published, every message is news.
+            if channel not in self._seen or self._seen[channel] != text:
+                news = True
+            if channel in self._seen:
+                self._seen[channel] = text
+        return news
+
+    def _look(self) -> bool:
+        self._looked = time.monotonic()
+        marks = self._marks()
+        changed, self._seen = marks.numbers != self._seen, marks.numbers
+        return changed or marks.came_in > 0
+
+
+def waiter_for(server: Server, worker: str | None, queues: Sequence[str]) -> RedisWaiter:
+    """A waiter for queues and a worker. Who takes tasks hears of what comes in from outside too."""
+    prefix = server.address.prefix
+    names = list(dict.fromkeys(queues))
+    numbered = [key("wake", prefix, queue=queue) for queue in names]
+    numbered += [] if worker is None else [key("orders", prefix, worker=worker)]
+    came_in = key("incoming", prefix)
+    others = [came_in, f"__keyspace@{server.address.database}__:{came_in}"] if names else []
+
+    def marks() -> Marks:
+        of_worker, waiting, *of_queues = server.run("mark", worker or "", *names)
+        told = [*of_queues, *([] if worker is None else [of_worker])]
+        said = [None if each is None else each.decode() for each in told]
+        return Marks(dict(zip(numbered, said, strict=True)), waiting)
+
+    return RedisWaiter(server, numbered + others, marks)
+
+
+def watch(server: Server, since: int, timeout: float, limit: int) -> list[Event]:
+    """Events after a number, waiting for the first one."""
+    deadline = time.monotonic() + timeout
+    ear: Ear | None = None
+    try:
+        while True:
+            since, events = _look_at_events(server, since, limit)
+            left = deadline - time.monotonic()
+            if events or left <= 0:
+                return events
+            if ear is None:
+                # Listens before it looks once more, so that nothing falls between.
+                ear = Ear(server, [key("events", server.address.prefix)])
+            elif ear.is_connected:
+                with suppress(StoreUnreachable):
+                    ear.listen(min(left, REPAIR))
+            else:
+                ear.connect()
+    finally:
+        if ear is not None:
+            ear.close()
+
+
+def _look_at_events(server: Server, since: int, limit: int) -> tuple[int, list[Event]]:
+    """Up to where was looked, and what was found; past a long row of tasks that are gone."""
+    while True:
+        seen, packed = server.run("watch", since, limit, _LOOKED_AT)
+        events = [event(each) for each in batch_of_events(packed)]
+        if events or int(seen) == since:
+            return since, events
+        since = int(seen)

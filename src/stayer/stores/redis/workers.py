@@ -1,0 +1,103 @@
+"""Beats and workers: what goes to the scripts, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stayer.core import usage
+from stayer.core.model import Beat, Orders, Report, Suspect, Worker, WorkerState
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.record import Raw, order, text
+
+_words = msgspec.json.Decoder(tuple[str, ...])
+_json = msgspec.json.Encoder()
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def about(worker: Worker, number: int, nonce: str) -> Raw:
+    """What a beat says of the worker."""
+    return (
+        worker.id, worker.node, worker.pid, _json.encode(worker.queues).decode(), worker.slots,
+        worker.version, worker.draining, float(worker.lease), worker.keeps, number, nonce,
+    )  # fmt: skip
+
+
+def packed(reports: Sequence[Report], arguments: Arguments) -> list[Raw]:
+    """The reports of a beat."""
+    return [_packed(report, arguments) for report in reports]
+
+
+def _packed(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
+    slot, thin = 0, 0
+    if report.usage is not None:
+        slot, width = usage.slot(report.usage.ran)
+        thin = width if usage.begins_wider_grid(slot, width) else 0
+    return (
+        report.id, report.attempt, text(report.progress),
+        False if report.checkpoint is None else arguments.add(report.checkpoint),
+        report.acknowledged,
+        False if report.paused is None else int(report.paused),
+        text(report.usage), slot, thin or False,
+        [(piece.start, arguments.add(piece.data)) for piece in report.log],
+    )  # fmt: skip
+
+
+def beat(answer: Raw) -> Beat:
+    """The answer to a beat."""
+    now, orders, suspects, watched = answer
+    return Beat(
+        now=float(now),
+        orders=tuple(
+            Orders(orders[at].decode(), orders[at + 1], waiting)
+            for at in range(0, len(orders), 3)
+            if (waiting := _still_open(orders[at + 2]))
+        ),
+        suspects=tuple(
+            Suspect(suspects[at].decode(), suspects[at + 1], float(suspects[at + 2]))
+            for at in range(0, len(suspects), 3)
+        ),
+        watched=watched == 1,
+    )
+
+
+def _still_open(stored: bytes) -> Raw:
+    return tuple(found for found in map(order, _unpack(stored)) if not found.acknowledged)
+
+
+def workers(answer: Raw) -> list[Worker]:
+    """All that are not buried, in the order in which they came."""
+    now = float(answer[0])
+    found = [_worker(_hash(stored), id.decode(), held, now) for stored, id, held in answer[1:]]
+    return sorted(found, key=lambda worker: (worker.started_at, worker.id))
+
+
+def _hash(stored: Sequence[bytes]) -> dict[str, str]:
+    cells = [cell.decode() for cell in stored]
+    return dict(zip(cells[::2], cells[1::2], strict=True))
+
+
+def _worker(fields: dict[str, str], id: str, running: int, now: float) -> Worker:
+    draining = fields["draining"] == "1"
+    state: WorkerState = "PROCESSING" if running else "IDLE"
+    if draining:
+        state = "DRAINING"
+    if float(fields["lease_end"]) < now:
+        state = "STALE"
+    return Worker(
+        id=id,
+        node=fields["node"],
+        pid=int(fields["pid"]),
+        queues=_words.decode(fields["queues"]),
+        slots=int(fields["slots"]),
+        version=fields["version"],
+        draining=draining,
+        lease=float(fields["lease"]),
+        keeps=fields["keeps"] == "1",
+        number=int(fields["number"]),
+        started_at=float(fields["started_at"]),
+        beat_at=float(fields["beat_at"]),
+        running=running,
+        state=state,
+    )

@@ -1,0 +1,116 @@
+"""The worker's side of a pool: started, spoken to, killed, and proven to be gone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+
+from stayer.runners.pool import link
+from stayer.runners.pool.begin import BEGUN, LOCK
+from stayer.runners.pool.begun import read_begun
+from stayer.worker.bell import Bell
+
+_POOL = (sys.executable, "-P", "-m", "stayer.runners.pool")
+
+
+class PoolProcess:
+    """A guard and its pool, for as long as they live."""
+
+    def __init__(
+        self,
+        setup: link.Setup,
+        lease: Path,
+        environment: dict[str, str],
+        log: str | None,
+        bell: Bell,
+    ) -> None:
+        self.news: deque[link.News] = deque()
+        self._bell = bell
+        self._link, theirs = link.pair()
+        self._unsent: deque[link.Message] = deque([setup])
+        self._sending = threading.Lock()
+        # The pool's output is the worker's: a task's own lines go another way.
+        output = open(log, "ab") if log else None  # noqa: SIM115
+        arguments = (str(theirs), str(lease), str(setup.lease), str(os.getpid()))
+        try:
+            self._guard = subprocess.Popen(
+                [*_POOL, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=[theirs],
+                start_new_session=True,  # the terminal's Ctrl-C is for the worker alone
+                env={**os.environ, **environment},
+            )
+        finally:
+            os.close(theirs)
+            if output is not None:
+                output.close()
+        self._ending = os.pidfd_open(self._guard.pid)
+        bell.ring_when(self._ending)
+        threading.Thread(target=self._listen, name="pool", daemon=True).start()
+        self.pass_on()
+
+    def say(self, message: link.Message) -> None:
+        """Tell the pool, in time."""
+        self._unsent.append(message)
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Send what it can take without making us wait: a task may keep it from listening."""
+        with self._sending, suppress(OSError):
+            while self._unsent and select.select([], [self._link.descriptor], [], 0)[1]:
+                self._link.send(self._unsent[0])
+                self._unsent.popleft()
+
+    def exit_code(self) -> int | None:
+        """That of the pool, 128 + N if a signal ended it, -N if one ended its guard, else None."""
+        return self._guard.poll()
+
+    def kill(self) -> None:
+        """Both, at once: the pool dies with its guard."""
+        self._guard.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """It has ended."""
+        self._guard.wait()
+        self._link.close()
+        self._bell.forget(self._ending)
+        os.close(self._ending)
+
+    def _listen(self) -> None:
+        while (message := self._link.receive()) is not None:
+            if isinstance(message, link.News):
+                self.news.append(message)
+                if message.urgent:
+                    self._bell.ring()
+
+
+def is_gone(state: Path) -> bool:
+    """No pool of this state directory lives, whoever started it."""
+    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def had_begun(state: Path) -> set[tuple[str, int]]:
+    """What the last pool was at when it went."""
+    return read_begun(state / BEGUN)
+
+
+def forget_begun(state: Path) -> None:
+    """All of that is settled."""
+    (state / BEGUN).unlink(missing_ok=True)

