@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect
 
 from tests.contract.builders import PATIENCE
+from tests.servers.finding import installed, missing
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -36,16 +35,10 @@ expect.set_options(timeout=PATIENCE * 1000)
 def launch(playwright: Playwright) -> Browser:
     """Chromium of the system, installed if this is root; without it: skipped, or failed in CI."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        command = ["apt-get", "install", "-y", "chromium"]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    if path is None and installed("chromium"):
         path = shutil.which("chromium")
     if path is None:
-        said = "NOT TESTED: the web page, because there is no chromium (Debian: apt install it)"
-        if os.environ.get("CI"):
-            pytest.fail(said)
-        pytest.skip(said)
+        missing("Chromium, and so the web page", "install it (Debian: apt install chromium)")
     return playwright.chromium.launch(executable_path=path, args=FLAGS)
 
 

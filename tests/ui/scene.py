@@ -29,6 +29,7 @@ from stayer.core.model import (
 from stayer.stores.sql.sqlite import open_store
 
 _HOURS = 9.0
+_REPORTS = 31
 _GB = 10**9
 _KINDS = {
     # queue, name, usual seconds, memory, processors, saves checkpoints, fails how often
@@ -119,7 +120,7 @@ class Scene:
         """A task of one of the kinds."""
         number = next(self._numbers)
         return NewTask(
-            id=f"{kind.split('-', maxsplit=1)[0]}-{number:05}", queue=queue or _KINDS[kind][0], name=kind,
+            id=f"{kind.partition('-')[0]}-{number:05}", queue=queue or _KINDS[kind][0], name=kind,
             parameters={"source": f"s3://lab/{kind}/{number}", "batch": 256, "seed": number},
             owner=self._chance.choice(["ada", "grace", "edsger"]),
             tags=("nightly",) if kind == "nightly-etl" else (),
@@ -152,8 +153,8 @@ class Scene:
         if started.name == "encode-4k" and 3000 < self.end - self.now < 6000:
             length *= 4  # takes far too long
         begun = self.now
-        for n in range(1, 61):
-            moment = begun + length * n / 61
+        for n in range(1, _REPORTS):
+            moment = begun + length * n / _REPORTS
             self._at(moment, lambda n=n: self._report(worker, started, begun, length, n))  # type: ignore[misc]
         self._at(begun + length, lambda: self._finish(worker, started, begun, length))
 
@@ -166,17 +167,19 @@ class Scene:
         wave = 0.75 + 0.25 * math.sin(n / 4) + self._chance.uniform(-0.05, 0.05)
         epochs = {"train-resnet": 90, "fine-tune": 12}.get(kind)
         if epochs:
-            done, total = round(epochs * n / 61, 1), epochs
-            said = f"epoch {int(done)}, loss {2.4 * math.exp(-n / 25) + 0.31:.3f}"
+            done, total = round(epochs * n / _REPORTS, 1), epochs
+            said = f"epoch {int(done)}, loss {2.4 * math.exp(-n / 12) + 0.31:.3f}"
         else:
-            done, total = n * 100, 6100
-            said = {"encode-4k": f"frame {n * 1480:,}", "crawl-site": f"{n * 37} pages"}.get(kind)
+            done, total = n * 100, _REPORTS * 100
+            said = {"encode-4k": f"frame {n * 1480:,}", "crawl-site": f"{n * 37} pages"}.get(
+                kind, ""
+            )
         line = f"\x1b[2m{time.strftime('%H:%M:%S', time.gmtime(self.now))}\x1b[0m "
         line += f"\x1b[32mINFO\x1b[0m {said or 'batch'} {done:g}/{total}\n"
-        if n % 17 == 0:
+        if n % 9 == 0:
             line += "\x1b[33mWARNING\x1b[0m retrying a slow shard\n"
         usage = Usage(
-            ran=ran, cpu=processors * (ran * 0.8 + length / 61 * math.sin(n / 5)),
+            ran=ran, cpu=processors * (ran * 0.8 + length / _REPORTS * math.sin(n / 3)),
             rss=int(memory * wave * min(1, 0.4 + n / 20)), peak=int(memory * 1.02),
             read=int(ran * 4.1e7 + 9e8 * math.sin(n / 3)), written=int(ran * 6e6),
             processes=2 + int(processors),
@@ -184,7 +187,7 @@ class Scene:
         report = Report(
             id=task.id, attempt=task.attempt, usage=usage,
             progress=Progress(done=done, total=total, message=said, remaining=length - ran),
-            checkpoint=b"weights" * 40 if saves and n % 12 == 0 else None,
+            checkpoint=b"weights" * 40 if saves and n % 6 == 0 else None,
             log=(LogPiece(self._offsets.get(task.id, 0), line.encode()),),
         )  # fmt: skip
         self._offsets[task.id] = self._offsets.get(task.id, 0) + len(line.encode())

@@ -100,6 +100,26 @@ def test_a_running_task_is_cancelled_and_run_again_by_buttons(tabs: Tabs, system
     assert system.fleet.store.get([id]) == [None]
 
 
+def test_a_running_task_is_paused_and_shows_what_it_uses(tabs: Tabs, system: System) -> None:
+    id = system.stepped("dance")
+    system.until(id, "started")
+    page = tabs.open(f"task/{id}")
+    page.get_by_role("button", name="Pause").click()
+    confirm(page, "Pause")
+    state = page.locator("h1 + .badge")
+    expect(state).to_have_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    confirm(page, "Resume")
+    expect(state).to_have_text("started")
+    expect(page.get_by_role("img", name="Memory")).to_be_visible()
+    page.get_by_role("button", name="Signal").click()
+    page.get_by_label("Signal", exact=True).select_option("TERM")
+    confirm(page, "Send")
+    expect(state).to_have_text("failed")
+    expect(page.locator(".error-card")).to_contain_text("It failed")
+    picture(page, "live-failed")
+
+
 def test_what_waits_is_held_released_and_set(tabs: Tabs, system: System) -> None:
     id = system.submit(id="later", queue="nobody-listens", command=["true"])
     page = tabs.open(f"task/{id}")

@@ -182,8 +182,8 @@ def checkpoint(call: Call) -> Answer:
     """What it saved last."""
     found = call.store.checkpoint(_task(call).id)
     if not call.query.data:
-        at = None if found is None else units.rfc3339(found.at)
-        return Answer({"attempt": found and found.attempt, "at": at, "data": None})
+        attempt, at = (None, None) if found is None else (found.attempt, units.rfc3339(found.at))
+        return Answer({"attempt": attempt, "at": at, "data": None})
     if found is None:
         raise Refused(f"task {call.path['id']} has saved nothing yet")
     return Answer(codec.checkpoint_record(found))
