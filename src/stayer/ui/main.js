@@ -126,6 +126,7 @@ menu();
 colours();
 fill(/** @type {HTMLElement} */ (document.getElementById("help")), icon("help"));
 connection();
+PAGES[place().page]?.load(); // while the server says who looks
 await begin().catch((error) => fill(main, empty("The server does not answer", error.message)));
 session();
 start();
