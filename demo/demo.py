@@ -1,4 +1,4 @@
-"""`make demo`: tasks that report, a worker that is killed and comes back while they run."""
+"""`make demo`: tasks that report, a worker that is killed and comes back while they run; then the web page."""
 
 from __future__ import annotations
 
@@ -58,6 +58,20 @@ def play(client: stayer.Client, stage: Stage) -> None:
     title("The account of one of them: one attempt, in spite of all")
     stage.show("show", "film-1")
     print(f"\nTry it yourself: {os.path.dirname(sys.executable)}/stayer --help")
+    if sys.stdout.isatty() or "--page" in sys.argv:
+        show_page(queue, stage)
+
+
+def show_page(queue: stayer.Queue, stage: Stage) -> None:
+    """The same in a browser, until somebody has seen enough."""
+    title("The web page, with more to look at: open the link; Ctrl-C ends it")
+    for number in range(4, 16):
+        film = FILM.replace("40", str(200 * number)).replace("0.1", "0.25")
+        if number % 5 == 0:
+            film += "echo 'the last reel is missing' >&2; exit 3"
+        queue.enqueue(id=f"film-{number}", command=["sh", "-c", film], owner="demo")
+    with suppress(KeyboardInterrupt):
+        stage.serve()
 
 
 class Stage:
@@ -86,6 +100,13 @@ class Stage:
         """What the command line says."""
         print(f"\n$ stayer {' '.join(words)}", flush=True)
         subprocess.run([*self._command(), *words], check=True)
+
+    def serve(self) -> None:
+        """The HTTP API and the page, on any port that is free; prints the link to log in."""
+        access = str(self._folder / "access.json")
+        subprocess.run(
+            [*self._command(), "serve", "--port", "0", "--access-file", access], check=False
+        )
 
     def close(self) -> None:
         """Let the worker take its leave, and its tasks with it."""

@@ -206,6 +206,24 @@ def test_the_record_comes_with_its_history(site: Site, store: Store, worker: str
     assert site("GET", "/v1/tasks/t/result").json == {"answer": 42}
 
 
+def test_what_is_large_can_be_left_out(site: Site, store: Store, worker: str) -> None:
+    task = started(store, id="t", parameters={"large": 1}, env={"A": "b"})
+    submit(store, new("other"))
+    beat(store, worker, 2, Report(id="t", attempt=1, checkpoint=b"saved"))
+    apply(store, task, Fail(Fault("ValueError", "bad", "Traceback …")))
+
+    [whole] = site("GET", "/v1/tasks?id=t").json["tasks"]
+    [brief] = site("GET", "/v1/tasks?id=t&brief").json["tasks"]
+    assert (whole["parameters"], whole["error"]["traceback"]) == ({"large": 1}, "Traceback …")
+    error = {**whole["error"], "traceback": None}
+    assert brief == {**whole, "parameters": None, "env": None, "error": error}
+    saved = site("GET", "/v1/tasks/t/checkpoint?data=false").json
+    assert (saved["attempt"], saved["data"]) == (1, None)
+    assert saved["at"] == site("GET", "/v1/tasks/t/checkpoint").json["at"]
+    nothing = {"attempt": None, "at": None, "data": None}
+    assert site("GET", "/v1/tasks/other/checkpoint?data=false").json == nothing
+
+
 def test_a_result_that_is_not_there_is_explained(site: Site, store: Store, worker: str) -> None:
     apply(store, started(store, id="bytes"), Done(b"\x00\x01"))
     apply(store, started(store, id="failed"), Fail(Fault("ValueError", "bad")))

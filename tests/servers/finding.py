@@ -22,7 +22,7 @@ NOT_TESTED = "NOT TESTED: "
 def redis_binary() -> str:
     """The path of `redis-server`, installed if need be and possible."""
     found = shutil.which("redis-server")
-    if found is None and _installed("redis-server"):
+    if found is None and installed("redis-server"):
         found = shutil.which("redis-server")
     return found or missing("Redis", "install redis-server (Debian: apt install redis-server)")
 
@@ -48,7 +48,7 @@ def missing(what: str, todo: str) -> NoReturn:
     pytest.skip(said)
 
 
-def _installed(package: str) -> bool:
+def installed(package: str) -> bool:
     """Install a package of the system if this is root; one process at a time tries."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False

@@ -37,6 +37,14 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     limit: Limit = PAGE
 
 
+class ListQuery(TaskFilter, frozen=True, kw_only=True):
+    """Which tasks, and how much of each."""
+
+    brief: Annotated[
+        bool, Meta(description="Null for parameters, result, env and traceback: they can be large.")
+    ] = False
+
+
 def says_nothing(asked: TaskFilter) -> bool:
     """It means every task."""
     ignored = ("cursor", "limit")

@@ -268,7 +268,9 @@ def _schemas() -> Schema:
         "UsageSeries": _object(attempt=_INTEGER, usage=_array("Usage")),
         "LogPiece": _record(LogPiece, data=_BYTES),
         "LogPieces": _object(attempt=_INTEGER, pieces=_array("LogPiece"), next=_INTEGER),
-        "Checkpoint": _record(Checkpoint, data=_BYTES),
+        "Checkpoint": _record(
+            Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
+        ),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         "Queue": _record(QueueInfo),
         "Queues": _object(queues=_array("Queue")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.http import log, queues, streams, system, tasks, workers
-from stayer.http.filters import TaskFilter
+from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 
 _TASK = "/v1/tasks/{id}"
@@ -24,7 +24,7 @@ _SUBMITTING = (
 _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
-        summary="List tasks, newest first, page by page.", query=TaskFilter, answer="TaskPage",
+        summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,
@@ -62,7 +62,7 @@ _LOOKING = (
     Route(
         method="GET", path=f"{_TASK}/checkpoint", role="read", run=tasks.checkpoint,
         summary="What a task saved last, for its next attempt.",
-        answer="Checkpoint", problems=(404, 409),
+        query=tasks.CheckpointQuery, answer="Checkpoint", problems=(404, 409),
     ),
 )  # fmt: skip
 

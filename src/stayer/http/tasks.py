@@ -24,7 +24,7 @@ from stayer.core.model import (
     Submitted,
     Task,
 )
-from stayer.http.filters import TaskFilter, moment, says_nothing, to_filter
+from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
 
@@ -106,9 +106,16 @@ def _quoted(id: str) -> str:
 
 def find(call: Call) -> Answer:
     """A page of tasks, newest first."""
-    asked: TaskFilter = call.query
+    asked: ListQuery = call.query
     page = call.store.find(to_filter(call.store, asked), asked.cursor, asked.limit)
-    return Answer({"tasks": [codec.record(task) for task in page.tasks], "next": page.next})
+    tasks = [_without_bulk(task) for task in page.tasks] if asked.brief else page.tasks
+    return Answer({"tasks": [codec.record(task) for task in tasks], "next": page.next})
+
+
+def _without_bulk(task: Task) -> Task:
+    """What a list shows: the rest may be megabytes a task."""
+    error = None if task.error is None else replace(task.error, traceback=None)
+    return replace(task, parameters=None, result=None, env=None, error=error)
 
 
 def show(call: Call) -> Answer:
@@ -163,9 +170,20 @@ def usage(call: Call) -> Answer:
     return Answer({"attempt": attempt, "usage": [codec.usage_record(each) for each in found]})
 
 
+class CheckpointQuery(Struct, frozen=True, kw_only=True):
+    """How much of it."""
+
+    data: Annotated[
+        bool, Meta(description="False: only when it was saved, and null if nothing was.")
+    ] = True
+
+
 def checkpoint(call: Call) -> Answer:
     """What it saved last."""
     found = call.store.checkpoint(_task(call).id)
+    if not call.query.data:
+        attempt, at = (None, None) if found is None else (found.attempt, units.rfc3339(found.at))
+        return Answer({"attempt": attempt, "at": at, "data": None})
     if found is None:
         raise Refused(f"task {call.path['id']} has saved nothing yet")
     return Answer(codec.checkpoint_record(found))

@@ -1,0 +1,79 @@
+// A verb on many tasks: those selected, or all that match the filter, page by page.
+
+import { post } from "./api.js";
+import { ask } from "./ask.js";
+import { attribute, h, text } from "./dom.js";
+import { count, many } from "./format.js";
+import { icon } from "./icons.js";
+import { toast } from "./parts.js";
+
+/** @typedef {{filter: Record<string, string[]>, selected: Set<string>, matching: number, more: boolean}} Choice */
+
+/** @type {{verb: import("./icons.js").Icon, label: string, danger?: boolean, sentence: string}[]} */
+const VERBS = [
+  { verb: "retry", label: "Retry", sentence: "Those that failed or were cancelled go back to their queues." },
+  { verb: "hold", label: "Hold", sentence: "Those that wait are not taken until they are released." },
+  { verb: "release", label: "Release", sentence: "Those that are held may be taken again." },
+  { verb: "cancel", label: "Cancel", danger: true, sentence: "Those that have not ended are cancelled; what runs is stopped." },
+];
+
+/** @param {() => Choice} choice @param {() => void} done */
+export function bulk(choice, done) {
+  const label = h("span.quiet");
+  const buttons = VERBS.map((verb) => {
+    const button = h(`button.button.small${verb.danger ? ".danger" : ""}`, { type: "button", "data-bulk": verb.verb }, icon(verb.verb), verb.label);
+    button.addEventListener("click", () => begin(verb, choice(), done));
+    return button;
+  });
+  const node = h("div.bulk", { role: "toolbar", "aria-label": "With many tasks" }, label, buttons);
+  return {
+    node,
+    update() {
+      const { filter, selected, matching } = choice();
+      const all = !selected.size;
+      const possible = selected.size > 0 || (Object.keys(filter).length > 0 && matching > 0);
+      text(label, all ? (possible ? "All that match:" : "Filter or select, then:") : `${many(selected.size, "selected task")}:`);
+      for (const button of buttons) attribute(button, "disabled", !possible);
+    },
+  };
+}
+
+/** @param {typeof VERBS[number]} verb @param {Choice} chosen @param {() => void} done */
+function begin(verb, { filter, selected, matching, more }, done) {
+  const some = selected.size > 0;
+  const whom = some ? many(selected.size, "selected task") : `all ${count(matching)}${more ? " or more" : ""} tasks that match`;
+  ask({
+    heading: `${verb.label} ${whom}?`, sentence: verb.sentence, button: verb.label, danger: verb.danger,
+    act: async (_, progress) => {
+      const said = (/** @type {number} */ number) => progress(`${count(number)} so far …`);
+      const number = some ? await onIds(verb.verb, [...selected], said) : await onAll(verb.verb, filter, said);
+      toast(`${verb.label}: ${many(number, "task")}`);
+      selected.clear();
+      done();
+    },
+  });
+}
+
+/** @param {string} verb @param {string[]} ids @param {(number: number) => void} progress */
+export async function onIds(verb, ids, progress) {
+  let number = 0;
+  for (let at = 0; at < ids.length; at += 50) {
+    const page = await post(`v1/tasks/${verb}`, undefined, { id: ids.slice(at, at + 50), limit: 1000 });
+    number += page.tasks.length;
+    progress(number);
+  }
+  return number;
+}
+
+/** @param {string} verb @param {Record<string, string[]>} filter @param {(number: number) => void} progress */
+async function onAll(verb, filter, progress) {
+  let number = 0;
+  let cursor = null;
+  do {
+    const page = await post(`v1/tasks/${verb}`, undefined, { ...filter, limit: 100, cursor });
+    number += page.tasks.length;
+    cursor = page.next;
+    progress(number);
+  } while (cursor);
+  return number;
+}

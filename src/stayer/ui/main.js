@@ -1,0 +1,135 @@
+// The frame of the page: which view is shown, its menu, keys, colours, and whether the server is there.
+
+import { begin, remove, who } from "./api.js";
+import { ask } from "./ask.js";
+import { fill, h, text } from "./dom.js";
+import { icon } from "./icons.js";
+import { listen } from "./keys.js";
+import { announce, empty, toast } from "./parts.js";
+import { href, place } from "./router.js";
+import { on, start } from "./stream.js";
+
+/** @typedef {{title: string, open: (main: HTMLElement, place: import("./router.js").Place, signal: AbortSignal) => void}} View */
+
+/** @type {Record<string, {label: string, key?: string, load: () => Promise<View>}>} */
+const PAGES = {
+  now: { label: "Now", key: "n", load: () => import("./views/now.js") },
+  tasks: { label: "Tasks", key: "t", load: () => import("./views/tasks.js") },
+  queues: { label: "Queues", key: "q", load: () => import("./views/queues.js") },
+  nodes: { label: "Nodes", key: "w", load: () => import("./views/nodes.js") },
+  failures: { label: "Failures", key: "f", load: () => import("./views/failures.js") },
+  timeline: { label: "Timeline", key: "l", load: () => import("./views/timeline.js") },
+  task: { label: "Task", load: () => import("./views/task.js") },
+};
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+let leaving = new AbortController();
+let shown = "";
+
+/** Show the view that the address names. */
+async function open() {
+  const here = place();
+  const page = PAGES[here.page];
+  const same = `${here.page}/${here.id}`;
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  mark(here.page);
+  if (!page) {
+    document.title = "Stayer";
+    return fill(main, empty("There is no such page", "Choose another one above."));
+  }
+  const view = await page.load();
+  if (signal.aborted) return;
+  main.className = `view-${here.page}`;
+  document.title = `${view.title} · Stayer`;
+  fill(main);
+  view.open(main, here, signal);
+  if (shown && shown !== same) {
+    main.focus({ preventScroll: true });
+    scrollTo(0, 0);
+    announce(view.title);
+  }
+  shown = same;
+}
+
+function menu() {
+  const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
+  fill(nav, Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) =>
+    h("a", { href: href(name), "data-page": name, "aria-keyshortcuts": `g ${page.key}` },
+      icon(/** @type {import("./icons.js").Icon} */ (name)), h("span", null, page.label))));
+}
+
+/** @param {string} page */
+function mark(page) {
+  for (const link of document.querySelectorAll("#nav a")) {
+    const here = /** @type {HTMLElement} */ (link).dataset.page === (page === "task" ? "tasks" : page);
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function colours() {
+  const button = /** @type {HTMLElement} */ (document.getElementById("theme"));
+  const root = document.documentElement;
+  const dark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark")) === "dark";
+  const draw = () => {
+    fill(button, icon(dark() ? "sun" : "moon"));
+    button.setAttribute("aria-label", dark() ? "Use light colours" : "Use dark colours");
+    button.title = dark() ? "Light colours" : "Dark colours";
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    try {
+      localStorage.setItem("stayer-theme", root.dataset.theme);
+    } catch {
+      // Not remembered, then.
+    }
+    draw();
+  });
+  matchMedia("(prefers-color-scheme: light)").addEventListener("change", draw);
+  draw();
+}
+
+function connection() {
+  const state = /** @type {HTMLElement} */ (document.getElementById("link-state"));
+  const say = (/** @type {string} */ mood, /** @type {string} */ said) => {
+    state.dataset.mood = mood;
+    text(state, said);
+  };
+  say("wait", "connecting");
+  on("up", ({ again }) => {
+    say("good", "live");
+    if (again) toast("The server is back: this page is live again.");
+  });
+  on("down", () => say("bad", "no answer, trying again"));
+}
+
+function session() {
+  const button = /** @type {HTMLElement} */ (document.getElementById("who"));
+  const me = who();
+  fill(button, icon("person"));
+  button.title = `${me?.name}, role ${me?.role}`;
+  button.setAttribute("aria-label", `Session of ${me?.name}, role ${me?.role}`);
+  button.addEventListener("click", () => ask({
+    heading: "Log out?",
+    sentence: `You are here as “${me?.name}” with the role ${me?.role}. To come back you need a login link (stayer token link) or a token.`,
+    button: "Log out",
+    act: async () => {
+      await remove("v1/session");
+      location.assign("login");
+    },
+  }));
+}
+
+menu();
+colours();
+fill(/** @type {HTMLElement} */ (document.getElementById("help")), icon("help"));
+connection();
+PAGES[place().page]?.load(); // while the server says who looks
+await begin().catch((error) => fill(main, empty("The server does not answer", error.message)));
+session();
+start();
+listen(Object.fromEntries(Object.entries(PAGES).filter(([, page]) => page.key).map(([name, page]) => [page.key, href(name)])));
+addEventListener("hashchange", open);
+open();

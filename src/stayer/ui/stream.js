@@ -1,0 +1,53 @@
+// What happens, as it happens, and whether the server is there: for every view.
+
+import { connect } from "./source.js";
+
+/** @typedef {{number: number, at: string, id: string, queue: string, event: string, attempt: number, worker: string | null, note: string | null}} Event */
+
+const events = new EventTarget();
+let up = /** @type {boolean | null} */ (null);
+
+/** Whether the server answers; null before the first word. */
+export const isUp = () => up;
+
+/** @param {"event" | "up" | "down"} what @param {(detail: any) => void} listener @param {AbortSignal} [signal] */
+export function on(what, listener, signal) {
+  events.addEventListener(what, (event) => listener(/** @type {CustomEvent} */ (event).detail), { signal });
+}
+
+/** @param {import("./source.js").Message} message */
+function take(message) {
+  if (message.type === "event") {
+    events.dispatchEvent(new CustomEvent("event", { detail: message.event }));
+  } else if (message.type === "login") {
+    location.assign("login");
+  } else if (message.up !== null && message.up !== up) {
+    const before = up;
+    up = message.up;
+    events.dispatchEvent(new CustomEvent(up ? "up" : "down", { detail: { again: before === false } }));
+  }
+}
+
+/** Begin to listen. */
+export function start() {
+  if (typeof SharedWorker === "function") {
+    const worker = new SharedWorker("ui/stream-worker.js", { type: "module", name: "stayer" });
+    worker.port.onmessage = (message) => take(message.data);
+    worker.port.start();
+    addEventListener("pagehide", () => worker.port.postMessage("bye"));
+    addEventListener("pageshow", (event) => {
+      // From the back-forward cache: the worker has forgotten us.
+      if (event.persisted) location.reload();
+    });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) worker.port.postMessage("again");
+    });
+    return;
+  }
+  // A tab that nobody looks at needs no stream, and there are few to have.
+  let source = document.hidden ? null : connect("v1/", take);
+  document.addEventListener("visibilitychange", () => {
+    source?.close();
+    source = document.hidden ? null : connect("v1/", take);
+  });
+}

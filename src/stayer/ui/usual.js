@@ -1,0 +1,47 @@
+// How long tasks of a kind usually take: from those that have finished.
+
+import { get } from "./api.js";
+import { kind, seconds } from "./format.js";
+
+const FRESH = 300_000;
+const SAMPLE = 30;
+
+/** @typedef {{median: number, most: number, sample: number} | null} Usual */
+
+/** @type {Map<string, {usual: Usual, asked: number}>} */
+const known = new Map();
+
+/** @param {any} task */
+const key = (task) => `${task.queue}\n${task.name ?? ""}\n${task.name ? "" : task.command?.[0] ?? ""}`;
+
+/** What is known by now. @param {any} task @returns {Usual} */
+export const usual = (task) => known.get(key(task))?.usual ?? null;
+
+/** Find out about the kinds of these tasks, one after the other. @param {any[]} tasks @param {AbortSignal} signal */
+export async function learn(tasks, signal) {
+  for (const task of tasks) {
+    const name = key(task);
+    const before = known.get(name);
+    if (before && Date.now() - before.asked < FRESH) continue;
+    known.set(name, { usual: before?.usual ?? null, asked: Date.now() });
+    try {
+      const page = await get("v1/tasks", {
+        queue: task.queue, state: "complete", name: task.name ?? task.command?.[0], limit: SAMPLE, brief: true,
+      }, { signal });
+      known.set(name, { usual: summary(page.tasks.filter((/** @type {any} */ each) => kind(each) === kind(task))), asked: Date.now() });
+    } catch (error) {
+      known.delete(name);
+      throw error;
+    }
+  }
+}
+
+/** @param {any[]} tasks @returns {Usual} */
+function summary(tasks) {
+  const lengths = tasks
+    .map((task) => (seconds(task.finished_at) ?? NaN) - (seconds(task.started_at) ?? NaN))
+    .filter((length) => length >= 0)
+    .sort((a, b) => a - b);
+  if (lengths.length < 3) return null; // two are no custom
+  return { median: lengths[Math.floor(lengths.length / 2)], most: lengths[Math.floor(lengths.length * 0.9)], sample: lengths.length };
+}

@@ -1,0 +1,86 @@
+// Nodes and their workers: alive or not, how full, what would be lost with them.
+
+import { get, mayOperate, remove } from "../api.js";
+import { ask } from "../ask.js";
+import { attribute, fill, h, keyed, style, text } from "../dom.js";
+import { age, clean, count, duration, title as nameOf } from "../format.js";
+import { icon } from "../icons.js";
+import { everySecond, live } from "../live.js";
+import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { href } from "../router.js";
+import { unsaved } from "../risk.js";
+
+export const title = "Nodes";
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} _place @param {AbortSignal} signal */
+export function open(main, _place, signal) {
+  const list = h("div.nodes", { "data-list": true });
+  const none = h("div");
+  fill(main, h("h1", null, "Nodes"), list, none);
+  /** @type {any[]} */
+  let workers = [];
+  /** @type {any[]} */
+  let running = [];
+  const draw = () => keyed(list, workers.map((worker) => ({ worker, tasks: running.filter((task) => task.worker === worker.id) })),
+    ({ worker }) => worker.id, ({ worker }) => workerCard(worker.id, () => known.refresh()));
+  const known = live(signal, async (stop) => {
+    const [found, page] = await Promise.all([get("v1/workers", {}, { signal: stop }),
+      get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true }, { signal: stop })]);
+    workers = found.workers.sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.state === "STALE") - Number(a.state === "STALE") || a.node.localeCompare(b.node) || a.id.localeCompare(b.id));
+    running = page.tasks;
+    draw();
+    fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", "stayer worker -q default --allow-commands"));
+  }, { interval: 3, matters: () => true });
+  everySecond(signal, draw);
+}
+
+/** @param {string} id @param {() => void} again */
+function workerCard(id, again) {
+  const name = h("h3");
+  const state = badge("IDLE");
+  const beat = h("time");
+  const meter = h("div.meter-value");
+  const slots = h("div.slots", { role: "img" });
+  const figures = h("dl.facts");
+  const tasks = h("ol.worker-tasks");
+  /** @type {any} */
+  let worker = null;
+  const drop = h("button.button.small.danger", { type: "button", hidden: true, onclick: () => ask({
+    heading: `Give up the worker on ${clean(worker.node, 40)}?`, button: "Give it up", danger: true,
+    sentence: "Do this only if its machine is gone for good: what it held goes back to the queues and is run again elsewhere.",
+    act: async () => {
+      const { returned } = await remove(`v1/workers/${encodeURIComponent(id)}`);
+      toast(`Given up; tasks returned: ${Array.isArray(returned) ? returned.length : returned}`);
+      again();
+    } }) }, icon("drop"), "Give up");
+  const node = h("section.card.worker", { "data-row": true },
+    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? drop : null),
+    h("div.beat", null, h("span.quiet", null, "Last beat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
+  return { node, update: (/** @type {{worker: any, tasks: any[]}} */ item) => {
+    worker = item.worker;
+    const silent = age(worker.beat_at) ?? 0;
+    text(name, clean(worker.node, 40));
+    attribute(node, "aria-label", `Worker on ${clean(worker.node, 40)}`);
+    setBadge(state, worker.state);
+    drop.hidden = worker.state !== "STALE";
+    setTime(beat, worker.beat_at, `${duration(silent)} ago, lease ${duration(worker.lease)}`);
+    const part = Math.min(1, silent / Math.max(1, worker.lease));
+    style(meter, "transform", `scaleX(${(1 - part).toFixed(3)})`);
+    attribute(meter, "data-mood", part >= 1 ? "bad" : part > 0.5 ? "warn" : "complete");
+    const dots = Math.min(64, Math.max(worker.slots, worker.running));
+    if (slots.childElementCount !== dots) fill(slots, Array.from({ length: dots }, () => h("i")));
+    [...slots.children].forEach((dot, index) => attribute(dot, "data-full", index < worker.running));
+    attribute(slots, "aria-label", `${worker.running} of ${worker.slots} slots in use`);
+    keyed(tasks, item.tasks.slice(0, 12), (task) => task.id, (task) => {
+      const lost = h("span.quiet");
+      return { node: h("li", null, h("a", { href: href("task", task.id) }, nameOf(task, 40)), h("span.under.id", null, clean(task.id, 24)), lost),
+        update: (now) => text(lost, `unsaved ${duration(unsaved(now))}`) };
+    });
+    const mark = `${worker.slots} ${worker.running} ${worker.version} ${worker.queues}`;
+    if (figures.dataset.mark === mark) return;
+    figures.dataset.mark = mark;
+    fill(figures, [["Slots", `${count(worker.running)} of ${count(worker.slots)} in use`],
+      ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ["Version", clean(worker.version, 30)],
+      ["Process", `${worker.pid} on ${clean(worker.node, 40)}`], ["Worker", clean(id, 80)]].map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
+  } };
+}

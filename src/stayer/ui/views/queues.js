@@ -1,0 +1,125 @@
+// Queues: how deep, how old, what holds them up.
+
+import { get, mayOperate, patch, post, remove } from "../api.js";
+import { ask } from "../ask.js";
+import { attribute, fill, h, keyed, style, text } from "../dom.js";
+import { age, clean, count, duration, many, title as nameOf } from "../format.js";
+import { icon } from "../icons.js";
+import { everySecond, live } from "../live.js";
+import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { href } from "../router.js";
+
+export const title = "Queues";
+
+const OPEN = ["started", "reserved", "pending", "scheduled", "waiting"];
+const ENDED = ["complete", "failed", "cancelled"];
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} _place @param {AbortSignal} signal */
+export function open(main, _place, signal) {
+  const list = h("div.queues", { "data-list": true });
+  const none = h("div");
+  fill(main, h("h1", null, "Queues"), list, none);
+  /** @type {any[]} */
+  let queues = [];
+  /** @type {any[]} */
+  let workers = [];
+  /** @type {Map<string, any>} */
+  const heads = new Map();
+
+  const draw = () => keyed(list, queues, (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
+  const known = live(signal, async (stop) => {
+    const [found, who] = await Promise.all([get("v1/queues", {}, { signal: stop }), get("v1/workers", {}, { signal: stop })]);
+    workers = who.workers;
+    await Promise.all(found.queues.filter((/** @type {any} */ queue) => queue.counts.pending).slice(0, 20).map(async (/** @type {any} */ queue) => {
+      const page = await get(`v1/queues/${encodeURIComponent(queue.name)}/peek`, { limit: 1 }, { signal: stop });
+      heads.set(queue.name, page.tasks[0] ?? null);
+    }));
+    queues = found.queues.map((/** @type {any} */ queue) => ({ ...queue, why: why(queue, workers), head: queue.counts.pending ? heads.get(queue.name) : null }))
+      .sort((/** @type {any} */ a, /** @type {any} */ b) => a.name.localeCompare(b.name));
+    draw();
+    fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", "stayer add -q encode '{\"file\": \"a.mkv\"}'"));
+  }, { interval: 3, matters: () => true });
+  everySecond(signal, draw);
+}
+
+/** Why the first task that waits is not taken. @param {any} queue @param {any[]} workers @returns {[string, string]} */
+function why(queue, workers) {
+  const { counts } = queue;
+  if (!counts.pending) return ["", "Nothing waits."];
+  if (queue.paused) return ["warn", "It is paused: resume it to let tasks be taken."];
+  const running = counts.started + counts.reserved;
+  if (queue.limit !== null && running >= queue.limit) return ["", `Its limit of ${many(queue.limit, "task")} at once is reached.`];
+  const listening = workers.filter((worker) => worker.state !== "STALE" && (worker.queues.includes(queue.name) || worker.queues.includes("*")));
+  if (!listening.length) return ["bad", `No worker listens to it. Start one: stayer worker -q ${clean(queue.name, 40)}`];
+  const able = listening.filter((worker) => !worker.draining);
+  if (!able.length) return ["warn", "All workers that listen to it are draining."];
+  const free = able.reduce((sum, worker) => sum + Math.max(0, worker.slots - worker.running), 0);
+  if (!free) return ["", `All ${many(able.reduce((sum, worker) => sum + worker.slots, 0), "slot")} of its workers are busy.`];
+  return ["", `${many(free, "slot")} free: it is about to be taken, or held, or needs another handler.`];
+}
+
+/** @param {string} name @param {() => void} again */
+function queueCard(name, again) {
+  const path = `v1/queues/${encodeURIComponent(name)}`;
+  const state = badge("paused");
+  const depth = h("div.figure");
+  const oldest = h("div.under");
+  const stack = h("div.stack", { role: "img" }, OPEN.map((each) => h("span", { "data-state": each })));
+  const numbers = h("div.queue-numbers", null, [...OPEN, ...ENDED].map((each) => h("a", { href: href("tasks", "", { queue: name, state: each }), "data-state": each }, h("b"), each)));
+  const reason = h("p.why");
+  const head = h("p.queue-head");
+  const settings = h("span.quiet");
+  let queue = /** @type {any} */ (null);
+  const act = (/** @type {string} */ verb, /** @type {string} */ label, /** @type {string} */ sentence) => ask({
+    heading: `${label} queue ${clean(name, 40)}?`, sentence, button: label, act: async () => {
+      await post(`${path}/${verb}`);
+      toast(`Queue ${clean(name, 40)}: ${verb}d`);
+      again();
+    } });
+  const pausing = h("button.button.small", { type: "button", onclick: () => queue.paused
+    ? act("resume", "Resume", "Its tasks may be taken again.") : act("pause", "Pause", "No more of its tasks are taken; what runs, runs on.") });
+  const limiting = h("button.button.small", { type: "button", onclick: () => ask({
+    heading: `Limit queue ${clean(name, 40)}`, button: "Set", sentence: "How many of its tasks may run at once, on all nodes together.",
+    fields: [{ name: "limit", label: "At once", value: queue.limit === null ? "" : String(queue.limit), placeholder: "any number" }],
+    act: async ({ limit }) => {
+      await patch(path, { limit: limit ? Number(limit) : null });
+      again();
+    } }) }, icon("set"), "Limit");
+  const dropping = h("button.icon-button", { type: "button", "aria-label": `Delete queue ${clean(name, 40)}`, title: "Delete", onclick: () => ask({
+    heading: `Delete queue ${clean(name, 40)}?`, button: "Delete", danger: true, sentence: "With all its tasks, their results and logs. Tasks that have not ended must be cancelled first.",
+    act: async (_, progress) => {
+      for (let left = 1; left;) {
+        left = (await remove(path)).left;
+        if (left) progress(`${count(left)} are left …`);
+      }
+      again();
+    } }) }, icon("delete"));
+  const node = h("section.card.queue", { "aria-label": `Queue ${clean(name, 40)}`, "data-row": true },
+    h("div.queue-top", null, h("h3", null, h("a", { href: href("tasks", "", { queue: name }) }, clean(name, 60))), state, h("span.grow"),
+      mayOperate() ? h("div.buttons", null, pausing, limiting, dropping) : null),
+    h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Waiting"), depth, oldest), h("div.queue-why", null, reason, head, settings)),
+    stack, numbers);
+  return { node, update: (/** @type {any} */ item) => {
+    queue = item;
+    const waiting = item.counts.pending;
+    state.hidden = !item.paused;
+    setBadge(state, "paused");
+    text(depth, count(waiting));
+    setTime(oldest, item.oldest, item.oldest ? `oldest for ${duration(age(item.oldest))}` : "");
+    text(reason, item.why[1]);
+    attribute(reason, "data-mood", item.why[0] || null);
+    text(head, item.head ? `Next: ${nameOf(item.head, 50)} (${clean(item.head.id, 30)}), submitted ${duration(age(item.head.created))} ago` : "");
+    text(settings, `${many(item.workers, "worker")} · ${item.limit === null ? "no limit" : `limit ${count(item.limit)} at once`}`);
+    if (pausing.dataset.paused !== String(item.paused)) {
+      pausing.dataset.paused = String(item.paused);
+      fill(pausing, icon(item.paused ? "resume" : "pause"), item.paused ? "Resume" : "Pause");
+    }
+    const sum = OPEN.reduce((total, each) => total + item.counts[each], 0);
+    attribute(stack, "aria-label", OPEN.map((each) => `${item.counts[each]} ${each}`).join(", "));
+    OPEN.forEach((each, index) => style(/** @type {HTMLElement} */ (stack.children[index]), "flex-grow", String(sum ? item.counts[each] : 0)));
+    [...OPEN, ...ENDED].forEach((each, index) => {
+      text(/** @type {Element} */ (numbers.children[index].firstElementChild), count(item.counts[each]));
+      attribute(numbers.children[index], "data-none", !item.counts[each]);
+    });
+  } };
+}

@@ -1,0 +1,190 @@
+// One task: what it does, what it did, and all that can be done to it.
+
+import { get, mayOperate, post, Problem, taskPath } from "../api.js";
+import { attribute, fill, h, keyed, text } from "../dom.js";
+import { absolute, age, clean, clock, count, duration, fraction, kind, now, percent, seconds, size, title as nameOf } from "../format.js";
+import { icon } from "../icons.js";
+import { lanesChart } from "../lanes.js";
+import { everySecond, live } from "../live.js";
+import { logView } from "../log.js";
+import { badge, card, copy, copyable, empty, progressBar, queueLink, setBadge, setTime, standing, toast, when } from "../parts.js";
+import { elapsed, remaining, silence } from "../risk.js";
+import { go, href } from "../router.js";
+import { usageCharts } from "../usage.js";
+import { learn, usual } from "../usual.js";
+import { value } from "../value.js";
+import { VERBS } from "../verbs.js";
+
+export const title = "Task";
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
+export function open(main, place, signal) {
+  const { id } = place;
+  const view = frame(id, signal);
+  /** @type {any} */
+  let task = null;
+  /** @type {{at: string | null}} */
+  let checkpoint = { at: null };
+  let asked = 0;
+
+  const draw = () => {
+    if (!task) return;
+    head(view, task);
+    hero(view, task, checkpoint);
+    view.lanes.update(task);
+  };
+
+  const refresh = live(signal, async (stop) => {
+    task = await get(taskPath(id), {}, { signal: stop });
+    if (!view.node.isConnected) fill(main, view.node);
+    document.title = `${nameOf(task, 40)} · Stayer`;
+    draw();
+    buttons(view.verbs, task, () => refresh.refresh());
+    facts(view, task);
+    const running = ["started", "reserved"].includes(task.state);
+    if (running && task.worker && Date.now() - asked > 8000) {
+      asked = Date.now();
+      post("v1/workers/attend", { workers: [task.worker], seconds: 12 }).catch(() => {});
+    }
+    const [series, saved] = await Promise.all([
+      task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
+      get(taskPath(id, "checkpoint"), { data: false }, { signal: stop }),
+      view.log.update(task.attempt),
+      learn([task], stop).catch(() => {}),
+    ]);
+    checkpoint = saved;
+    view.usage.update(series.usage, task, saved);
+    draw();
+  }, {
+    interval: 1,
+    matters: (event) => event.id === id,
+    failed: (error) => {
+      if (error instanceof Problem && error.status === 404) {
+        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, `stayer ls --id ${clean(id, 40)}`));
+      } else toast(error.message, "bad");
+    },
+  });
+  everySecond(signal, draw);
+}
+
+/** @param {string} id @param {AbortSignal} signal */
+function frame(id, signal) {
+  const name = h("h1");
+  const state = badge("…");
+  const line = h("div.task-line");
+  const verbs = h("div.buttons.verbs", { role: "toolbar", "aria-label": "What can be done" });
+  const bar = progressBar();
+  const figure = h("span.hero-percent");
+  const message = h("span.hero-message");
+  const figures = h("dl.hero-figures");
+  const error = h("section.card.error-card", { "aria-label": "Error", hidden: true });
+  const lanes = lanesChart();
+  const usage = usageCharts();
+  const log = logView(id, signal);
+  const details = h("dl.facts");
+  const values = h("div.column");
+  const events = h("ol.events");
+  const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), mayOperate() ? verbs : null);
+  const node = h("div.column", null, head,
+    h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures),
+    error,
+    h("div.task-split", null,
+      h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
+      h("div.column", null, usage.node, values, card("About it", details), card("Events", events))));
+  return { node, name, state, line, verbs, bar, figure, message, figures, error, lanes, usage, log, details, values, events };
+}
+
+/** @param {ReturnType<typeof frame>} view @param {any} task */
+function head(view, task) {
+  text(view.name, nameOf(task, 120));
+  setBadge(view.state, standing(task));
+  if (view.line.dataset.for !== `${task.id} ${task.tags}`) {
+    view.line.dataset.for = `${task.id} ${task.tags}`;
+    const button = h("button.icon-button.small", { type: "button", "aria-label": "Copy the id", onclick: async () => {
+      await copy(task.id);
+      toast("The id is in the clipboard.");
+    } }, icon("copy"));
+    fill(view.line, h("span.id", { title: clean(task.id, 400) }, clean(task.id, 60)), button, h("span.quiet", null, "in"), queueLink(task.queue),
+      task.owner ? [h("span.quiet", null, "by"), h("span", null, clean(task.owner, 40))] : null,
+      task.tags.slice(0, 12).map((/** @type {string} */ tag) => h("a.tag", { href: href("tasks", "", { tag }) }, clean(tag, 40))));
+  }
+}
+
+/** The verbs that fit. They change only when the task does, so that none slips away under the pointer. */
+function buttons(/** @type {HTMLElement} */ place, /** @type {any} */ task, /** @type {() => void} */ again) {
+  const fitting = VERBS.filter((verb) => verb.fits(task));
+  /** @type {any} */ (place).task = task;
+  keyed(place, fitting, (verb) => verb.verb, (verb) => ({
+    node: h(`button.button${verb.danger ? ".danger" : ""}`, { type: "button", "data-verb": verb.verb, onclick: async () => {
+      if (!(await verb.run(/** @type {any} */ (place).task))) return;
+      if (verb.verb === "delete") go(href("tasks"));
+      else again();
+    } }, icon(verb.verb), verb.label),
+  }));
+}
+
+/** @param {ReturnType<typeof frame>} view @param {any} task @param {{at: string | null}} checkpoint */
+function hero(view, task, checkpoint) {
+  const part = task.state === "complete" ? 1 : fraction(task.progress);
+  const running = ["started", "reserved"].includes(task.state);
+  view.bar.update(task);
+  text(view.figure, percent(part) || (running ? "running" : task.state));
+  text(view.message, clean(task.progress?.message ?? (running && !task.progress ? "It has reported no progress." : ""), 300));
+  const left = remaining(task);
+  const ran = running ? elapsed(task) : task.started_at && task.finished_at ? (seconds(task.finished_at) ?? 0) - (seconds(task.started_at) ?? 0) : null;
+  const often = usual(task);
+  /** @type {[string, string, string, string?][]} */
+  const shown = [];
+  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? "no estimate" : !left ? "" : `until ≈ ${clock(now() + left)}`]);
+  if (ran !== null) shown.push([running ? "Elapsed" : "Took", duration(ran), often ? `usually ${duration(often.median)}` : "", often && ran > often.most * 1.3 ? "warn" : ""]);
+  if (running) shown.push(["Last report", silence(task) === null ? "–" : `${duration(silence(task))} ago`, task.silence_limit ? `limit ${duration(task.silence_limit)}` : "", (silence(task) ?? 0) > 600 ? "warn" : ""]);
+  if (running) {
+    const saved = seconds(checkpoint.at);
+    shown.push(["Unsaved work", duration(now() - Math.max(seconds(task.started_at) ?? now(), saved ?? 0)), saved ? "since its checkpoint" : "it has saved no checkpoint"]);
+  }
+  if (!running && !task.finished_at) shown.push(["Waiting", duration(age(task.created)), task.eta ? `due ${clock(seconds(task.eta) ?? 0)}` : task.held ? "held: release it" : `priority ${task.priority}`]);
+  if (task.finished_at) shown.push(["Ended", `${duration(age(task.finished_at))} ago`, clock(seconds(task.finished_at) ?? 0)]);
+  if (task.node) shown.push(["Node", clean(task.node, 24), task.pid ? `pid ${task.pid}` : ""]);
+  keyed(view.figures, shown, ([label]) => label, ([label]) => {
+    const figure = h("dd.hero-figure");
+    const under = h("dd.under");
+    const node = h("div", null, h("dt", null, label), figure, under);
+    return { node, update: ([, said, more, mood]) => {
+      text(figure, said);
+      text(under, more);
+      attribute(node, "data-mood", mood || null);
+    } };
+  });
+}
+
+/** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
+function facts(view, task) {
+  const mark = `${task.state} ${task.attempt} ${task.events.length} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit}`;
+  if (view.details.dataset.mark === mark) return;
+  view.details.dataset.mark = mark;
+  const limits = [task.time_limit && `${duration(task.time_limit)} of time`, task.silence_limit && `${duration(task.silence_limit)} of silence`, task.memory_limit && `${size(task.memory_limit)} of memory`].filter(Boolean);
+  /** @type {[string, import("../dom.js").Child][]} */
+  const rows = [
+    ["Kind", clean(kind(task), 120)], ["Priority", count(task.priority)],
+    ["Limits", limits.length ? limits.join(", ") : "none"],
+    ["Attempts", `${task.attempt}, failed ${task.failures}, interrupted ${task.interruptions}`],
+    ["Retries", count(task.retries)],
+    ["Ending", task.ending], ["Directory", task.cwd && clean(task.cwd, 200)], ["Worker", task.worker && clean(task.worker, 80)],
+    ["Submitted", setTime(h("time"), task.created, absolute(task.created).split(" (")[0])],
+  ];
+  fill(view.details, rows.filter(([, said]) => said).map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
+  fill(view.values,
+    task.command ? card("Command", copyable(task.command.map(quoted).join(" ").slice(0, 4000))) : null,
+    task.parameters !== null ? card("Parameters", value(task.parameters)) : null,
+    task.state === "complete" || task.result !== null ? card("Result", value(task.result)) : null,
+    task.env ? card("Environment", value(task.env)) : null);
+  view.error.hidden = !task.error;
+  if (task.error) fill(view.error, h("h2", null, task.state === "failed" ? "It failed" : "The last error"), h("p.error-line", null, h("b", null, clean(task.error.type, 80)), " ", clean(task.error.message, 600)),
+    task.error.traceback ? h("pre.traceback", { tabindex: 0 }, String(task.error.traceback).slice(-20_000)) : null);
+  keyed(view.events, task.events.slice(-100).reverse(), (/** @type {any} */ event) => String(event.number), (event) => ({
+    node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),
+  }));
+}
+
+/** A word as a shell takes it. @param {string} word */
+const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -1,0 +1,234 @@
+// All tasks: filtered by the server, page by page; only the rows in sight exist.
+
+import { get, mayOperate } from "../api.js";
+import { bulk } from "../bulk.js";
+import { fill, h, text } from "../dom.js";
+import { age, clean, count, duration, many, seconds, title as nameOf } from "../format.js";
+import { icon } from "../icons.js";
+import { everySecond } from "../live.js";
+import { badge, empty, progressBar, setBadge, setTime, standing, toast } from "../parts.js";
+import { href, rewrite } from "../router.js";
+import { on } from "../stream.js";
+import { virtual } from "../virtual.js";
+
+export const title = "Tasks";
+
+const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
+const FIELDS = [
+  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["since", "Since (2h, 7d)"],
+];
+const PAGE = 200;
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
+export function open(main, place, signal) {
+  const filter = new URLSearchParams(place.query);
+  /** @type {any[]} */
+  let tasks = [];
+  /** @type {Map<string, number>} */
+  let known = new Map();
+  /** @type {string | null} */
+  let next = null;
+  let loading = false;
+  let news = 0;
+  let turn = 0;
+  /** @type {Set<string>} */
+  const selected = new Set();
+
+  const rows = h("div.task-rows", { role: "list", "aria-label": "Tasks", "data-list": true });
+  const status = h("span.quiet", { role: "status" });
+  const fresh = h("button.button.small.primary", { type: "button", hidden: true, onclick: () => load() });
+  const none = h("div");
+  const actions = mayOperate() ? bulk(() => ({ filter: query(filter), selected, matching: tasks.length, more: next !== null }), () => load()) : null;
+  fill(main, h("h1.unseen", null, "Tasks"), bar(filter, changed, signal),
+    h("div.list-tools", null, status, fresh, h("span.grow"), actions?.node ?? null),
+    h("section.card.list-card", { "aria-label": "Tasks" },
+      h("div.task-row.task-row-head", { "aria-hidden": "true" }, h("span"), ["State", "Task", "Queue", "Owner", "Progress", "Submitted", "Took"].map((each) => h("span", null, each))),
+      rows, none));
+
+  const narrow = matchMedia("(max-width: 900px)");
+  const list = virtual(document.documentElement, rows, {
+    height: narrow.matches ? 74 : 46,
+    make: (index) => row(tasks[index], selected, () => actions?.update()),
+    shown: (last) => {
+      if (next && !loading && last > tasks.length - 60) more();
+    },
+  });
+  narrow.addEventListener("change", () => list.setHeight(narrow.matches ? 74 : 46), { signal });
+  signal.addEventListener("abort", () => list.stop());
+
+  function changed() {
+    selected.clear();
+    rewrite(href("tasks", "", filter));
+    load();
+  }
+
+  async function load() {
+    const mine = (turn += 1);
+    loading = true;
+    try {
+      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true }, { signal });
+      if (mine !== turn) return;
+      tasks = page.tasks;
+      next = page.next;
+      news = 0;
+      known = new Map(tasks.map((task, index) => [task.id, index]));
+      list.clear();
+      drawn();
+    } catch (error) {
+      if (!signal.aborted && mine === turn) {
+        tasks = [];
+        next = null;
+        list.clear();
+        drawn(/** @type {Error} */ (error).message);
+      }
+    } finally {
+      if (mine === turn) loading = false;
+    }
+  }
+
+  async function more() {
+    const mine = turn;
+    loading = true;
+    try {
+      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true, cursor: next }, { signal });
+      if (mine !== turn) return;
+      for (const task of page.tasks) {
+        if (known.has(task.id)) continue;
+        known.set(task.id, tasks.length);
+        tasks.push(task);
+      }
+      next = page.next;
+      drawn();
+    } catch (error) {
+      if (!signal.aborted) toast(/** @type {Error} */ (error).message, "bad");
+    } finally {
+      loading = false;
+    }
+  }
+
+  /** @param {string} [problem] */
+  function drawn(problem) {
+    list.setTotal(tasks.length);
+    text(status, next ? `the newest ${count(tasks.length)}, more below` : many(tasks.length, "task"));
+    fresh.hidden = !news;
+    text(fresh, `${many(news, "new task")}: show`);
+    fill(none, problem ? empty("This can't be asked", problem) : tasks.length ? null
+      : [...filter.keys()].length ? empty("Nothing matches", "Take a condition away, or look in another queue.")
+        : empty("No tasks yet", "The first one makes its queue.", "stayer run -- echo hello"));
+    actions?.update();
+  }
+
+  // What is shown follows the events; what is new waits to be asked for, because rows must not move.
+  /** @type {Set<string>} */
+  const stale = new Set();
+  on("event", (event) => {
+    if (known.has(event.id)) stale.add(event.id);
+    else if (event.id && !event.attempt && ["pending", "scheduled", "waiting"].includes(event.event)) news += 1;
+  }, signal);
+  everySecond(signal, async () => {
+    if (news) drawn();
+    for (const task of tasks) if (task.state === "started" && list.row(known.get(task.id) ?? -1)) stale.add(task.id);
+    const ids = [...stale].filter((id) => list.row(known.get(id) ?? -1)).slice(0, 60);
+    for (const id of stale) if (!list.row(known.get(id) ?? -1)) stale.delete(id);
+    if (!ids.length || loading) return;
+    ids.forEach((id) => stale.delete(id));
+    const mine = turn;
+    const page = await get("v1/tasks", { id: ids, limit: 100, brief: true }, { signal }).catch(() => null);
+    if (!page || mine !== turn) return;
+    for (const task of page.tasks) {
+      const index = known.get(task.id) ?? -1;
+      tasks[index] = task;
+      /** @type {any} */ (list.row(index))?.show(task);
+    }
+  });
+  document.addEventListener("stayer:refresh", () => load(), { signal });
+  on("up", ({ again }) => again && load(), signal);
+  load();
+}
+
+/** The filter as the API takes it. @param {URLSearchParams} filter */
+function query(filter) {
+  /** @type {Record<string, string[]>} */
+  const asked = {};
+  for (const [name, value] of filter) (asked[name] ??= []).push(value);
+  return asked;
+}
+
+/** @param {URLSearchParams} filter @param {() => void} changed @param {AbortSignal} signal */
+function bar(filter, changed, signal) {
+  const states = STATES.map((state) => {
+    const button = h("button.chip-button", { type: "button", "data-state": state, "aria-pressed": String(filter.getAll("state").includes(state)) }, state);
+    button.addEventListener("click", () => {
+      const chosen = new Set(filter.getAll("state"));
+      if (!chosen.delete(state)) chosen.add(state);
+      filter.delete("state");
+      for (const each of chosen) filter.append("state", each);
+      button.setAttribute("aria-pressed", String(chosen.has(state)));
+      changed();
+    });
+    return button;
+  });
+  const queue = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Queue" }, h("option", { value: "" }, "All queues")));
+  const offer = (/** @type {string} */ name) => queue.append(h("option", { value: name }, clean(name, 40)));
+  if (filter.get("queue")) offer(filter.get("queue") ?? "");
+  queue.value = filter.get("queue") ?? "";
+  get("v1/queues", {}, { signal }).then(({ queues }) => queues.forEach((/** @type {any} */ each) => each.name !== filter.get("queue") && offer(each.name)), () => {});
+  queue.addEventListener("change", () => {
+    filter.delete("queue");
+    if (queue.value) filter.set("queue", queue.value);
+    changed();
+  });
+  const fields = FIELDS.map(([name, label], index) => {
+    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": index === 0, autocomplete: "off", spellcheck: "false" }));
+    /** @type {ReturnType<typeof setTimeout>} */
+    let timer;
+    input.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        if (input.value.trim()) filter.set(name, input.value.trim());
+        else filter.delete(name);
+        changed();
+      }, 350);
+    });
+    return input;
+  });
+  const clear = h("button.button.small", { type: "button", onclick: () => {
+    for (const name of [...filter.keys()]) filter.delete(name);
+    states.forEach((each) => each.setAttribute("aria-pressed", "false"));
+    fields.forEach((each) => (each.value = ""));
+    queue.value = "";
+    changed();
+  } }, icon("cancel"), "Clear");
+  return h("form.filter", { role: "search", "aria-label": "Filter the tasks", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    h("div.chip-buttons", null, states), h("div.filter-fields", null, queue, fields, clear));
+}
+
+/** @param {any} first @param {Set<string>} selected @param {() => void} chosen */
+function row(first, selected, chosen) {
+  const tick = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": `Select ${clean(first.id, 40)}` }));
+  tick.checked = selected.has(first.id);
+  tick.addEventListener("change", () => {
+    if (tick.checked) selected.add(first.id);
+    else selected.delete(first.id);
+    chosen();
+  });
+  const state = badge(first.state);
+  const name = h("a.task-title", { href: href("task", first.id) });
+  const under = h("div.under");
+  const progress = progressBar();
+  const submitted = h("time");
+  const took = h("span.took");
+  const node = h("div.task-row", { role: "listitem", "data-row": true }, mayOperate() ? tick : h("span"), h("span.r-state", null, state), h("div.r-name", null, name, under),
+    h("span.r-queue", null, clean(first.queue, 30)), h("span.r-owner.quiet", null, clean(first.owner ?? "", 24)), h("div.r-progress", null, progress.node), submitted, took);
+  const show = (/** @type {any} */ task) => {
+    setBadge(state, standing(task));
+    text(name, nameOf(task, 90));
+    text(under, task.error && task.state === "failed" ? `${clean(task.id, 30)} · ${clean(`${task.error.type}: ${task.error.message}`, 120)}` : `${clean(task.id, 40)}${task.attempt > 1 ? ` · attempt ${task.attempt}` : ""}${task.progress?.message && task.state === "started" ? ` · ${clean(task.progress.message, 80)}` : ""}`);
+    progress.update(task);
+    setTime(submitted, task.created, `${duration(age(task.created))} ago`);
+    text(took, task.started_at ? duration((seconds(task.finished_at) ?? Date.now() / 1000) - (seconds(task.started_at) ?? 0)) : "–");
+  };
+  show(first);
+  /** @type {any} */ (node).show = show;
+  return node;
+}

@@ -1,0 +1,164 @@
+// Nodes over time: which task ran where, side by side. Zoomed with the wheel, moved by dragging.
+
+import { get } from "../api.js";
+import { attribute, fill, h, s, text } from "../dom.js";
+import { clean, clock, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
+import { everySecond, live } from "../live.js";
+import { empty } from "../parts.js";
+import { href, rewrite } from "../router.js";
+
+export const title = "Timeline";
+
+const HOURS = [1, 3, 6, 12, 24, 72];
+const LEFT = 110;
+const ROW = 22;
+const HEAD = 26;
+const MOST = 2000;
+
+/** @typedef {{task: any, from: number, to: number, row: number, look: string}} Bar */
+/** @typedef {{node: string, rows: number, bars: Bar[]}} Lane */
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
+export function open(main, place, signal) {
+  const view = { hours: Number(place.query.get("hours")) || 6, shift: 0 };
+  const drawing = s("svg.gantt", { role: "img", "aria-label": "Tasks by node over time" });
+  const box = h("div.chart-box.gantt-box", null, drawing);
+  const about = h("span.quiet", { role: "status" });
+  const none = h("div");
+  const choices = HOURS.map((hours) => h("button.button.small", { type: "button", onclick: () => zoom(hours, 0) }, hours < 24 ? `${hours} h` : `${hours / 24} d`));
+  const current = h("button.button.small", { type: "button", onclick: () => zoom(view.hours, 0) }, "To now");
+  fill(main, h("div.list-tools", null, h("h1", null, "Timeline"), h("span.grow"), about, choices, current),
+    h("section.card", { "aria-label": "Timeline" }, legend(), box, none));
+  /** @type {any[]} */
+  let tasks = [];
+  let width = 0;
+
+  function zoom(/** @type {number} */ hours, /** @type {number} */ shift) {
+    view.hours = Math.min(24 * 14, Math.max(1 / 60, hours));
+    view.shift = Math.max(0, shift);
+    rewrite(href("timeline", "", { hours: String(Math.round(view.hours * 100) / 100) }));
+    draw();
+  }
+
+  function draw() {
+    choices.forEach((button, index) => attribute(button, "aria-pressed", String(HOURS[index] === view.hours && !view.shift)));
+    attribute(current, "disabled", !view.shift);
+    const to = now() - view.shift;
+    const from = to - view.hours * 3600;
+    const lanes = laid(tasks, from, to);
+    const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14, HEAD));
+    attribute(drawing, "width", width);
+    attribute(drawing, "height", height);
+    attribute(drawing, "viewBox", `0 0 ${width} ${height}`);
+    const x = (/** @type {number} */ at) => LEFT + ((at - from) / (to - from)) * (width - LEFT);
+    let y = HEAD;
+    const parts = lanes.map((lane) => {
+      const part = laneDrawing(lane, y, x, width, from, to);
+      y += lane.rows * ROW + 14;
+      return part;
+    });
+    if (width) fill(drawing, axis(from, to, x, height), parts);
+    const shown = lanes.reduce((sum, lane) => sum + lane.bars.length, 0);
+    text(about, `${many(shown, "task")} on ${many(lanes.length, "node")}`);
+    none.replaceChildren(...(shown ? [] : [empty("Nothing ran in this time", "Look at a longer one, or drag to an earlier one.")]));
+  }
+
+  new ResizeObserver(([entry]) => {
+    width = Math.floor(entry.contentRect.width);
+    draw();
+  }).observe(box);
+
+  box.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaY) < Math.abs(event.deltaX)) return;
+    event.preventDefault();
+    const part = Math.min(1, Math.max(0, (event.clientX - box.getBoundingClientRect().left - LEFT) / Math.max(1, width - LEFT)));
+    const hours = view.hours * (event.deltaY > 0 ? 1.25 : 0.8);
+    // What is under the pointer stays under it.
+    zoom(hours, view.shift + (view.hours - hours) * 3600 * (1 - part));
+  }, { passive: false });
+  box.addEventListener("pointerdown", (event) => {
+    const begun = event.clientX;
+    const shift = view.shift;
+    let moved = false;
+    const move = (/** @type {PointerEvent} */ now) => {
+      if (!moved && Math.abs(now.clientX - begun) < 5) return;
+      moved = true;
+      box.setPointerCapture(event.pointerId);
+      zoom(view.hours, shift + ((now.clientX - begun) / Math.max(1, width - LEFT)) * view.hours * 3600);
+    };
+    box.addEventListener("pointermove", move);
+    addEventListener("pointerup", () => box.removeEventListener("pointermove", move), { once: true });
+  });
+
+  live(signal, async (stop) => {
+    /** @type {any[]} */
+    const found = [];
+    let cursor = null;
+    do {
+      const page = await get("v1/tasks", { state: ["started", "reserved", "complete", "failed", "cancelled"], limit: 500, brief: true, cursor }, { signal: stop });
+      found.push(...page.tasks);
+      cursor = page.next;
+    } while (cursor && found.length < MOST);
+    tasks = found;
+    draw();
+  }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) });
+  everySecond(signal, () => view.shift || draw());
+}
+
+function legend() {
+  return h("div.legend", null, [["running", "runs"], ["done", "complete"], ["error", "failed"], ["cancelled", "cancelled"]].map(([look, said]) => h("span.gantt-key", { "data-look": look }, said)));
+}
+
+/** Put the tasks of each node into as few rows as they fit. @param {any[]} tasks @param {number} from @param {number} to @returns {Lane[]} */
+function laid(tasks, from, to) {
+  /** @type {Map<string, Bar[]>} */
+  const nodes = new Map();
+  for (const task of tasks) {
+    const begun = seconds(task.started_at);
+    const ended = seconds(task.finished_at) ?? now();
+    if (begun === null || ended < from || begun > to) continue;
+    const look = { complete: "done", failed: "error", cancelled: "cancelled" }[/** @type {string} */ (task.state)] ?? (task.paused ? "paused" : "running");
+    const name = task.node ?? "unknown";
+    if (!nodes.has(name)) nodes.set(name, []);
+    nodes.get(name)?.push({ task, from: begun, to: ended, row: 0, look });
+  }
+  return [...nodes].sort((a, b) => a[0].localeCompare(b[0])).map(([node, bars]) => {
+    /** @type {number[]} */
+    const free = [];
+    for (const bar of bars.sort((a, b) => a.from - b.from)) {
+      const row = free.findIndex((until) => until <= bar.from);
+      bar.row = row < 0 ? free.length : row;
+      free[bar.row] = bar.to;
+    }
+    return { node, rows: Math.max(1, free.length), bars };
+  });
+}
+
+/** @param {Lane} lane @param {number} y @param {(at: number) => number} x @param {number} width @param {number} from @param {number} to */
+function laneDrawing(lane, y, x, width, from, to) {
+  return s("g", { transform: `translate(0 ${y})` },
+    s("rect.lane-back", { x: LEFT, y: -4, width: Math.max(0, width - LEFT), height: lane.rows * ROW + 6, rx: 6 }),
+    s("text.lane-name", { x: 0, y: ROW / 2 + 3 }, clean(lane.node, 15)),
+    lane.bars.map((bar) => {
+      const left = x(Math.max(bar.from, from));
+      const wide = Math.max(2, x(Math.min(bar.to, to)) - left - 1);
+      const name = nameOf(bar.task, 40);
+      return s("a", { href: href("task", bar.task.id), tabindex: -1 },
+        s("rect.piece", { x: left, y: bar.row * ROW, width: wide, height: ROW - 4, rx: Math.min(4, wide / 2), "data-look": bar.look },
+          s("title", null, `${name} (${clean(bar.task.id, 40)}), ${bar.task.state}, ${duration(bar.to - bar.from)}, from ${exactClock(bar.from)}`)),
+        wide > 40 ? s("text.piece-label", { x: left + 6, y: bar.row * ROW + 13, "data-look": bar.look }, clean(kind(bar.task) || name, Math.max(3, Math.floor((wide - 8) / 6.6)))) : null);
+    }));
+}
+
+/** @param {number} from @param {number} to @param {(at: number) => number} x @param {number} height */
+function axis(from, to, x, height) {
+  const steps = [1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800];
+  const step = steps.find((each) => (x(from + each) - x(from)) > 80) ?? 172_800;
+  const group = s("g.grid");
+  const zone = new Date(from * 1000).getTimezoneOffset() * 60;
+  for (let at = Math.ceil((from - zone) / step) * step + zone; at < to; at += step) {
+    group.append(s("line", { x1: x(at), x2: x(at), y1: HEAD - 8, y2: height }),
+      s("text", { x: x(at), y: 12, "text-anchor": "middle" }, step < 60 ? exactClock(at) : step >= 43_200 ? clock(at) : clock(at).split(" ").pop()));
+  }
+  return group;
+}

@@ -1,0 +1,62 @@
+"""One browser for all tests; a live system, or a scene with a past, for each that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.faults.fleet import Fleet
+from tests.http.serving import Process, Site, make_access
+from tests.ui.browsing import Tabs, launch, logged_in
+from tests.ui.scene import Scene
+from tests.ui.system import System
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    """A store, a server and a worker, all real."""
+    access, tokens = make_access(tmp_path)
+    fleet = Fleet(tmp_path)
+    server = Process(tmp_path, fleet.url)
+    system = System(fleet, server, Site(server.url, access, tokens), tmp_path)
+    fleet.worker("one", slots=4)
+    yield system
+    system.close()
+
+
+@pytest.fixture
+def tabs(browser: Browser, system: System) -> Iterator[Tabs]:
+    """Of somebody who may do everything."""
+    with logged_in(browser, system.url, system.site.tokens["operate"]) as tabs:
+        yield tabs
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A day of a fleet; only looked at."""
+    folder = tmp_path_factory.mktemp("scene")
+    scene = Scene(folder)
+    scene.play()
+    scene.store.close()
+    access, tokens = make_access(folder)
+    server = Process(folder, scene.url)
+    yield Site(server.url, access, tokens)
+    server.stop()
+
+
+@pytest.fixture
+def looking(browser: Browser, scene: Site) -> Iterator[Tabs]:
+    """At the scene."""
+    with logged_in(browser, scene.url, scene.tokens["operate"]) as tabs:
+        yield tabs

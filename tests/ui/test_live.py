@@ -1,0 +1,193 @@
+"""A person at the page while real tasks run."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.ui.browsing import Tabs, logged_in, picture
+from tests.ui.system import System
+
+
+def confirm(page: Page, label: str) -> None:
+    page.locator("dialog[open]").get_by_role("button", name=label, exact=True).click()
+    expect(page.locator("dialog[open]")).to_have_count(0)
+
+
+def test_a_link_logs_in_once_and_a_token_as_often_as_needed(
+    browser: Browser, system: System
+) -> None:
+    with logged_in(browser, system.url, system.site.tokens["read"]) as tabs:
+        tabs.context.clear_cookies()
+        page = tabs.blank()
+        link = f"{system.url}/login#code={system.site.access.make_code()}"
+        page.goto(link)
+        expect(page.locator("#link-state")).to_have_text("live")
+        assert "code" not in page.url
+
+        page.get_by_role("button", name=re.compile("Session")).click()
+        confirm(page, "Log out")
+        expect(page.locator("#news")).to_contain_text("login link")
+        page.goto("about:blank")
+        page.goto(link)
+        expect(page.locator("#news")).to_contain_text("was used")
+        page.get_by_label("A token").fill("no such token")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator("#news")).not_to_be_empty()
+        page.get_by_label("A token").fill(system.site.tokens["operate"])
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator("#link-state")).to_have_text("live")
+        tabs.watch.forgive(401)
+
+
+def test_a_task_is_watched_from_its_submission_to_its_end(tabs: Tabs, system: System) -> None:
+    page = tabs.open("now")
+    expect(page.get_by_text("Nothing runs")).to_be_visible()
+
+    id = system.stepped("film")
+    row = page.locator("tbody tr", has_text="film")
+    expect(row).to_be_visible()
+    system.step(id, 'echo "10/100 first scene" >> $STAYER_REPORT; echo one')
+    expect(row.locator(".percent")).to_have_text(re.compile("^10"))
+    expect(row.locator(".message")).to_have_text("first scene")
+    system.step(id, 'echo "60/100 second scene" >> $STAYER_REPORT')
+    expect(row.locator(".percent")).to_have_text(re.compile("^60"))
+
+    row.get_by_role("link").click()
+    expect(page.locator(".log-line", has_text="one")).to_be_visible()
+    system.step(id, "printf 'two \\033[31mred\\033[0m\\n'")
+    expect(page.locator('.log-line [data-fore="1"]')).to_have_text("red")
+    picture(page, "live-task")
+
+    system.finish(id)
+    expect(page.locator("h1 + .badge")).to_have_text("complete")
+    expect(page.locator(".value").last).to_contain_text('"steps"')
+    expect(page.locator(".hero-percent")).to_have_text(re.compile("^100"))
+
+
+def test_a_running_task_is_cancelled_and_run_again_by_buttons(tabs: Tabs, system: System) -> None:
+    id = system.stepped("song")
+    system.until(id, "started")
+    page = tabs.open(f"task/{id}")
+    state = page.locator("h1 + .badge")
+    expect(state).to_have_text("started")
+
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Not now").click()
+    assert system.fleet.get(id).state == "started"
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_label("Time to stop by itself").fill("soon")
+    page.get_by_role("button", name="Cancel the task").click()
+    expect(page.get_by_role("alert")).to_contain_text("soon")
+    tabs.watch.forgive(400)
+    page.get_by_label("Time to stop by itself").fill("1s")
+    confirm(page, "Cancel the task")
+    expect(state).to_have_text("cancelled")
+    assert system.fleet.get(id).state == "cancelled"
+
+    page.get_by_role("button", name="Retry", exact=True).click()
+    confirm(page, "Retry")
+    expect(state).to_have_text("started")
+    expect(page.locator(".lanes .lane-name")).to_have_text(
+        ["in its queue", "attempt 1", "attempt 2"]
+    )
+    system.finish(id)
+    expect(state).to_have_text("complete")
+    page.get_by_role("button", name="Delete").click()
+    confirm(page, "Delete")
+    expect(page).to_have_url(re.compile("#/tasks"))
+    assert system.fleet.store.get([id]) == [None]
+
+
+def test_a_running_task_is_paused_and_shows_what_it_uses(tabs: Tabs, system: System) -> None:
+    id = system.stepped("dance")
+    system.until(id, "started")
+    page = tabs.open(f"task/{id}")
+    page.get_by_role("button", name="Pause").click()
+    confirm(page, "Pause")
+    state = page.locator("h1 + .badge")
+    expect(state).to_have_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    confirm(page, "Resume")
+    expect(state).to_have_text("started")
+    expect(page.get_by_role("img", name="Memory")).to_be_visible()
+    page.get_by_role("button", name="Signal").click()
+    page.get_by_label("Signal", exact=True).select_option("TERM")
+    confirm(page, "Send")
+    expect(state).to_have_text("failed")
+    expect(page.locator(".error-card")).to_contain_text("It failed")
+    picture(page, "live-failed")
+
+
+def test_what_waits_is_held_released_and_set(tabs: Tabs, system: System) -> None:
+    id = system.submit(id="later", queue="nobody-listens", command=["true"])
+    page = tabs.open(f"task/{id}")
+    page.get_by_role("button", name="Hold").click()
+    confirm(page, "Hold")
+    expect(page.locator("h1 + .badge")).to_have_text("held")
+    page.get_by_role("button", name="Release").click()
+    confirm(page, "Release")
+    expect(page.locator("h1 + .badge")).to_have_text("pending")
+    page.get_by_role("button", name="Set").click()
+    page.get_by_label("Priority").fill("7")
+    page.get_by_label("Time limit").fill("2h")
+    confirm(page, "Set")
+    expect(page.locator(".facts")).to_contain_text("2h 00m of time")
+    task = system.fleet.get(id)
+    assert (task.priority, task.policy.time_limit) == (7, 7200.0)
+
+
+def test_the_page_lives_through_a_restart_of_the_server(tabs: Tabs, system: System) -> None:
+    id = system.stepped("opera")
+    system.until(id, "started")
+    page = tabs.open(f"task/{id}")
+    system.step(id, "echo before")
+    expect(page.locator(".log-line", has_text="before")).to_be_visible()
+
+    tabs.watch.offline = True
+    system.stop_server()
+    expect(page.locator("#link-state")).to_have_text("no answer, trying again")
+    system.step(id, "echo meanwhile")
+    system.finish(id)
+    system.until(id, "complete")
+    system.start_server()
+
+    expect(page.locator("#link-state")).to_have_text("live")
+    expect(page.locator("#toasts")).to_contain_text("live again")
+    expect(page.locator("h1 + .badge")).to_have_text("complete")
+    expect(page.locator(".log-line", has_text="meanwhile")).to_be_visible()
+
+
+def test_who_may_only_read_sees_no_verbs(browser: Browser, system: System) -> None:
+    id = system.stepped("quiet")
+    system.until(id, "started")
+    with logged_in(browser, system.url, system.site.tokens["read"]) as tabs:
+        page = tabs.open(f"task/{id}")
+        expect(page.locator("h1 + .badge")).to_have_text("started")
+        expect(page.locator("[data-verb]")).to_have_count(0)
+        tabs.open("tasks", page)
+        expect(page.locator(".task-rows .task-row")).to_have_count(1)
+        expect(page.locator("[data-bulk], input[type=checkbox]")).to_have_count(0)
+        tabs.open("queues", page)
+        expect(page.locator(".queue")).to_have_count(1)
+        expect(page.locator(".queue button")).to_have_count(0)
+
+
+def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: System) -> None:
+    system.submit(queue="lonely", command=["true"])
+    page = tabs.open("queues")
+    card = page.locator(".queue", has_text="lonely")
+    expect(card).to_contain_text("No worker listens to it")
+    card.get_by_role("button", name="Pause").click()
+    confirm(page, "Pause")
+    expect(card.locator(".badge")).to_have_text("paused")
+    expect(card).to_contain_text("resume it")
+    card.get_by_role("button", name="Limit").click()
+    page.get_by_label("At once").fill("3")
+    confirm(page, "Set")
+    expect(card).to_contain_text("limit 3 at once")
+    [queue] = system.fleet.store.queues(["lonely"])
+    assert (queue.paused, queue.limit) == (True, 3)
+    tabs.open("now", page)
+    expect(page.locator(".alert")).to_have_text("Queue lonely is paused while 1 task waits.")

@@ -1,0 +1,89 @@
+"""Modules of the page that only compute, in the browser that runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.http.serving import Site
+from tests.ui.browsing import logged_in
+
+
+@pytest.fixture(scope="module")
+def module(browser: Browser, scene: Site) -> Iterator[Any]:
+    """Call a function of a module."""
+    with logged_in(browser, scene.url, scene.tokens["read"]) as tabs:
+        page = tabs.open("now")
+
+        def call(name: str, expression: str) -> Any:
+            return page.evaluate(
+                f"async () => {{ const it = await import('./ui/{name}'); return {expression}; }}"
+            )
+
+        yield call
+
+
+@pytest.mark.parametrize(
+    ("line", "spans"),
+    [
+        ("plain", [("plain", {})]),
+        ("\x1b[31mred\x1b[0m no", [("red", {"fore": "1"}), (" no", {})]),
+        ("\x1b[1;92mok", [("ok", {"bold": True, "fore": "10"})]),
+        ("\x1b[38;5;196mx", [("x", {"fore": "#ff0000"})]),
+        ("\x1b[48;2;1;2;300mx", [("x", {"back": "#0102ff"})]),
+        ("10%\r20%\r30%", [("30%", {})]),
+        ("\x1b]0;title\x07x\x1b[2Ky", [("x", {}), ("y", {})]),
+        ("\x1b[", []),
+        ("\x1b[38;5m\x1b[999mx", [("x", {})]),
+        ("a\u202eb", [("a\ufffdb", {})]),
+    ],
+)
+def test_colours_of_a_terminal(
+    module: Any, line: str, spans: list[tuple[str, dict[str, Any]]]
+) -> None:
+    found = module("ansi.js", f"it.parse({json.dumps(line)}).spans")
+    assert [(span["text"], span["look"]) for span in found] == spans
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("duration(0)", "0s"),
+        ("duration(0.4)", "<1s"),
+        ("duration(59.9)", "59s"),
+        ("duration(3599)", "59m 59s"),
+        ("duration(7500)", "2h 05m"),
+        ("duration(93600)", "1d 02h"),
+        ("duration(null)", "–"),
+        ("size(999)", "999 B"),
+        ("size(1600000000)", "1.6 GB"),
+        ("size(999999)", "1.0 MB"),
+        ("percent(0.634)", "63\u202f%"),
+        ("percent(0.004)", "0.4\u202f%"),
+        ("percent(0.9999)", "99\u202f%"),
+        ("count(4312)", "4\u202f312"),
+        ("fraction({done: 3, total: 4})", 0.75),
+        ("fraction({done: 0.5, total: null})", 0.5),
+        ("fraction({done: 12, total: null})", None),
+        ("fraction({done: 9, total: 4})", 1),
+        ("clean('a\\n\\u202eb')", "a \ufffdb"),
+        ("clean('x'.repeat(500), 10)", "xxxxxxxxx…"),
+    ],
+)
+def test_how_things_are_written(module: Any, call: str, said: object) -> None:
+    assert module("format.js", f"it.{call}") == said
+
+
+def test_failures_of_one_fault_have_one_fingerprint(module: Any) -> None:
+    make = (
+        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 4711 at 0xfe in \"a\"\\nb'}})"
+    )
+    other = (
+        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 12 at 0x1 in \"b\"\\nc'}})"
+    )
+    assert module("views/failures.js", f"{make}.key === {other}.key")
+    assert module("views/failures.js", f"{make}.line") == 'page # at # in "…"'
