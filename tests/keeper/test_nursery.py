@@ -120,3 +120,17 @@ def test_an_older_version_works_beside(make_node: Callable[..., Node], tmp_path:
     assert new.shell("exit 7").exit()["exit_code"] == 7
     (running_old.path / "leave").touch()
     assert running_old.exit()["exit_code"] == 6
+
+
+def test_a_nursery_with_nothing_to_do_does_nothing(node: Node) -> None:
+    """It must not wake itself: it would go round as often as the processor allows."""
+    node.start("true").exit()
+    before = processor_time(node.nursery.pid)
+    node.start("sleep", "2").exit()
+    assert processor_time(node.nursery.pid) - before < 0.1
+
+
+def processor_time(pid: int) -> float:
+    """Seconds that it has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -56,10 +56,12 @@ class Nursery:
         self._path = os.path.join(state, f"nursery-{name}.fifo")
         if not os.path.exists(self._path):
             os.mkfifo(self._path, 0o600)
-        # Open for writing too: no worker at the other end is no end of file.
-        self._fifo = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._fifo = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Open for writing too: no worker at the other end is no end of file. Not by the same
+        # descriptor: to one that could also write, each read would be news by itself.
+        self._other_end = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.fcntl(self._fifo, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(self._fifo, fcntl.F_SETFL, os.O_RDWR | os.O_NONBLOCK | os.O_ASYNC)
+        fcntl.fcntl(self._fifo, fcntl.F_SETFL, os.O_RDONLY | os.O_NONBLOCK | os.O_ASYNC)
 
     def run(self) -> None:
         """Until retired and alone, or forgotten."""
@@ -109,6 +111,7 @@ class Nursery:
             # The lock is the nursery's own life: another must be able to take its place.
             os.close(self._lock)
             os.close(self._fifo)
+            os.close(self._other_end)
             set_name("stayer-keeper")
             keep(path)
             code = 0
