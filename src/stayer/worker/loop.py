@@ -9,11 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from types import FrameType
 
 from msgspec.structs import replace
 
@@ -31,8 +29,11 @@ from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
+from stayer.worker.patience import Patience
 from stayer.worker.reconcile import reconcile
+from stayer.worker.registering import registered_heart
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts
+from stayer.worker.signals import Signals
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 
@@ -41,11 +42,7 @@ logger = logging.getLogger("stayer.worker")
 _TICK = 1.0
 _SOON = 0.003
 _DUE = 1000
-_BACKOFF = (0.1, 10.0)
 _TIDY = 600.0
-_HEARD = (
-    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT,
-)  # fmt: skip
 
 
 class WorkerLoop:
@@ -71,15 +68,14 @@ class WorkerLoop:
         self._heart: Heart | None = None
         self._ear: Ear | None = None
         self._orders: deque[Orders] = deque()
-        self._signals: deque[int] = deque()
+        self._signals = Signals()
+        self._patience = Patience()
         self._bell = Bell()
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._next_tidying = 0.0
-        self._not_before = 0.0
-        self._pause = _BACKOFF[0]
         self._turn = 0
         self._stirred = True
         self._draining = self._stopping = self._leaving = self._lease_lost = False
@@ -118,7 +114,7 @@ class WorkerLoop:
     # Beginning and end
 
     def _begin(self) -> None:
-        self._listen_to_signals()
+        self._signals.listen(self._bell)
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
@@ -131,17 +127,6 @@ class WorkerLoop:
             if held is not None:
                 self._try(lambda held=held: refresh(self._store, held))  # type: ignore[misc]
 
-    def _listen_to_signals(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return  # in tests
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._signals.append(number)
-
-        for number in _HEARD:
-            signal.signal(number, note)
-        self._bell.ring_on_signals()
-
     def _start_heart(self) -> None:
         """Register, however long the store takes to answer."""
         while self._heart is None and not (self._leaving or self._stopping):
@@ -152,28 +137,22 @@ class WorkerLoop:
                 self._state.new_identity()
             except StoreError as error:
                 logger.warning("the store does not answer, trying again: %s", error)
-                self._bell.sleep(self._next_pause())
+                self._bell.sleep(self._patience.next_pause())
                 self._hear_signals()
 
     def _registered_heart(self) -> Heart:
-        known = {worker.id: worker for worker in self._store.workers()}
-        me = self._state.worker_id
-        if self._state.resumed and me not in known:
-            raise LeaseLost(f"worker {me} was given up as dead")
-        heart = Heart(
+        heart = registered_heart(
             self._store,
+            self._state,
             self._about_me(),
             on_orders=self._on_orders,
             on_lost=self._on_lost,
             gather=self._holdings.gather,
             on_beat=self._on_beat,
-            last_number=known[me].number if me in known else 0,
         )
-        heart.start()
         if self._ear is not None:
             self._ear.close()
-        self._ear = Ear(self._store, me, self._options.queues, self._on_noise)
-        logger.info("worker %s takes tasks from %s", me, ", ".join(self._options.queues))
+        self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
         return heart
 
     def _about_me(self) -> Worker:
@@ -207,9 +186,7 @@ class WorkerLoop:
     # Steps
 
     def _hear_signals(self) -> None:
-        while self._signals:
-            number = self._signals.popleft()
-            logger.info("got %s", signal.Signals(number).name)
+        for number in self._signals.taken():
             if number == signal.SIGHUP:
                 self._leaving = True
             elif number == signal.SIGUSR1:
@@ -359,7 +336,7 @@ class WorkerLoop:
         tasks = self._store.reserve(self._state.worker_id, queues, free, self._handlers.handles)
         for task in tasks:
             if not self._starter.start(task, self._options, self._holdings):
-                self._not_before = moment() + _BACKOFF[1]
+                self._patience.rest()
         self._stirred = len(tasks) == free
 
     def _tidy_up(self) -> None:
@@ -394,23 +371,10 @@ class WorkerLoop:
 
     # Small things
 
-    def _next_pause(self) -> float:
-        pause, self._pause = self._pause, min(self._pause * 2, _BACKOFF[1])
-        return pause
-
     def _try(self, step: Callable[[], object]) -> bool:
-        """Do what needs the store; if that fails, say so and leave it for later."""
-        if moment() < self._not_before:
-            return False
+        """Do what needs the store; if that fails, leave it for later."""
         try:
-            step()
+            return self._patience.attempt(step)
         except LeaseLost:
             self._lease_lost = True
             return False
-        except StoreError as error:
-            pause = self._next_pause()
-            self._not_before = moment() + pause
-            logger.warning("the store does not answer, again in %.1f s: %s", pause, error)
-            return False
-        self._pause = _BACKOFF[0]
-        return True

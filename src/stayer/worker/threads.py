@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 from collections import deque
 from collections.abc import Callable
-from types import FrameType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,13 +24,15 @@ from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
 from stayer.store import Store
 from stayer.worker.bell import Bell
+from stayer.worker.patience import Patience
 from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
+from stayer.worker.registering import registered_heart
+from stayer.worker.signals import Signals
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
 _TICK = 1.0
-_BACKOFF = (0.1, 10.0)
 _RESTART = (0.2, 30.0)
 _LONG_LIFE = 60.0
 """A pool that lived so long is started again at once."""
@@ -64,7 +64,8 @@ class ThreadsWorker:
         self._heart: Heart | None = None
         self._pool: PoolProcess | None = None
         self._bell = Bell()
-        self._signals: deque[int] = deque()
+        self._signals = Signals()
+        self._patience = Patience()
         self._orders: deque[Orders] = deque()
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
@@ -74,8 +75,6 @@ class ThreadsWorker:
         self._started_at = 0.0
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
-        self._not_before = 0.0
-        self._pause = _BACKOFF[0]
         self._kill_at: float | None = None
         self._draining = self._stopping = self._lease_lost = False
 
@@ -92,7 +91,7 @@ class ThreadsWorker:
                 f"{self._state.path} has tasks of a worker that runs them in processes: give the "
                 "one with --threads a --state-dir of its own"
             )
-        self._listen_to_signals()
+        self._signals.listen(self._bell)
         self._start_heart()
         while not self._finished():
             try:
@@ -114,20 +113,6 @@ class ThreadsWorker:
 
     # Beginning and end
 
-    def _listen_to_signals(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            return  # in tests
-
-        def note(number: int, frame: FrameType | None) -> None:
-            self._signals.append(number)
-
-        for number in (
-            signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT,
-        ):  # fmt: skip
-            signal.signal(number, note)
-        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # there is nothing to read anew
-        self._bell.ring_on_signals()
-
     def _start_heart(self) -> None:
         """Register, however long the store takes to answer."""
         while self._heart is None and not self._stopping:
@@ -138,26 +123,19 @@ class ThreadsWorker:
                 self._state.new_identity()
             except StoreError as error:
                 logger.warning("the store does not answer, trying again: %s", error)
-                self._bell.sleep(self._next_pause())
+                self._bell.sleep(self._patience.next_pause())
                 self._hear_signals()
 
     def _registered_heart(self) -> Heart:
-        known = {worker.id: worker for worker in self._store.workers()}
-        me = self._state.worker_id
-        if self._state.resumed and me not in known:
-            raise LeaseLost(f"worker {me} was given up as dead")
-        heart = Heart(
+        return registered_heart(
             self._store,
+            self._state,
             self._about_me(),
             on_orders=self._on_orders,
             on_lost=self._on_lost,
             gather=self._gather,
             on_beat=self._on_beat,
-            last_number=known[me].number if me in known else 0,
         )
-        heart.start()
-        logger.info("worker %s takes tasks from %s", me, ", ".join(self._options.queues))
-        return heart
 
     def _about_me(self) -> Worker:
         return Worker(
@@ -190,9 +168,9 @@ class ThreadsWorker:
     # Steps
 
     def _hear_signals(self) -> None:
-        while self._signals:
-            number = self._signals.popleft()
-            logger.info("got %s", signal.Signals(number).name)
+        for number in self._signals.taken():
+            if number == signal.SIGUSR2:
+                continue  # there is nothing to read anew
             if number == signal.SIGUSR1:
                 self._draining = True
                 if self._heart is not None:
@@ -361,25 +339,12 @@ class ThreadsWorker:
         if self._pool is not None:
             self._pool.say(message)
 
-    def _next_pause(self) -> float:
-        pause, self._pause = self._pause, min(self._pause * 2, _BACKOFF[1])
-        return pause
-
     def _try(self, step: Callable[[], object]) -> bool:
-        """Do what needs the store; if that fails, say so and leave it for later."""
-        if moment() < self._not_before:
-            return False
+        """Do what needs the store; if that fails, leave it for later."""
         try:
-            step()
+            return self._patience.attempt(step)
         except (LeaseLost, _SomebodyWasFaster):
             return False
-        except StoreError as error:
-            pause = self._next_pause()
-            self._not_before = moment() + pause
-            logger.warning("the store does not answer, again in %.1f s: %s", pause, error)
-            return False
-        self._pause = _BACKOFF[0]
-        return True
 
 
 class _SomebodyWasFaster(Exception):

@@ -1,0 +1,44 @@
+"""Signals to a worker, kept until its loop has time for them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from types import FrameType
+
+from stayer.worker.bell import Bell
+
+logger = logging.getLogger("stayer.worker")
+
+
+HEARD = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT,
+)  # fmt: skip
+
+
+class Signals:
+    """Those that came and have not been taken."""
+
+    def __init__(self) -> None:
+        self._came: deque[int] = deque()
+
+    def listen(self, bell: Bell) -> None:
+        """Keep those that mean something from now on, and let each wake the loop."""
+        if threading.current_thread() is not threading.main_thread():
+            return  # in tests
+        for number in HEARD:
+            signal.signal(number, self._keep)
+        bell.ring_on_signals()
+
+    def taken(self) -> Iterator[int]:
+        """Each, in the order in which they came."""
+        while self._came:
+            number = self._came.popleft()
+            logger.info("got %s", signal.Signals(number).name)
+            yield number
+
+    def _keep(self, number: int, frame: FrameType | None) -> None:
+        self._came.append(number)
