@@ -1,4 +1,4 @@
-"""`make demo`: tasks that report, a worker that is killed and comes back while they run; then the web page."""
+"""`make demo`: tasks that report, a worker that is killed while they run; then the web page."""
 
 from __future__ import annotations
 

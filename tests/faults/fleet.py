@@ -43,9 +43,9 @@ def until(condition: Callable[[], object], what: str = "") -> None:
 class Fleet:
     """A store and the workers on it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder}/stayer.db"
+        self.url = url or f"sqlite:///{folder}/stayer.db"
         self.store: Store = open_store(self.url)
         self.store.setup()
         self.workers: list[subprocess.Popen[bytes]] = []

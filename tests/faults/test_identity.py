@@ -79,3 +79,17 @@ def test_a_judge_that_was_stopped_buries_nobody_when_it_wakes(fleet: Fleet) -> N
     fleet.until_stamped("a", more_than=before + 800)
     fleet.finish("a")
     assert (fleet.until_ended("a").attempt, fleet.get("a").state) == (1, "complete")
+
+
+def test_a_shorter_lease_waits_for_the_keepers_that_know_the_longer_one(fleet: Fleet) -> None:
+    """They look at the lease seldom, and the kernel's timer is set by what they knew."""
+    one = fleet.worker("one", lease=30)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.until_state("a", "started")
+    fleet.signal(one, signal.SIGKILL)
+    fleet.worker("one", lease=2)
+    until(lambda: [worker.number for worker in fleet.store.workers() if worker.number > 2])
+    assert [worker.lease for worker in fleet.store.workers()] == [30]
+    fleet.finish("a")
+    assert fleet.until_ended("a").attempt == 1

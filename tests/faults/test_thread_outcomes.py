@@ -122,8 +122,10 @@ def test_what_waits_behind_slow_tasks_goes_to_another_worker(fleet: PoolFleet) -
     fleet.call_stamper("slow")
     late = [fleet.call(f"u{number}", "double", n=number) for number in range(20)]
     fleet.until_stamped("slow")
+    until(lambda: all(fleet.get(id).state == "pending" for id in late), "for them to come back")
     fleet.pool_worker("two", threads=1)
-    fleet.until_all_ended([*ids, *late])
+    tasks = fleet.until_all_ended([*ids, *late])
+    assert max(task.interruptions for task in tasks) <= 1
     assert fleet.get("slow").state == "started"
     fleet.finish("slow")
     assert fleet.until_ended("slow").attempt == 1

@@ -74,6 +74,7 @@ class WorkerLoop:
         self._signals: deque[int] = deque()
         self._bell = Bell()
         self._holdings = Holdings(state, self._bell)
+        self._lease = options.lease
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._next_tidying = 0.0
@@ -121,6 +122,9 @@ class WorkerLoop:
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
+        # Keepers that were told of a longer lease look at it seldom, and their timers are set by
+        # it: it stays as long until they are gone.
+        self._lease = max(self._lease, self._state.lease_length())
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -181,7 +185,7 @@ class WorkerLoop:
             slots=self._options.slots,
             version=__version__,
             draining=self._draining,
-            lease=self._options.lease,
+            lease=self._lease,
             keeps=self._options.fence == "keep",
         )
 
@@ -325,7 +329,7 @@ class WorkerLoop:
         if self._heart is None or not self._heart.is_current():
             return
         if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
-            self._next_reconcile = now + self._options.lease
+            self._next_reconcile = now + self._lease
 
     def _promote(self) -> None:
         if self._stirred or time.time() >= self._next_due:
@@ -385,7 +389,7 @@ class WorkerLoop:
         self._bell.ring()
 
     def _on_beat(self, good_until: float) -> None:
-        self._state.write_lease(good_until, self._options.lease)
+        self._state.write_lease(good_until, self._lease)
         self._holdings.delivered()
 
     # Small things

@@ -77,6 +77,13 @@ class StateDirectory:
         line = f"{_boot_id()} {until:020.6f} {length:012.3f}\n"
         self._write_in_place(line)
 
+    def lease_length(self) -> float:
+        """What keepers of this identity were told last of how long a lease is; 0 if nothing."""
+        try:
+            return float(self.lease_path.read_text().split()[2])
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
     def void_lease(self) -> None:
         """Whoever reads it must kill: this identity holds nothing any more."""
         self._write_in_place("void".ljust(70) + "\n")

@@ -12,7 +12,7 @@ A task
     <prefix>:result:<id>           string: the same for a result
     <prefix>:history:<id>          list: older history, moved out of the record when it grows
     <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
-    <prefix>:log:<attempt>:<id>    sorted set: pieces `start:data` of a log, by start
+    <prefix>:log:<attempt>:<id>    sorted set: pieces `start:at:data` of a log, by start
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
     <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
 

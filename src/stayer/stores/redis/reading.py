@@ -50,10 +50,10 @@ def log(server: Server, id: str, attempt: int, start: int, limit: int) -> list[L
     answer = server.run("log", id, attempt, start, limit)
     pieces: list[LogPiece] = []
     position = start
-    for offset, data in zip(map(int, answer[::2]), answer[1::2], strict=True):
+    for offset, at, data in zip(map(int, answer[::3]), answer[1::3], answer[2::3], strict=True):
         skipped = max(0, position - offset)
         if skipped < len(data):
-            pieces.append(LogPiece(offset + skipped, data[skipped:]))
+            pieces.append(LogPiece(offset + skipped, data[skipped:], float(at)))
             position = offset + len(data)
     return pieces
 

@@ -60,14 +60,14 @@ local function take_log(id, attempt, pieces)
     local start, data = piece[1], ARGV[piece[2]]
     local score = string.format('%.0f', start)
     call('ZREMRANGEBYSCORE', log, score, score)
-    call('ZADD', log, score, score .. ':' .. data)
+    call('ZADD', log, score, score .. ':' .. NOW .. ':' .. data)
     ends = math.max(ends, start + #data)
   end
   if ends > LOG_HEAD + LOG_TAIL then
     local middle = call('ZRANGEBYSCORE', log, LOG_HEAD, ends - LOG_TAIL, 'WITHSCORES')
     for place_of = 1, #middle, 2 do
       local start = tonumber(middle[place_of + 1])
-      local length = #middle[place_of] - #string.format('%.0f:', start)
+      local length = #middle[place_of] - select(2, string.find(middle[place_of], '^%d+:[^:]+:'))
       if start + length <= ends - LOG_TAIL then call('ZREM', log, middle[place_of]) end
     end
   end

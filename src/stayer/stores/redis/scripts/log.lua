@@ -1,6 +1,6 @@
 -- Store.log: pieces of an attempt's log.
 -- ARGV   3 the id, 4 the attempt, 5 the offset, 6 about how many bytes
--- returns {start, data, …}, the first piece may begin before the offset
+-- returns {start, at, data, …}, the first piece may begin before the offset
 -- needs: base
 
 local key, start, limit = key_log(ARGV[4], ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -9,8 +9,10 @@ local found, size, skipped = {}, 0, 0
 while size < limit do
   local rows = call('ZRANGEBYSCORE', key, before[2] or 0, '+inf', 'WITHSCORES', 'LIMIT', skipped, 16)
   for number = 1, #rows, 2 do
-    local data = string.sub(rows[number], #rows[number + 1] + 2)
-    found[#found + 1] = rows[number + 1]
+    local _, head, start_of, at = string.find(rows[number], '^(%d+):([^:]+):')
+    local data = string.sub(rows[number], head + 1)
+    found[#found + 1] = start_of
+    found[#found + 1] = at
     found[#found + 1] = data
     size = size + math.max(0, math.min(#data, rows[number + 1] + #data - start))
     if size >= limit then break end
