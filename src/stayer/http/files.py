@@ -32,10 +32,6 @@ class Folder:
         self._folder = folder
         self._found: dict[str, Path] | None = None
 
-    def has(self, name: str) -> bool:
-        """Whether there is such a file."""
-        return name in self._files()
-
     def answer(self, name: str, request: Request) -> Response:
         """The file; unchanged since the browser has it, only that."""
         path = self._files().get(name)

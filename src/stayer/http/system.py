@@ -163,13 +163,11 @@ def docs(call: Call) -> Response:
 
 
 def home(call: Call) -> Response:
-    """The web page; where there is none, what explains the API."""
+    """The web page."""
     prefix = call.service.settings.root_path
     if prefix and call.request.scope["raw_path"].decode() == prefix:
         return RedirectResponse(f"{prefix}/", 307)  # so that relative links lead below it
-    if files.UI.has("index.html"):
-        return files.UI.answer("index.html", call.request)
-    return RedirectResponse(f"{prefix}/docs", 307)
+    return files.UI.answer("index.html", call.request)
 
 
 def login_page(call: Call) -> Response:

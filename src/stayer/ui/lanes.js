@@ -43,8 +43,8 @@ function laneOf(attempt, task, end) {
     for (const event of task.events) {
       if (event.attempt !== attempt.attempt) continue;
       const at = seconds(event.at) ?? 0;
-      if (["paused", "frozen"].includes(event.event)) since ??= at;
-      if (["resumed", "thawed"].includes(event.event) && since !== null) {
+      if (event.event === "pause") since ??= at;
+      if (event.event === "resume" && since !== null) {
         pieces.push({ from: since, to: at, look: "paused", label: "stood still" });
         since = null;
       }

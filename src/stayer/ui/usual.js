@@ -17,8 +17,9 @@ const key = (task) => `${task.queue}\n${task.name ?? ""}\n${task.name ? "" : tas
 /** What is known by now. @param {any} task @returns {Usual} */
 export const usual = (task) => known.get(key(task))?.usual ?? null;
 
-/** Find out about the kinds of these tasks, one after the other. @param {any[]} tasks @param {AbortSignal} signal */
+/** Find out about the kinds of these tasks, one after the other; whether anything was new. @param {any[]} tasks @param {AbortSignal} signal */
 export async function learn(tasks, signal) {
+  let learned = false;
   for (const task of tasks) {
     const name = key(task);
     const before = known.get(name);
@@ -29,11 +30,13 @@ export async function learn(tasks, signal) {
         queue: task.queue, state: "complete", name: task.name ?? task.command?.[0], limit: SAMPLE, brief: true,
       }, { signal });
       known.set(name, { usual: summary(page.tasks.filter((/** @type {any} */ each) => kind(each) === kind(task))), asked: Date.now() });
+      learned = true;
     } catch (error) {
       known.delete(name);
       throw error;
     }
   }
+  return learned;
 }
 
 /** @param {any[]} tasks @returns {Usual} */

@@ -29,7 +29,9 @@ export function open(main, _place, signal) {
   /** @type {string[]} */
   let order = [];
 
+  let drawn = 0;
   const draw = () => {
+    drawn = Date.now();
     const judged = new Map(tasks.map((task) => [task.id, judge(task, state.workers)]));
     order = ordered(tasks, judged, order, view.list.matches(":hover, :focus-within"));
     const byId = new Map(tasks.map((task) => [task.id, task]));
@@ -54,8 +56,9 @@ export function open(main, _place, signal) {
     state = { stats, workers: workers.workers, queues: queues.queues };
     draw();
     attend(tasks);
-    learn(tasks, stop).then(draw, () => {});
-    saved(order.slice(0, 40), tasks, stop).then(draw, () => {});
+    const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
+    learn(tasks, stop).then(again, () => {});
+    saved(order.slice(0, 40), tasks, stop).then(again, () => {});
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
   const drawHistory = () => {
@@ -72,7 +75,7 @@ export function open(main, _place, signal) {
   recall(24, drawHistory, signal);
   drawHistory();
   everySecond(signal, () => {
-    draw();
+    if (Date.now() - drawn > 700) draw();
     if (changed) drawHistory();
     changed = false;
     for (const element of view.feed.querySelectorAll("time")) text(element, `${duration(age(element.getAttribute("datetime")))} ago`);
@@ -201,4 +204,5 @@ async function saved(ids, tasks, signal) {
       if (fresh && task.usage) seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
     }));
   }
+  return asked.length > 0;
 }

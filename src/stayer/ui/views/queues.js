@@ -8,6 +8,7 @@ import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
 import { badge, empty, setBadge, setTime, toast } from "../parts.js";
 import { href } from "../router.js";
+import { why } from "../waiting.js";
 
 export const title = "Queues";
 
@@ -40,22 +41,6 @@ export function open(main, _place, signal) {
     fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", "stayer add -q encode '{\"file\": \"a.mkv\"}'"));
   }, { interval: 3, matters: () => true });
   everySecond(signal, draw);
-}
-
-/** Why the first task that waits is not taken. @param {any} queue @param {any[]} workers @returns {[string, string]} */
-function why(queue, workers) {
-  const { counts } = queue;
-  if (!counts.pending) return ["", "Nothing waits."];
-  if (queue.paused) return ["warn", "It is paused: resume it to let tasks be taken."];
-  const running = counts.started + counts.reserved;
-  if (queue.limit !== null && running >= queue.limit) return ["", `Its limit of ${many(queue.limit, "task")} at once is reached.`];
-  const listening = workers.filter((worker) => worker.state !== "STALE" && (worker.queues.includes(queue.name) || worker.queues.includes("*")));
-  if (!listening.length) return ["bad", `No worker listens to it. Start one: stayer worker -q ${clean(queue.name, 40)}`];
-  const able = listening.filter((worker) => !worker.draining);
-  if (!able.length) return ["warn", "All workers that listen to it are draining."];
-  const free = able.reduce((sum, worker) => sum + Math.max(0, worker.slots - worker.running), 0);
-  if (!free) return ["", `All ${many(able.reduce((sum, worker) => sum + worker.slots, 0), "slot")} of its workers are busy.`];
-  return ["", `${many(free, "slot")} free: it is about to be taken, or held, or needs another handler.`];
 }
 
 /** @param {string} name @param {() => void} again */

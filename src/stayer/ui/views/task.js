@@ -13,6 +13,7 @@ import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
 import { learn, usual } from "../usual.js";
 import { value } from "../value.js";
+import { whyNot } from "../waiting.js";
 import { VERBS } from "../verbs.js";
 
 export const title = "Task";
@@ -46,6 +47,7 @@ export function open(main, place, signal) {
       asked = Date.now();
       post("v1/workers/attend", { workers: [task.worker], seconds: 12 }).catch(() => {});
     }
+    text(view.why, await whyNot(task, stop));
     const [series, saved] = await Promise.all([
       task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
       get(taskPath(id, "checkpoint"), { data: false }, { signal: stop }),
@@ -77,6 +79,7 @@ function frame(id, signal) {
   const figure = h("span.hero-percent");
   const message = h("span.hero-message");
   const figures = h("dl.hero-figures");
+  const why = h("p.hero-why");
   const error = h("section.card.error-card", { "aria-label": "Error", hidden: true });
   const lanes = lanesChart();
   const usage = usageCharts();
@@ -86,12 +89,12 @@ function frame(id, signal) {
   const events = h("ol.events");
   const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), mayOperate() ? verbs : null);
   const node = h("div.column", null, head,
-    h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures),
+    h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures, why),
     error,
     h("div.task-split", null,
       h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
       h("div.column", null, usage.node, values, card("About it", details), card("Events", events))));
-  return { node, name, state, line, verbs, bar, figure, message, figures, error, lanes, usage, log, details, values, events };
+  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, events };
 }
 
 /** @param {ReturnType<typeof frame>} view @param {any} task */

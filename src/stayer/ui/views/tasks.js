@@ -223,7 +223,7 @@ function row(first, selected, chosen) {
   const show = (/** @type {any} */ task) => {
     setBadge(state, standing(task));
     text(name, nameOf(task, 90));
-    text(under, task.error && task.state === "failed" ? `${clean(task.id, 30)} · ${clean(`${task.error.type}: ${task.error.message}`, 120)}` : `${clean(task.id, 40)}${task.attempt > 1 ? ` · attempt ${task.attempt}` : ""}${task.progress?.message && task.state === "started" ? ` · ${clean(task.progress.message, 80)}` : ""}`);
+    text(under, detail(task));
     progress.update(task);
     setTime(submitted, task.created, `${duration(age(task.created))} ago`);
     text(took, task.started_at ? duration((seconds(task.finished_at) ?? Date.now() / 1000) - (seconds(task.started_at) ?? 0)) : "–");
@@ -231,4 +231,13 @@ function row(first, selected, chosen) {
   show(first);
   /** @type {any} */ (node).show = show;
   return node;
+}
+
+/** What is said of a task below its name. @param {any} task */
+function detail(task) {
+  const parts = [clean(task.id, 40)];
+  if (task.attempt > 1) parts.push(`attempt ${task.attempt}`);
+  if (task.state === "failed" && task.error) parts.push(clean(`${task.error.type}: ${task.error.message}`, 120));
+  if (task.state === "started" && task.progress?.message) parts.push(clean(task.progress.message, 80));
+  return parts.join(" · ");
 }
