@@ -40,7 +40,6 @@ from stayer.core.model import (
     Task,
     Verb,
 )
-from stayer.core.units import format_duration
 from stayer.store import ServedStore, Store
 
 BATCH = 500
@@ -92,6 +91,8 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
         return f"was here, is {there.state} and has been deleted: its id is not accepted again"
     if there.queue != new.queue:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
+    if (there.name, there.command) != (new.name, new.command):
+        return "is there already, and runs something else: it was left as it is"
     packed = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
         return "is there already with other parameters: it was left as it is"
@@ -208,32 +209,6 @@ def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiec
     while pieces := store.log(id, attempt, start, PORTION):
         yield from pieces
         start = pieces[-1].start + len(pieces[-1].data)
-
-
-def why_waiting(store: Store, task: Task) -> str:
-    """Why a queued task is not running, for people."""
-    if task.held:
-        return "it is held, until somebody releases it"
-    if task.state == "scheduled" and task.eta is not None:
-        return f"it is due in {format_duration(max(0, int(task.eta - store.now())))}"
-    if task.state == "waiting":
-        return "for other tasks to end"
-    queue = next(iter(store.queues([task.queue])), QueueInfo(name=task.queue))
-    running = sum(queue.counts.get(state, 0) for state in RUNNING)
-    if queue.paused:
-        return f"queue {task.queue} is paused"
-    if queue.limit is not None and running >= queue.limit:
-        return f"queue {task.queue} is limited to {queue.limit} at once"
-    listening = [
-        worker
-        for worker in store.workers()
-        if task.queue in worker.queues and worker.state in ("IDLE", "PROCESSING")
-    ]
-    if not listening:
-        return f"no worker listens to queue {task.queue}"
-    if all(worker.running >= worker.slots for worker in listening):
-        return f"the workers of queue {task.queue} are busy"
-    return f"the workers of queue {task.queue} don't take it: they may not run such tasks"
 
 
 def watch(store: Store, id: str, seen: int, timeout: float) -> int:

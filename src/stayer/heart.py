@@ -71,6 +71,7 @@ class Heart:
         self._waiter: Waiter | None = None
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._alarm = threading.Event()
 
     def start(self) -> None:
         """Register by a first beat, which may raise; then go on in the background."""
@@ -84,8 +85,7 @@ class Heart:
     def describe(self, worker: Worker) -> None:
         """Say something else of the same worker from the next beat on."""
         self._worker = worker
-        if self._waiter is not None:
-            self._waiter.ring()
+        self._ring()
 
     def report(self, report: Report) -> None:
         """Let the next beat carry this."""
@@ -116,8 +116,7 @@ class Heart:
     def stop(self) -> None:
         """Take leave: hand back what is still held, and unregister."""
         self._stopping = True
-        if self._waiter is not None:
-            self._waiter.ring()
+        self._ring()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         if self._waiter is not None:
@@ -141,6 +140,11 @@ class Heart:
             except (LeaseLost, UnknownWorker):
                 self.lost = True  # buried without knowing: there is nothing to take leave of
 
+    def _ring(self) -> None:
+        self._alarm.set()
+        if self._waiter is not None:
+            self._waiter.ring()
+
     def _run(self) -> None:
         assert self._waiter is not None
         pause, failures = self._interval, 0
@@ -151,6 +155,8 @@ class Heart:
             try:
                 self.beat_now()
                 pause = min(self._interval, _WATCHED) if self.watched else self._interval
+                if failures:
+                    logger.info("beats of %s get through again", self._worker.id)
                 failures = 0
             except LeaseLost:
                 break
@@ -170,7 +176,8 @@ class Heart:
         try:
             self._waiter.wait(pause)
         except StoreError:
-            time.sleep(min(pause, _FIRST_PAUSE))
+            self._alarm.wait(pause)
+            self._alarm.clear()
 
     def _beat(self) -> None:
         with self._reporting:

@@ -54,6 +54,11 @@ LOG_TAIL = 4_000_000
 """What is kept of an attempt's log: its first and its last bytes."""
 
 
+LOG_PIECE = 256_000
+"""The most bytes that a piece of a log may have: whoever reads from an offset on looks back so far,
+for a worker that was replaced cuts its pieces anew."""
+
+
 class Waiter(Protocol):
     """Hears of work and orders. Made before the reserve that it guards, so nothing falls between.
 

@@ -121,7 +121,7 @@ def test_limits_are_set_in_seconds_and_bytes(stayer: Here, store: Store) -> None
 @pytest.mark.usefixtures("tasks")
 def test_more_time_is_added_to_what_it_has(stayer: Here, store: Store) -> None:
     assert stayer("set", "started", "--time-limit", "+2h").works().out == (
-        "started time limit 2h 00m more\n"
+        "started time limit 2h 00m more, if its worker set one\n"
     )
     assert orders(store, "started") == [("set", {"more_time": 7200.0})]
     assert get(store, "started").policy.time_limit is None, "its worker's limit grows, once"

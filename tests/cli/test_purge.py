@@ -36,8 +36,13 @@ def left(store: Store) -> set[str]:
 def test_purge_forgets_what_ended_longer_ago(stayer: Here, store: Store) -> None:
     assert stayer("purge", "--older", "7d").works().out == "2 tasks forgotten\n"
     assert left(store) == {"fresh", "open"}
-    assert stayer("purge", "--older", "0").works().out == "1 task forgotten\n"
+    assert stayer("purge", "--older", "0s").works().out == "1 task forgotten\n"
     assert left(store) == {"open"}
+
+
+def test_what_can_not_be_undone_needs_a_unit(stayer: Here, store: Store) -> None:
+    stayer("purge", "--older", "30").refuses("'30' has no unit", "30d")
+    assert left(store) == {"old-good", "old-bad", "fresh", "open"}
 
 
 def test_purge_can_be_told_which_states(stayer: Here, store: Store) -> None:

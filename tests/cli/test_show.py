@@ -28,7 +28,7 @@ def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: 
     for said in (
         "t  failed", "train 'a b'", "/data", "SEED=1", "priority  7", "night, gpu", "ann",
         '"rate": 0.5', "ValueError: bad input", "exit code 3", "File x", "interrupted", "drained",
-        "node-of-w", "interruptions 1", "failures 1 of 1 allowed", "UTC",
+        "node-of-w", "interruptions 1", "failures 1, retries 0", "UTC",
     ):  # fmt: skip
         assert said in page, (said, page)
     assert all(line == line.rstrip() for line in page.splitlines())
@@ -105,3 +105,10 @@ def test_an_unknown_id_is_one_line(stayer: Here) -> None:
     stayer("show", "%").refuses("no task")
     stayer("show").refuses("missing argument", "stayer show --help")
     stayer("show", "a", "b").refuses("stayer show --help")
+
+
+def test_it_says_why_a_task_waits(stayer: Here, store: Store) -> None:
+    submit(store, new("t"))
+    assert "waits: no worker listens to queue q" in stayer("show", "t").works().out
+    store.set_queue("q", paused=True)
+    assert "waits: queue q is paused" in stayer("show", "t").works().out

@@ -63,7 +63,12 @@ def test_since_refuses_the_future_and_nonsense(text: str) -> None:
     ],
 )
 def test_progress_says_what_it_knows(made: Progress, said: str) -> None:
-    assert progress(Task(id="t", queue="q", progress=made)) == said
+    assert progress(Task(id="t", queue="q", state="started", progress=made)) == said
+
+
+def test_what_has_ended_has_nothing_left() -> None:
+    made = Progress(done=1, total=2, remaining=60)
+    assert progress(Task(id="t", queue="q", state="cancelled", progress=made)) == "50%"
 
 
 def test_times_that_no_calendar_has_do_no_harm() -> None:

@@ -128,6 +128,15 @@ class TestLog:
         register(store)
         return started(store)
 
+    def test_cut_anew_is_read_whole_from_any_offset(self, store: Store, task: Task) -> None:
+        """A worker that takes over sends from the beginning, in one piece, and then goes on."""
+        self.report(store, task, 2, LogPiece(0, b"abc"), LogPiece(3, b"def"))
+        self.report(store, task, 3, LogPiece(0, b"abcdefghij"))
+        self.report(store, task, 4, LogPiece(10, b"klm"))
+        for start in range(13):
+            pieces = store.log(task.id, 1, start, 100)
+            assert b"".join(piece.data for piece in pieces) == b"abcdefghijklm"[start:]
+
     def test_says_when_a_piece_came(self, store: Store, clock: Clock, task: Task) -> None:
         self.report(store, task, 2, LogPiece(0, b"early"))
         clock.advance(60)

@@ -216,7 +216,8 @@ def test_a_cancelled_task_that_broke_keeps_its_error():
 def test_a_cancelled_task_on_a_lost_node_is_marked_unproven():
     error = decide(a_task("started", orders=(CANCEL,)), Lose()).error
     assert isinstance(error, Fault)
-    assert error.message.startswith("unproven: node lost")
+    assert error.type == "Unproven"
+    assert error.message.startswith("node lost")
 
 
 @while_running

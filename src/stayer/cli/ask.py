@@ -183,7 +183,10 @@ def set(
     )
     said = [] if priority is None else [f"priority {task.priority}"]
     said += [f"{name} limit {_told(name, value)}" for name, value in limits.items()]
-    said += [] if extra is None else [f"time limit {units.format_duration(extra)} more"]
+    if extra is not None:
+        more_time = f"time limit {units.format_duration(extra)} more"
+        # Whether its worker has set one, nobody knows but its worker.
+        said.append(more_time if task.policy.time_limit else f"{more_time}, if its worker set one")
     say(f"{task.id} {', '.join(said)}")
 
 

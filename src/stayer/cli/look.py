@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, explain
 from stayer.cli.command import FILTER, Given, argument, command
 from stayer.cli.output import (
     many,
@@ -22,7 +22,7 @@ from stayer.cli.selection import Asked, Tries, filter_options, ids_argument, res
 from stayer.cli.values import DURATION, complete_task
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import Filter, Task
+from stayer.core.model import QUEUED, RUNNING, Filter, Task
 from stayer.core.units import format_duration
 from stayer.store import Store
 
@@ -122,7 +122,16 @@ def show(given: Given, id: str, as_json: bool) -> None:
         return
     from stayer.cli.page import print_page
 
-    print_page(task, attempts, events, store.now())
+    print_page(task, attempts, events, store.now(), _condition(store, task))
+
+
+def _condition(store: Store, task: Task) -> str | None:
+    """Why it does not run, or why nobody hears of it."""
+    if task.state in QUEUED:
+        return f"waits: {explain.why_waiting(store, task)}"
+    if task.state in RUNNING:
+        return explain.why_silent(store, task)
+    return None
 
 
 @command()

@@ -20,10 +20,17 @@ _EVENTS = 30
 
 
 def print_page(
-    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], now: float
+    task: Task,
+    attempts: Sequence[Attempt],
+    events: Sequence[Event],
+    now: float,
+    condition: str | None = None,
 ) -> None:
     """The record, then what it was given, what came of it, and what happened on the way."""
-    pictures: list[RenderableType] = [_title(task), _facts(task, now)]
+    pictures: list[RenderableType] = [_title(task)]
+    if condition:
+        pictures.append(Text(safe(condition), "yellow"))
+    pictures.append(_facts(task, now))
     for heading, content in _sections(task, attempts, events, now):
         pictures += ["", Text(heading, "bold"), Padding(content, (0, 0, 0, 2), expand=False)]
     draw(*pictures)
@@ -110,7 +117,7 @@ def _attempt(task: Task) -> str | None:
         return None
     said = [f"{task.attempt}"]
     if task.failures:
-        said.append(f"failures {task.failures} of {task.policy.retries + 1} allowed")
+        said.append(f"failures {task.failures}, retries {task.policy.retries}")
     if task.interruptions:
         said.append(f"interruptions {task.interruptions}")
     if task.ending:

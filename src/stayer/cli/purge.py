@@ -8,14 +8,14 @@ from stayer import control
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
 from stayer.cli.selection import Tries, ids_argument, resolve
-from stayer.cli.values import DURATION
+from stayer.cli.values import LONG_AGO
 from stayer.core.model import FINISHED, Filter, State
 
 
 @command()
 @click.option(
     "--older",
-    type=DURATION,
+    type=LONG_AGO,
     required=True,
     metavar="DURATION",
     help="Those that ended longer ago than 7d, 12h …",

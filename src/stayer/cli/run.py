@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, explain
 from stayer.cli.command import Given, argument, command
 from stayer.cli.follow import Printer, follow
 from stayer.cli.output import is_terminal, note, say
@@ -127,7 +127,7 @@ class Waiting:
             return
         if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
             return
-        why = control.why_waiting(self._store, task)
+        why = explain.why_waiting(self._store, task)
         if why != self._said:
             note(f"task {task.id} waits: {why}")
             self._said = why

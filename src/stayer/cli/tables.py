@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
-from stayer.core.model import FINISHED, STATES, Progress, QueueInfo, Task, Usage, Worker
+from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
 
 STYLES = {
@@ -217,7 +217,7 @@ def progress(task: Task) -> str:
         parts.append(f"{100 * made.done / made.total:.0f}%")
     elif made.done is not None:
         parts.append(f"{made.done:g}")
-    if made.remaining is not None:
+    if made.remaining is not None and task.state in RUNNING:
         parts.append(f"{format_duration(made.remaining)} left")
     if made.message:
         parts.append(made.message)

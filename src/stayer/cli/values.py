@@ -45,6 +45,17 @@ class Duration(Seconds):
             self.fail(str(error), param, ctx)
 
 
+class WithUnit(Duration):
+    """A duration for what can't be undone: a bare number might be meant in days."""
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, str) and value.strip().replace(".", "", 1).isdigit():
+            self.fail(f"{value!r} has no unit: write for example {value.strip()}d", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Moment(Words):
     """A time that is understood; kept as text, to be read again by the store's clock."""
 
@@ -106,6 +117,7 @@ class Size(Number):
 
 
 DURATION = Duration()
+LONG_AGO = WithUnit()
 SIZE = Size()
 ETA = Moment(units.moment)
 SINCE = Moment(since)

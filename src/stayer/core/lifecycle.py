@@ -289,7 +289,7 @@ def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) 
 
 def _lose(task: Task, note: str | None) -> Change:
     if task.cancel_wanted:
-        unproven = Fault("Unproven", "unproven: node lost, its process may have run on for a while")
+        unproven = Fault("Unproven", "node lost: its process may have run on for a while")
         return _cancelled(task, error=unproven)
     # Only an attempt that had started can be what kills its workers; news of progress or a
     # checkpoint sets the count back to 0 (Store.beat).

@@ -124,8 +124,7 @@ class Gate:
         route = found.route
         passage.route, passage.timed = route.path, route.wait is None
         passage.changes = route.changes
-        who = self._let_in(request, found)
-        passage.who = who
+        who = self._let_in(request, found, passage)
         query = read_query(route.query, request.scope["query_string"])
         body = None
         if request.method not in _SAFE:
@@ -165,12 +164,12 @@ class Gate:
             )  # fmt: skip
         raise Problem("unknown-path", "/docs lists what there is")
 
-    def _let_in(self, request: Request, found: Found) -> Principal | None:
+    def _let_in(self, request: Request, found: Found, passage: _Passage) -> Principal | None:
         """Who asks, if the role is enough."""
         needed = found.route.role
         if needed is None:
             return None
-        who = self._known(request)
+        who = passage.who = self._known(request)  # also of one that is refused
         if not may(who.role, needed):
             raise Problem(
                 "forbidden",

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
 from stayer.heart import moment
-from stayer.store import LOG_HEAD, LOG_TAIL
+from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
 from stayer.worker.run import Run
 
-_PIECE = 256_000
 _LOG_A_BEAT = 1_000_000
 _TIME_TO_NOTICE = 30.0
 _TIME_TO_BEGIN = 3.0
@@ -168,8 +167,8 @@ class Held:
         pieces: list[LogPiece] = []
         with open(self.run.folder / "log", "rb") as file:
             file.seek(start)
-            while start < end and len(pieces) * _PIECE < _LOG_A_BEAT:
-                data = file.read(min(_PIECE, end - start))
+            while start < end and len(pieces) * LOG_PIECE < _LOG_A_BEAT:
+                data = file.read(min(LOG_PIECE, end - start))
                 if not data:
                     break
                 pieces.append(LogPiece(start, data))

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, StoreError
-from stayer.core.lifecycle import Interrupt, Lose, Start, decide
+from stayer.core.lifecycle import Interrupt, Lose, Start, Stop, decide
 from stayer.core.model import Change, Orders, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
@@ -352,7 +352,9 @@ class _SomebodyWasFaster(Exception):
 
 
 def _lost(task: Task, why: str) -> list[Change]:
-    """It had begun, though the store may not know."""
+    """It had begun, though the store may not know; that nothing of it is left, we do."""
+    if task.cancel_wanted:
+        return [decide(task, Stop())]
     if task.state == "started":
         return [decide(task, Lose(why))]
     return [decide(task, Start(None)), decide(replace(task, state="started"), Lose(why))]

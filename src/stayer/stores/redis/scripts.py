@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from stayer.store import LOG_HEAD, LOG_TAIL, REMEMBERED
+from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
@@ -26,7 +26,12 @@ _NUMBERS = re.compile(
     re.MULTILINE,
 )
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
-_CONSTANTS = {"REMEMBERED": REMEMBERED, "LOG_HEAD": LOG_HEAD, "LOG_TAIL": LOG_TAIL}
+_CONSTANTS = {
+    "REMEMBERED": REMEMBERED,
+    "LOG_HEAD": LOG_HEAD,
+    "LOG_TAIL": LOG_TAIL,
+    "LOG_PIECE": LOG_PIECE,
+}
 
 
 class Script(Struct, frozen=True):

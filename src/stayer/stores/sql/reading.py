@@ -14,6 +14,7 @@ from stayer.core.model import (
     Task,
     Usage,
 )
+from stayer.store import LOG_PIECE
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
     attempt_from_row,
@@ -63,7 +64,7 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
     """Pieces from the offset on, each byte once: a worker that was restarted cuts them anew."""
     pieces: list[LogPiece] = []
     position = start
-    for offset, data, at in tx.all("log", _seq(tx, id), attempt, start):
+    for offset, data, at in tx.all("log", _seq(tx, id), attempt, start - LOG_PIECE):
         skipped = max(0, position - offset)
         if skipped >= len(data):
             continue

@@ -4,10 +4,10 @@
 -- needs: base
 
 local key, start, limit = key_log(ARGV[4], ARGV[3]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local before = call('ZREVRANGEBYSCORE', key, ARGV[5], 0, 'WITHSCORES', 'LIMIT', 0, 1)
+local from = string.format('(%.0f', start - LOG_PIECE)
 local found, size, skipped = {}, 0, 0
 while size < limit do
-  local rows = call('ZRANGEBYSCORE', key, before[2] or 0, '+inf', 'WITHSCORES', 'LIMIT', skipped, 16)
+  local rows = call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', skipped, 16)
   for number = 1, #rows, 2 do
     local _, head, start_of, at = string.find(rows[number], '^(%d+):([^:]+):')
     local data = string.sub(rows[number], head + 1)

@@ -269,10 +269,7 @@ SELECT coalesce(max(number), 0) FROM stayer_events;
 
 -- name: log
 SELECT start, data, at FROM stayer_logs
-WHERE task = ?1 AND attempt = ?2
-    AND start >= coalesce(
-        (SELECT max(start) FROM stayer_logs WHERE task = ?1 AND attempt = ?2 AND start <= ?3), 0
-    )
+WHERE task = ? AND attempt = ? AND start > ?
 ORDER BY start;
 
 -- name: checkpoint
