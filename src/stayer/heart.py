@@ -109,6 +109,15 @@ class Heart:
                 self._on_lost()
                 raise
 
+    def abandon(self) -> None:
+        """Beat no more, and say nothing: whoever had this lease is somebody else now, or leaves it
+        to another. Returns when no beat is under way.
+        """
+        self.lost = self._stopping = True
+        self._ring()
+        with self._beating:
+            pass
+
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
         return not self.lost and moment() < self._good_until
@@ -227,6 +236,8 @@ def _merged(earlier: Report, later: Report) -> Report:
     return replace(
         later,
         progress=later.progress or earlier.progress,
+        usage=later.usage or earlier.usage,
+        paused=earlier.paused if later.paused is None else later.paused,
         checkpoint=earlier.checkpoint if later.checkpoint is None else later.checkpoint,
         log=earlier.log + later.log,
         acknowledged=max(earlier.acknowledged, later.acknowledged),

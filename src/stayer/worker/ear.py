@@ -32,8 +32,8 @@ class Ear:
     def _listen(self) -> None:
         while not self._closing:
             try:
-                if self._waiter.wait(_LOOK):
-                    self._on_noise()
+                self._waiter.wait(_LOOK)
+                self._on_noise()  # also when the time was over: a wake-up may have got lost
             except StoreError:
                 time.sleep(_PAUSE)
         self._waiter.close()

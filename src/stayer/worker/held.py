@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import re
+import stat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,9 +16,12 @@ from stayer.core import codec
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
 from stayer.heart import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
-from stayer.worker.run import Run
+from stayer.worker.run import Run, signature
+
+logger = logging.getLogger("stayer.worker")
 
 _LOG_A_BEAT = 1_000_000
+_REPORT = 1_000_000
 _TIME_TO_NOTICE = 30.0
 _TIME_TO_BEGIN = 3.0
 _PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
@@ -39,6 +45,8 @@ class Held:
         self.task = task
         self.run = run
         self._asked = moment()
+        self.known = True
+        """`task` is what the store says, not only what the run directory does."""
         self.order_seen: int = run.asked.get("seen", 0)
         self.stop_grace: float | None = None
         self.lost = False
@@ -46,7 +54,7 @@ class Held:
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
-        self._checkpoint_sent = self._checkpoint_signature()
+        self._checkpoint_sent = run.given_checkpoint()
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
         self._missing_since: float | None = None
@@ -88,9 +96,9 @@ class Held:
             self._missing_since = moment()
         return self.run.keeper_ended() or moment() - self._missing_since > _TIME_TO_NOTICE
 
-    def log_left(self) -> bool:
-        """A part of the log has not been sent."""
-        return self._size("log") > self._log_sent
+    def log_left(self) -> int:
+        """How many bytes of the log have not been sent."""
+        return max(0, self._size("log") - self._log_sent)
 
     def gather(self) -> Report | None:
         """The news; `delivered` says that they arrived, else they are gathered again."""
@@ -98,6 +106,9 @@ class Held:
         try:
             return self._gather()
         except OSError:  # the run directory is being removed, or the disk fails: not the beat
+            return None
+        except Exception:  # whatever a task wrote must not keep the others from being heard
+            logger.exception("the news of task %s can't be read", self.task.id)
             return None
 
     def _gather(self) -> Report | None:
@@ -180,9 +191,10 @@ class Held:
         end = self._size("report")
         if end <= self._report_read:
             return None, self._report_read
+        start = max(self._report_read, end - _REPORT)  # only the last lines count
         with open(self.run.folder / "report", "rb") as file:
-            file.seek(self._report_read)
-            data = file.read(end - self._report_read)
+            file.seek(start)
+            data = file.read(end - start)
         whole = data.rfind(b"\n") + 1
         found: Progress | None = None
         for line in reversed(data[:whole].splitlines()[-1000:]):
@@ -190,7 +202,7 @@ class Held:
             if found is not None:
                 found = self._complete(found)
                 break
-        return found, self._report_read + whole
+        return found, start + whole
 
     def _complete(self, found: Progress) -> Progress:
         """A line with a message only says nothing of how far it is."""
@@ -219,17 +231,14 @@ class Held:
         return data if len(data) <= codec.CHECKPOINT_LIMIT else None
 
     def _checkpoint_signature(self) -> object:
-        try:
-            seen = os.stat(self.run.folder / "checkpoint")
-        except OSError:
-            return None
-        return seen.st_ino, seen.st_size, seen.st_mtime_ns
+        return signature(self.run.folder / "checkpoint")
 
     def _size(self, name: str) -> int:
         try:
-            return os.stat(self.run.folder / name).st_size
+            seen = os.stat(self.run.folder / name)
         except OSError:
             return 0
+        return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
 
 
 def parse_report(line: str) -> Progress | None:
@@ -238,7 +247,7 @@ def parse_report(line: str) -> Progress | None:
     if line.startswith("{"):
         try:
             content = msgspec.json.decode(line, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         done, total = content.get("done"), content.get("total")
         if "progress" in content:
@@ -251,10 +260,10 @@ def parse_report(line: str) -> Progress | None:
         done, total, percent, message = found.groups()
         total = 100.0 if percent else total
     try:
-        return Progress(
-            None if done is None else float(done),
-            None if total is None else float(total),
-            str(message)[:1000] if message else None,
-        )
-    except (TypeError, ValueError):
+        done, total = (None if number is None else float(number) for number in (done, total))
+    except (TypeError, ValueError, OverflowError):
         return None
+    if not all(number is None or math.isfinite(number) for number in (done, total)):
+        return None
+    text = str(message)[:1000].encode("utf-8", "backslashreplace").decode() if message else None
+    return Progress(done, total, text)

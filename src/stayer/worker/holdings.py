@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from stayer.core.model import Report, Task
@@ -60,8 +61,12 @@ class Holdings:
         """Have all of them end within this time."""
         for held in self:
             if held.stop_grace is None or grace < held.stop_grace:
-                held.stop_grace = grace
-                held.run.order(stop={"why": "interrupt", "grace": grace})
+                try:
+                    held.run.order(stop={"why": "interrupt", "grace": grace})
+                except OSError as error:
+                    logger.warning("task %s can't be asked to stop: %s", held.task.id, error)
+                else:
+                    held.stop_grace = grace
 
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
@@ -69,7 +74,8 @@ class Holdings:
             if not held.lost:
                 held.lost = True
                 held.lost_at = moment()
-                held.run.order(stop={"why": "fence", "grace": 0.0})
+                with suppress(OSError):  # its keeper sees that the lease is void
+                    held.run.order(stop={"why": "fence", "grace": 0.0})
 
     def still_dying(self) -> bool:
         """Something that was taken from us has not ended, and may still move.
@@ -100,14 +106,18 @@ class Holdings:
 
     def adopt(self, run: Run) -> Held | None:
         """A run directory from before: take up what lives or has ended; None if it is neither."""
-        about = run.about
-        task = Task(
-            about["task"]["id"],
-            about["task"]["queue"],
-            state="reserved",
-            worker=about["worker"],
-            attempt=about["attempt"],
-        )
+        try:
+            about = run.about
+            task = Task(
+                about["task"]["id"],
+                about["task"]["queue"],
+                state="reserved",
+                worker=about["worker"],
+                attempt=about["attempt"],
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            logger.error("%s is no run directory that can be read: left alone", run.folder)
+            return None
         if not run.has_ended() and not run.is_kept():
             # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
             # keeper wrote is believed: the original may be running. Burial sees to the rest.
@@ -118,6 +128,7 @@ class Holdings:
             note: dict[str, Any] = {"keeper_died": None} if run.running else never
             run.declare_ended(note)
         held = Held(task, run)
+        held.known = False
         self.add(held)
         self._bell.ring_when(run.pidfd())
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)

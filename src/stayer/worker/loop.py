@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -73,6 +72,8 @@ class WorkerLoop:
         self._bell = Bell()
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
+        self._keeps = options.fence == "keep"
+        self._stop_within = 0.0
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._next_tidying = 0.0
@@ -100,6 +101,7 @@ class WorkerLoop:
     def _once(self) -> None:
         self._hear_signals()
         self._become_new_if_buried()
+        self._stop_what_runs()
         self._carry_out_orders()
         self._mark_started()
         self._show_to_watchers()
@@ -121,6 +123,10 @@ class WorkerLoop:
         # Keepers that were told of a longer lease look at it seldom, and their timers are set by
         # it: it stays as long until they are gone.
         self._lease = max(self._lease, self._state.lease_length())
+        # So are those that were told to run on without a lease.
+        self._keeps = self._options.fence == "keep" or any(
+            run.fence == "keep" for run in self._state.runs()
+        )
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -133,6 +139,7 @@ class WorkerLoop:
             try:
                 self._heart = self._registered_heart()
             except LeaseLost:
+                self._lease_lost = False
                 self._state.void_lease()
                 self._state.new_identity()
             except StoreError as error:
@@ -141,7 +148,11 @@ class WorkerLoop:
                 self._hear_signals()
 
     def _registered_heart(self) -> Heart:
-        heart = registered_heart(
+        if self._ear is not None:
+            self._ear.close()
+            self._ear = None
+        self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
+        return registered_heart(
             self._store,
             self._state,
             self._about_me(),
@@ -150,10 +161,6 @@ class WorkerLoop:
             gather=self._holdings.gather,
             on_beat=self._on_beat,
         )
-        if self._ear is not None:
-            self._ear.close()
-        self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
-        return heart
 
     def _about_me(self) -> Worker:
         return Worker(
@@ -165,7 +172,7 @@ class WorkerLoop:
             version=__version__,
             draining=self._draining,
             lease=self._lease,
-            keeps=self._options.fence == "keep",
+            keeps=self._keeps,
         )
 
     def _finished(self) -> bool:
@@ -174,6 +181,7 @@ class WorkerLoop:
     def _end(self) -> None:
         if self._leaving:
             logger.info("leaving %d tasks running for the next worker", len(self._holdings))
+            self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
             try:
@@ -200,8 +208,13 @@ class WorkerLoop:
                 self._stop_all(self._options.grace)
 
     def _stop_all(self, grace: float) -> None:
+        self._stop_within = min(self._stop_within, grace) if self._stopping else grace
         self._stopping = True
-        self._holdings.stop(grace)
+
+    def _stop_what_runs(self) -> None:
+        """Each time round: what was adopted later, or could not be asked, is asked then."""
+        if self._stopping:
+            self._holdings.stop(self._stop_within)
 
     def _take_new_options(self) -> None:
         """Slots and limits; what the store and the keepers have been told of us stays."""
@@ -220,6 +233,11 @@ class WorkerLoop:
         self._tell_about_me()
         logger.info("took new settings: %d slots", new.slots)
 
+    def _abandon_heart(self) -> None:
+        if self._heart is not None:
+            self._heart.abandon()
+            self._heart = None
+
     def _tell_about_me(self) -> None:
         if self._heart is not None:
             self._heart.describe(self._about_me())
@@ -231,8 +249,8 @@ class WorkerLoop:
         logger.error("worker %s lost its lease: its tasks are killed", self._state.worker_id)
         self._state.void_lease()
         self._holdings.give_up()
+        self._abandon_heart()
         self._lease_lost = False
-        self._heart = None
         self._state.new_identity()
         self._start_heart()
 
@@ -286,9 +304,11 @@ class WorkerLoop:
         # The last of log and checkpoint come before the end.
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
         if self._heart is not None and any(held.has_news() for held in mine):
-            self._heart.beat_now()
-            while any(held.log_left() for held in mine):
+            before, left = 0, 1
+            while left and left != before:  # one that can't be read must not keep us here
+                before = sum(held.log_left() for held in mine)
                 self._heart.beat_now()
+                left = sum(held.log_left() for held in mine)
         for held in settle_outcomes(self._store, ended):
             self._forget(held)
 
@@ -309,13 +329,13 @@ class WorkerLoop:
             self._next_reconcile = now + self._lease
 
     def _promote(self) -> None:
-        if self._stirred or time.time() >= self._next_due:
+        if self._stirred or moment() >= self._next_due:
             self._try(self._promote_due)
 
     def _promote_due(self) -> None:
         following = self._store.promote(_DUE)
         ahead = 60.0 if following is None else max(0.0, following - self._store.now())
-        self._next_due = time.time() + min(ahead, 60.0)
+        self._next_due = moment() + min(ahead, 60.0)
 
     def _reserve_into_free_slots(self) -> None:
         free = self._options.slots - len(self._holdings)
@@ -337,7 +357,8 @@ class WorkerLoop:
         for task in tasks:
             if not self._starter.start(task, self._options, self._holdings):
                 self._patience.rest()
-        self._stirred = len(tasks) == free
+        if len(tasks) == free:  # else what stirred meanwhile must not be forgotten
+            self._stirred = True
 
     def _tidy_up(self) -> None:
         """Logs that stayed here go when their tasks are forgotten."""
@@ -346,7 +367,7 @@ class WorkerLoop:
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
-        timeout = min(_TICK, max(0.0, self._next_due - time.time()))
+        timeout = min(_TICK, max(0.0, self._next_due - moment(), self._patience.left()))
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)

@@ -7,6 +7,7 @@ from typing import Any
 
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault, Value
+from stayer.core.submission import FAR
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit"),
@@ -64,17 +65,28 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
 
 def _raised(error: dict[str, Any], exit_code: int) -> Happening:
     """What a task in Python raised, with what it wants to become of it."""
-    delay, after = error.get("snooze"), error.get("after")
-    if isinstance(delay, int | float):
-        return Snooze(max(0.0, float(delay)))
-    wait = max(0.0, float(after)) if isinstance(after, int | float) else None
-    return Fail(_fault(error, exit_code), after=wait, final=error.get("final") is True)
+    delay, after = _seconds(error.get("snooze")), _seconds(error.get("after"))
+    if delay is not None:
+        return Snooze(delay)
+    return Fail(_fault(error, exit_code), after=after, final=error.get("final") is True)
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value < FAR:
+        return None  # also if it is no number
+    return max(0.0, float(value))
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:
+    trace = error.get("traceback")
     return Fault(
-        str(error.get("type", "Error")),
-        str(error.get("message", "")),
-        error.get("traceback"),
+        _text(error.get("type", "Error")),
+        _text(error.get("message", "")),
+        None if trace is None else _text(trace),
         exit_code,
     )
+
+
+def _text(value: object) -> str:
+    """Without the lone surrogates that no store takes."""
+    return str(value).encode("utf-8", "backslashreplace").decode()

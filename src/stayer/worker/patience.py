@@ -38,6 +38,10 @@ class Patience:
         """Ask nothing of the store for so long."""
         self._not_before = moment() + seconds
 
+    def left(self) -> float:
+        """How long nothing may be asked."""
+        return max(0.0, self._not_before - moment())
+
     def next_pause(self) -> float:
         """Longer each time."""
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST)

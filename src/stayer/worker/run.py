@@ -32,7 +32,9 @@ class Run:
         (self.folder / "input").write_bytes(raw(task.parameters))
         if checkpoint is not None:
             (self.folder / "checkpoint").write_bytes(checkpoint)
+        given = signature(self.folder / "checkpoint")
         content = {
+            "given_checkpoint": given,
             "task": codec.record(task),
             "worker": task.worker,
             "attempt": task.attempt,
@@ -45,6 +47,18 @@ class Run:
         """What `task.json` says."""
         content: dict[str, Any] = json.loads((self.folder / "task.json").read_text())
         return content
+
+    @property
+    def fence(self) -> str | None:
+        """What the keeper was told to do without a lease."""
+        about = self._read("task.json") or {}
+        keeper = about.get("keeper")
+        return keeper.get("fence") if isinstance(keeper, dict) else None
+
+    def given_checkpoint(self) -> object:
+        """What tells the checkpoint that the attempt was given from one that it wrote."""
+        given = (self._read("task.json") or {}).get("given_checkpoint")
+        return tuple(given) if isinstance(given, list) else None
 
     @property
     def running(self) -> dict[str, Any] | None:
@@ -138,8 +152,13 @@ class Run:
     def keep_result(self) -> Path:
         """Put a result that the store won't take where `remove` leaves it."""
         kept = self.folder / "result.refused"
-        (self.folder / "result").replace(kept)
+        if not kept.exists():
+            (self.folder / "result").replace(kept)
         return kept
+
+    def has_refused_result(self) -> bool:
+        """The store would not take it, at an earlier try to tell the outcome."""
+        return (self.folder / "result.refused").exists()
 
     def error(self) -> dict[str, Any] | None:
         """What a Python task said of its failure."""
@@ -174,7 +193,7 @@ class Run:
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
             content = json.loads((self.folder / name).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None
 
@@ -206,6 +225,15 @@ def _pidfd_of(pid: int, started: int) -> int | None:
         return descriptor
     os.close(descriptor)
     return None
+
+
+def signature(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file is replaced; None if there is none."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 def raw(parameters: Value) -> bytes:

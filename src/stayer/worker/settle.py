@@ -37,7 +37,9 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
     changes: list[Change] = []
     position: dict[tuple[str, int], int] = {}
     for held, happening in batch:
-        if held.task.state in RUNNING:
+        # Of what was adopted while the store was away only a result can be told unseen: what
+        # becomes of a failure depends on its policy and orders.
+        if held.task.state in RUNNING and (held.known or isinstance(happening, Done)):
             changes += _steps(held, happening)
             position[held.key] = len(changes) - 1
     answers = store.commit(changes) if changes else []
@@ -55,6 +57,7 @@ def refresh(store: Store, held: Held) -> bool:
     if current is None or not _same(current, held.task) or current.state not in RUNNING:
         return False
     held.task = current
+    held.known = True
     return True
 
 
@@ -69,11 +72,21 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
 
 
 def _outcome(held: Held) -> Happening:
+    try:
+        return _read_outcome(held)
+    except Exception as error:  # whatever a task left there must not keep the others from ending
+        logger.exception("the outcome of task %s can't be read", held.task.id)
+        return Fail(Fault("Unreadable", f"what it left can't be read: {type(error).__name__}"))
+
+
+def _read_outcome(held: Held) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
     happening = outcome(exit, run.result(), run.error(), run.log_tail())
     if isinstance(happening, Done):
         try:
+            if run.has_refused_result():
+                raise TooLarge("the result was too large")
             codec.pack(happening.result, "the result", codec.RESULT_LIMIT)
         except TooLarge as error:
             kept = run.keep_result()

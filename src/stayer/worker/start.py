@@ -41,19 +41,29 @@ class Starter:
     def start(self, task: Task, options: Options, holdings: Holdings) -> bool:
         """False if this node can't: then the task is handed back."""
         run = self._state.run_for(task)
-        held = Held(task, run, fresh=True)
         try:
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
             run.prepare(task, self._spec(task, run, options), saved.data if saved else None)
+            held = Held(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
         except (OSError, NurseryGone) as error:
             logger.error("task %s can't be started here: %s", task.id, error)
-            holdings.remove(held)
-            if run.void():
+            started = holdings.get((task.id, task.attempt))
+            if started is not None:
+                holdings.remove(started)
+            if self._is_void(run):
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
             return False
         return True
+
+    @staticmethod
+    def _is_void(run: Run) -> bool:
+        """No keeper starts there; also where not even a folder could be made."""
+        try:
+            return run.void()
+        except OSError:
+            return not run.folder.exists()
 
     def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
         return {

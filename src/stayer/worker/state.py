@@ -5,16 +5,20 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from stayer.core import ids
 from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Task
 from stayer.worker.run import Run
+
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def node_name() -> str:
@@ -96,8 +100,8 @@ class StateDirectory:
 
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""
-        safe = task.id if task.id.replace("-", "").replace("_", "").isalnum() else ""
-        name = safe or "x" + task.id.encode().hex()[:80]
+        # Of any other id a hash: names that are cut, or too long for the disk, could be another's.
+        name = task.id if _SAFE.fullmatch(task.id) else f"%{sha256(task.id.encode()).hexdigest()}"
         return Run(self.path / "run" / f"{name}.{task.attempt}")
 
     def _wait_for_it(self, take_over: bool) -> None:

@@ -119,6 +119,7 @@ class ThreadsWorker:
             try:
                 self._heart = self._registered_heart()
             except LeaseLost:
+                self._lease_lost = False
                 self._state.void_lease()
                 self._state.new_identity()
             except StoreError as error:
@@ -200,8 +201,10 @@ class ThreadsWorker:
         if not is_gone(self._state.path):
             return  # it is dying: look again
         forget_begun(self._state.path)
+        if self._heart is not None:
+            self._heart.abandon()
+            self._heart = None
         self._lease_lost = False
-        self._heart = None
         self._state.new_identity()
         self._start_heart()
 

@@ -170,7 +170,15 @@ class Hands:
                 fresh = True
         if fresh:
             name = f"task {self._threads}"
-            threading.Thread(target=self._work, args=(job,), name=name, daemon=True).start()
+            try:
+                threading.Thread(target=self._work, args=(job,), name=name, daemon=True).start()
+            except RuntimeError:  # no more threads can be had: it waits, and is handed back
+                with self._lock:
+                    self._threads -= 1
+                    self._running.discard(job)
+                    self._begun.leave(job.place)
+                    job.begun_at = None
+                    self._waiting.appendleft(job)
         else:
             self._jobs.put(job)
 

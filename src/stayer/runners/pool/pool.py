@@ -134,12 +134,21 @@ class Pool:
             job = self._ended.popleft()
             if self._held.get(job.key) is not job:
                 continue
-            if job.context.has_news or job.context.told > self._delivered:
-                report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
-                self._tell(job.context, report, urgent=True)
-                self._untold[job.context.told] = job
-            else:
+            if not self._tell_last_news(job):
                 self._settling.add(job)
+
+    def _tell_last_news(self, job: InHand) -> bool:
+        """Whether the end has to wait until they have arrived."""
+        if not job.context.has_news and job.context.told <= self._delivered:
+            return False
+        try:
+            report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
+            self._tell(job.context, report, urgent=True)
+        except Exception:  # news that can't be sent must not keep the end from being told
+            logger.exception("the last news of task %s can't be told", job.task.id)
+            return False
+        self._untold[job.context.told] = job
+        return True
 
     def _look_around(self) -> None:
         """Once a while: news, tasks that have run for a while, tasks that have waited too long."""

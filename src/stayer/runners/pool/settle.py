@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, StoreError
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
@@ -64,7 +64,14 @@ class Settling:
         settled: list[InHand] = []
         for job, done in zip(ended, applied[len(started) :], strict=True):
             (settled if done else refused).append(job)
-        return settled + self._look_again(refused), tasks
+        try:
+            over = self._look_again(refused)
+        except StoreError as error:
+            logger.warning("%s; telling again what was refused", error)
+            for job in refused:
+                (self._started if job.outcome is None else self._ended)[job] = None
+            over = []
+        return settled + over, tasks
 
     def _look_again(self, refused: list[InHand]) -> list[InHand]:
         """An order came in between, or it is no longer ours; those that are over."""
