@@ -111,7 +111,7 @@ def test_a_running_task_is_paused_and_shows_what_it_uses(tabs: Tabs, system: Sys
     page.get_by_role("button", name="Resume").click()
     confirm(page, "Resume")
     expect(state).to_have_text("started")
-    expect(page.locator('.lanes [data-look="paused"]')).to_be_attached()
+    expect(page.locator('.lanes rect[data-look="paused"]')).to_be_attached()
     expect(page.get_by_role("img", name="Memory")).to_be_visible()
     page.get_by_role("button", name="Signal").click()
     page.get_by_label("Signal", exact=True).select_option("TERM")

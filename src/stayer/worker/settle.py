@@ -63,10 +63,11 @@ def refresh(store: Store, held: Held) -> bool:
 
 def _steps(held: Held, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
-    task = held.task
-    if task.state == "started" or isinstance(happening, Interrupt | Lose):
+    task, running = held.task, held.run.running or {}
+    # What kills its keeper at once must not escape being counted for it.
+    never_ran = isinstance(happening, Lose) and not running
+    if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [decide(task, happening)]
-    running = held.run.running or {}
     begun = replace(task, state="started")
     return [decide(task, Start(running.get("pid"))), decide(begun, happening)]
 
