@@ -24,9 +24,13 @@ def test_eight_tabs_share_one_stream_and_all_are_live(tabs: Tabs, system: System
     id = system.stepped("everywhere")
     for n, page in enumerate(pages):
         page.bring_to_front()
-        if n % 2:
-            page.get_by_role("button", name="1 new task: show").click()
-        expect(page.get_by_role("link", name="sh -c").first).to_be_visible()
+        row = page.get_by_role("link", name="sh -c").first
+        # A list that was read only after the task had come has it already.
+        button = page.get_by_role("button", name="1 new task: show")
+        expect(button.or_(row).first).to_be_visible()
+        if button.is_visible():
+            button.click()
+        expect(row).to_be_visible()
     pages[0].close()
     system.finish(id)
     expect(pages[1].locator(".task-row .badge")).to_have_text("complete")
