@@ -22,7 +22,7 @@ def test_eight_tabs_share_one_stream_and_all_are_live(tabs: Tabs, system: System
     pages = [tabs.open("tasks" if n % 2 else "now") for n in range(8)]
     assert streams(system) == 1
     id = system.stepped("everywhere")
-    for n, page in enumerate(pages):
+    for page in pages:
         page.bring_to_front()
         row = page.get_by_role("link", name="sh -c").first
         # A list that was read only after the task had come has it already.
