@@ -102,7 +102,8 @@ class Fleet:
         """Moments by attempt."""
         found: dict[int, list[float]] = {}
         with suppress(FileNotFoundError):
-            for line in self.stamps(id).read_text().splitlines():
+            # The last one may be half there: a write of another process is not one step.
+            for line in self.stamps(id).read_text().split("\n")[:-1]:
                 attempt, moment = line.split()
                 found.setdefault(int(attempt), []).append(float(moment))
         return found

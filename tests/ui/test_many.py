@@ -36,6 +36,34 @@ def test_eight_tabs_share_one_stream_and_all_are_live(tabs: Tabs, system: System
     expect(pages[1].locator(".task-row .badge")).to_have_text("complete")
 
 
+HOLD_NEXT_LIST = """async () => {
+  const stream = await import("/ui/stream.js");
+  window.heard = new Promise((tell) => stream.on("event", (event) => tell(event.id)));
+  const real = window.fetch;
+  await new Promise((held) => {
+    window.fetch = async (...asked) => {
+      const answer = await real(...asked);
+      window.fetch = real;
+      held();
+      await new Promise((go) => (window.letGo = go));
+      return answer;
+    };
+    document.dispatchEvent(new Event("stayer:refresh"));
+  });
+}"""
+
+
+def test_a_task_that_comes_while_the_list_is_read_is_told(tabs: Tabs, system: System) -> None:
+    page = tabs.open("tasks")
+    expect(page.get_by_text("No tasks yet")).to_be_visible()
+    page.evaluate(HOLD_NEXT_LIST)
+    system.fleet.submit("late", "true")
+    assert page.evaluate("window.heard") == "late"
+    page.evaluate("window.letGo()")
+    page.get_by_role("button", name="1 new task: show").click()
+    expect(page.locator(".task-row", has_text="late")).to_be_visible()
+
+
 def test_ten_thousand_rows_are_scrolled_filtered_and_cancelled(tabs: Tabs, system: System) -> None:
     store = system.fleet.store
     for start in range(0, 10_000, 1000):

@@ -18,6 +18,8 @@ const FIELDS = [
   ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["since", "Since (2h, 7d)"],
 ];
 const PAGE = 200;
+/** So many ids are kept of tasks that came; who has more wants to see the list. */
+const MOST_NEWS = 10_000;
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
 export function open(main, place, signal) {
@@ -29,7 +31,8 @@ export function open(main, place, signal) {
   /** @type {string | null} */
   let next = null;
   let loading = false;
-  let news = 0;
+  /** Those that came since the list was read. @type {Set<string>} */
+  const news = new Set();
   let turn = 0;
   /** @type {Set<string>} */
   const selected = new Set();
@@ -64,14 +67,16 @@ export function open(main, place, signal) {
 
   async function load() {
     const mine = (turn += 1);
+    const before = [...news];
     loading = true;
     try {
       const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true }, { signal });
       if (mine !== turn) return;
       tasks = page.tasks;
       next = page.next;
-      news = 0;
       known = new Map(tasks.map((task, index) => [task.id, index]));
+      // One that came while the list was under way may be in it, or not.
+      for (const id of [...before, ...known.keys()]) news.delete(id);
       list.clear();
       drawn();
     } catch (error) {
@@ -110,8 +115,8 @@ export function open(main, place, signal) {
   function drawn(problem) {
     list.setTotal(tasks.length);
     text(status, next ? `the newest ${count(tasks.length)}, more below` : many(tasks.length, "task"));
-    fresh.hidden = !news;
-    text(fresh, `${many(news, "new task")}: show`);
+    fresh.hidden = !news.size;
+    text(fresh, news.size < MOST_NEWS ? `${many(news.size, "new task")}: show` : "Many new tasks: show");
     fill(none, problem ? empty("This can't be asked", problem) : tasks.length ? null
       : [...filter.keys()].length ? empty("Nothing matches", "Take a condition away, or look in another queue.")
         : empty("No tasks yet", "The first one makes its queue.", "stayer run -- echo hello"));
@@ -123,10 +128,10 @@ export function open(main, place, signal) {
   const stale = new Set();
   on("event", (event) => {
     if (known.has(event.id)) stale.add(event.id);
-    else if (event.id && !event.attempt && ["pending", "scheduled", "waiting"].includes(event.event)) news += 1;
+    else if (news.size < MOST_NEWS && isNew(event, filter)) news.add(event.id);
   }, signal);
   everySecond(signal, async () => {
-    if (news) drawn();
+    if (news.size) drawn();
     for (const task of tasks) if (task.state === "started" && list.row(known.get(task.id) ?? -1)) stale.add(task.id);
     const ids = [...stale].filter((id) => list.row(known.get(id) ?? -1)).slice(0, 60);
     for (const id of stale) if (!list.row(known.get(id) ?? -1)) stale.delete(id);
@@ -144,6 +149,13 @@ export function open(main, place, signal) {
   document.addEventListener("stayer:refresh", () => load(), { signal });
   on("up", ({ again }) => again && load(), signal);
   load();
+}
+
+/** Whether a task has come that this list may want. @param {import("../stream.js").Event} event @param {URLSearchParams} filter */
+function isNew(event, filter) {
+  const queues = filter.getAll("queue");
+  return event.id && !event.attempt && ["pending", "scheduled", "waiting"].includes(event.event)
+    && (!queues.length || queues.includes(event.queue));
 }
 
 /** The filter as the API takes it. @param {URLSearchParams} filter */
