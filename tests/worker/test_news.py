@@ -98,3 +98,15 @@ def test_a_log_too_long_for_the_store_stays_on_the_node_until_its_task_is_purged
     fleet.signal(one, 9)
     fleet.worker()
     until(lambda: not kept.exists(), "for the log to go with its task")
+
+
+def test_all_of_a_long_log_is_there_when_the_task_has_ended(fleet: Fleet) -> None:
+    """More than a beat carries, written in the last moment."""
+    fleet.worker(lease=SELDOM)
+    write = "import sys; sys.stdout.write('x' * 3_500_000 + 'the end')"
+    fleet.submit("a", sys.executable, "-c", write)
+    fleet.until_ended("a")
+    pieces = fleet.store.log("a", 1, 0, 10_000_000)
+    log = b"".join(piece.data for piece in pieces)
+    assert len(log) == 3_500_007
+    assert log.endswith(b"the end")

@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, StayerError, StoreError
-from stayer.core.model import Orders, Report, Worker
+from stayer.core.errors import StayerError
+from stayer.core.model import Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.store import Store
-from stayer.worker.bell import Bell
+from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
@@ -28,23 +27,19 @@ from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
-from stayer.worker.patience import Patience
 from stayer.worker.reconcile import reconcile
-from stayer.worker.registering import registered_heart
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts
-from stayer.worker.signals import Signals
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
-_TICK = 1.0
 _SOON = 0.003
 _DUE = 1000
 _TIDY = 600.0
 
 
-class WorkerLoop:
+class WorkerLoop(BeatingWorker):
     """One worker, from its start to its leave."""
 
     def __init__(
@@ -56,20 +51,14 @@ class WorkerLoop:
         reload: Callable[[], Options] | None = None,
     ) -> None:
         """`reload` reads the settings again, when USR2 asks for it."""
-        self._store = store
-        self._state = state
+        super().__init__(store, state)
         self._handlers = handlers
         self._options = options
         self._reload = reload
         self._nursery = Nursery(state.path)
         self._starter = Starter(store, state, handlers, self._nursery)
         self._logs = KeptLogs(state.path)
-        self._heart: Heart | None = None
         self._ear: Ear | None = None
-        self._orders: deque[Orders] = deque()
-        self._signals = Signals()
-        self._patience = Patience()
-        self._bell = Bell()
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
         self._keeps = options.fence == "keep"
@@ -79,24 +68,6 @@ class WorkerLoop:
         self._next_tidying = 0.0
         self._turn = 0
         self._stirred = True
-        self._draining = self._stopping = self._leaving = self._lease_lost = False
-
-    @property
-    def drained(self) -> bool:
-        """It has ended because it was told to finish what it had."""
-        return self._draining and not self._leaving and not self._stopping
-
-    def run(self) -> None:
-        """Until it is told to go and holds nothing more; or told to leave all as it is."""
-        self._begin()
-        while not self._finished():
-            try:
-                self._once()
-            except Exception:
-                # A full disk, a defect: the tasks run on, and so must whoever looks after them.
-                logger.exception("something went wrong, going on")
-                self._bell.sleep(_TICK)
-        self._end()
 
     def _once(self) -> None:
         self._hear_signals()
@@ -120,47 +91,25 @@ class WorkerLoop:
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
-        # Keepers that were told of a longer lease look at it seldom, and their timers are set by
-        # it: it stays as long until they are gone.
-        self._lease = max(self._lease, self._state.lease_length())
-        # So are those that were told to run on without a lease.
-        self._keeps = self._options.fence == "keep" or any(
-            run.fence == "keep" for run in self._state.runs()
-        )
+        kept = [run for run in self._state.runs() if run.is_kept()]
+        if kept:
+            # They were told of the old lease, look at it seldom, and their timers are set by it:
+            # a shorter one holds from the next start without them on.
+            self._lease = max(self._lease, self._state.lease_length())
+        # Some may have been told to run on without a lease.
+        self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
             if held is not None:
                 self._try(lambda held=held: refresh(self._store, held))  # type: ignore[misc]
 
-    def _start_heart(self) -> None:
-        """Register, however long the store takes to answer."""
-        while self._heart is None and not (self._leaving or self._stopping):
-            try:
-                self._heart = self._registered_heart()
-            except LeaseLost:
-                self._lease_lost = False
-                self._state.void_lease()
-                self._state.new_identity()
-            except StoreError as error:
-                logger.warning("the store does not answer, trying again: %s", error)
-                self._bell.sleep(self._patience.next_pause())
-                self._hear_signals()
-
     def _registered_heart(self) -> Heart:
         if self._ear is not None:
             self._ear.close()
             self._ear = None
         self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
-        return registered_heart(
-            self._store,
-            self._state,
-            self._about_me(),
-            on_orders=self._on_orders,
-            on_lost=self._on_lost,
-            gather=self._holdings.gather,
-            on_beat=self._on_beat,
-        )
+        return super()._registered_heart()
 
     def _about_me(self) -> Worker:
         return Worker(
@@ -184,11 +133,7 @@ class WorkerLoop:
             self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
-            try:
-                self._heart.stop()
-                self._state.forget_identity()
-            except StoreError as error:
-                logger.warning("could not take leave of the store: %s", error)
+            self._take_leave()
         self._state.close()
 
     # Steps
@@ -233,15 +178,6 @@ class WorkerLoop:
         self._tell_about_me()
         logger.info("took new settings: %d slots", new.slots)
 
-    def _abandon_heart(self) -> None:
-        if self._heart is not None:
-            self._heart.abandon()
-            self._heart = None
-
-    def _tell_about_me(self) -> None:
-        if self._heart is not None:
-            self._heart.describe(self._about_me())
-
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
         if not self._lease_lost:
@@ -260,7 +196,7 @@ class WorkerLoop:
             held = self._holdings.get((orders.id, orders.attempt))
             if held is None:
                 continue
-            last = carry_out(held, orders.orders, self._options.grace)
+            last = carry_out(held, orders.orders)
             if self._heart is not None:
                 report = Report(id=orders.id, attempt=orders.attempt, acknowledged=last)
                 self._heart.report(report)
@@ -367,7 +303,7 @@ class WorkerLoop:
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
-        timeout = min(_TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)
@@ -378,24 +314,9 @@ class WorkerLoop:
         self._stirred = True
         self._bell.ring()
 
-    def _on_orders(self, orders: Orders) -> None:
-        self._orders.append(orders)
-        self._bell.ring()
-
-    def _on_lost(self) -> None:
-        self._lease_lost = True
-        self._bell.ring()
+    def _gather(self) -> Sequence[Report]:
+        return self._holdings.gather()
 
     def _on_beat(self, good_until: float) -> None:
         self._state.write_lease(good_until, self._lease)
         self._holdings.delivered()
-
-    # Small things
-
-    def _try(self, step: Callable[[], object]) -> bool:
-        """Do what needs the store; if that fails, leave it for later."""
-        try:
-            return self._patience.attempt(step)
-        except LeaseLost:
-            self._lease_lost = True
-            return False
