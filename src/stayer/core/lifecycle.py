@@ -239,6 +239,7 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         worker=task.worker,
         attempt=task.attempt,
         last_order=task.last_order,
+        queue=task.queue,
         to=to,
         **becomes,  # type: ignore[arg-type]
     )

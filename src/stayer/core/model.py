@@ -207,6 +207,8 @@ class Change(Struct, frozen=True, kw_only=True):
     worker: str | None
     attempt: int
     last_order: int
+    queue: str | None = None
+    """Where the task is, if whoever decided knew: a store may then do many at once."""
 
     to: State
     ending: Ending | None = None

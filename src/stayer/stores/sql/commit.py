@@ -7,9 +7,11 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from stayer.core.model import FINISHED, QUEUED, Change, State, Task
+from stayer.core.model import FINISHED, QUEUED, Change, Fault, State, Task
+from stayer.stores.sql import history
+from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, cells, json_cell
+from stayer.stores.sql.rows import by_seq, cells
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (
@@ -42,12 +44,26 @@ def apply(tx: Transaction, changes: Sequence[Change]) -> list[int | None]:
     return seqs
 
 
+def applied(tx: Transaction, changes: Sequence[Change]) -> list[bool]:
+    """Which of the changes were applied: as `apply`, but those that are plain all at once."""
+    ledger = Ledger(tx)
+    answers: list[bool] = []
+    for group in groups(changes):
+        done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
+        for change in group:
+            answers.append(change.id in done or _apply(tx, change, ledger) is not None)
+    ledger.write()
+    return answers
+
+
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
     update, before = _update(tuple(columns), change.order), change.state
+    number, line = _line(change, tx.now, ledger)
     row = tx.one(
         f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?{_RETURNING}",
         *columns.values(),
+        line,
         change.id,
         change.state,
         change.worker,
@@ -59,6 +75,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         row = tx.one(
             f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
             *columns.values(),
+            line,
             change.id,
             f"{change.worker} {change.attempt}",
             change.attempt,
@@ -66,31 +83,60 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     if row is None:
         return None
     seq, queue = row
-    _trace(ledger, change, seq, queue, before)
+    _trace(ledger, change, number, seq, queue, before)
     return int(seq)
 
 
-def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) -> None:
+def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
+    """The number of the event, 0 if it is none, and what the task's history gets."""
+    moves, worker = change.to != change.state, change.worker
+    ending = change.ending if worker is not None else None
+    if not moves and change.note is None:
+        return 0, "" if ending is None else history.line(
+            0, now, change.to, change.attempt, True, None, ending, _error(change)
+        )
+    event, note = (change.to, _note(change)) if moves else (change.note, None)
+    number = ledger.numbers()
+    started = moves and change.to == "started"
+    return number, history.line(
+        number,
+        now,
+        event,
+        change.attempt,
+        None if worker is None else True,
+        note,
+        ending,
+        None if ending is None else _error(change),
+        None,
+        change.pid if started and change.pid is not UNSET else None,
+    )
+
+
+def _trace(
+    ledger: Ledger, change: Change, number: int, seq: int, queue: str, before: State
+) -> None:
     attempt, worker = change.attempt, change.worker
     if change.to != before:
         ledger.moved(queue, before, change.to)
-        note: str | None = change.ending
-        if change.note is not None:
-            note = f"{note}: {change.note}" if note else change.note
-        ledger.event(seq, change.id, queue, change.to, attempt, worker, note)
-        if change.to == "started":
-            ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
-    elif change.note is not None:
-        ledger.event(seq, change.id, queue, change.note, attempt, worker)
-    if change.ending is not None and worker is not None:
-        ledger.ended(seq, attempt, change.ending, _error_cell(change))
+    if number:
+        moves = change.to != change.state
+        event, note = (change.to, _note(change)) if moves else (str(change.note), None)
+        ledger.told(number, [change.id], queue, event, attempt, worker, note)
+        if change.to not in FINISHED:
+            ledger.grown(seq)
     if change.order:
         ledger.ordered(worker)
         ledger.woken(queue)
 
 
-def _error_cell(change: Change) -> Cell:
-    return None if change.error is UNSET else json_cell(change.error)
+def _note(change: Change) -> str | None:
+    if change.ending is None or change.note is None:
+        return change.ending or change.note
+    return f"{change.ending}: {change.note}"
+
+
+def _error(change: Change) -> Fault | None:
+    return None if change.error is UNSET else change.error
 
 
 def _columns(change: Change, now: float) -> dict[str, Cell]:
@@ -130,4 +176,4 @@ def _update(columns: tuple[str, ...], order: bool) -> str:
     assignments = ", ".join(f"{column} = ?" for column in columns)
     if order:
         assignments += ", last_order = last_order + 1"
-    return f"UPDATE stayer_tasks SET {assignments} WHERE id = ?"
+    return f"UPDATE stayer_tasks SET {assignments}, history = history || ? WHERE id = ?"

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from stayer.core.errors import LeaseLost
 from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.stores.sql import history
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Transaction
@@ -31,16 +32,23 @@ def reserve(
         seqs = best(tx, queue, left, handles)
         if not seqs:
             continue
-        taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, registered[0], taken)
-        tx.run("reserve.attempts", tx.now, taken)
-        fresh = by_seq(tx, seqs)
-        for seq, task in zip(seqs, fresh, strict=True):
-            ledger.event(seq, task.id, queue, "reserved", task.attempt, worker)
-        tasks += fresh
+        tasks += _take(tx, seqs, worker, registered[0], ledger)
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()
+    return tasks
+
+
+def _take(tx: Transaction, seqs: list[int], worker: str, node: str, ledger: Ledger) -> list[Task]:
+    """The tasks of a queue, now held by the worker."""
+    first = ledger.numbers(len(seqs))
+    before, behind = history.around_attempt(tx.now, worker, node)
+    tx.run("reserve", tx.now, worker, node, first, before, behind, json_cell(seqs))
+    tasks = by_seq(tx, seqs)
+    for number, task in enumerate(tasks, first):
+        ledger.told(number, [task.id], task.queue, "reserved", task.attempt, worker)
+        if task.attempt > 1:
+            ledger.grown(seqs[number - first])
     return tasks
 
 

@@ -10,7 +10,6 @@ import msgspec
 from stayer.core import codec
 from stayer.core.model import (
     STATES,
-    Attempt,
     Event,
     Fault,
     NewTask,
@@ -23,6 +22,7 @@ from stayer.core.model import (
     Worker,
     WorkerState,
 )
+from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
@@ -98,8 +98,9 @@ def json_cell(value: object) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
-    """The parameters of the statement `submit`, and the task as it will be there."""
+def row_from_new(new: NewTask, now: float, number: int) -> tuple[Row, Task]:
+    """The parameters of the statement `submit`, and the task as it will be there; `number` is that
+    of the event that it came."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
     state = "scheduled" if eta is not None and eta > now else "pending"
@@ -108,6 +109,7 @@ def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy),
+        history.line(number, now, state),
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
@@ -126,30 +128,13 @@ def task_from_purged(row: Row) -> Task:
     )
 
 
-def attempt_from_row(row: Row) -> Attempt:
-    """A row of the statement `attempts`."""
-    attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error, usage = row
-    return Attempt(
-        attempt=attempt,
-        worker=worker,
-        node=node,
-        pid=pid,
-        reserved_at=reserved_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        ending=ending,
-        error=None if error is None else _fault.decode(error),
-        usage=None if usage is None else usage_from_cell(usage),
-    )
-
-
 def usage_from_cell(cell: Cell) -> Usage:
     """A row of the statement `usage`."""
     return _usage.decode(cell)
 
 
 def event_from_row(row: Row) -> Event:
-    """A row of the statements `events` and `watch`."""
+    """A row of the statement `watch`."""
     number, at, id, queue, event, attempt, worker, note = row
     return Event(
         number=number, at=at, id=id, queue=queue, event=event, attempt=attempt, worker=worker,

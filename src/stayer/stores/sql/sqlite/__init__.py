@@ -34,7 +34,7 @@ from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.sql import keeping, reading
 from stayer.stores.sql import workers as hands
-from stayer.stores.sql.commit import apply, commit
+from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
 from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
@@ -147,8 +147,7 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            applied = [seq is not None for seq in apply(tx, changes)]
-            return applied, reserve(tx, worker, queues, limit, handles)
+            return applied(tx, changes), reserve(tx, worker, queues, limit, handles)
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
