@@ -337,6 +337,7 @@ class Keeper:
             {
                 **self._identity,
                 "stopped": sorted(self._stopped),
+                "fenced_since": self._fenced_since,
                 "stop": self._stop,
                 "ran": self._limits.ran,
                 "usage": self._accounts.usage,
