@@ -134,7 +134,7 @@ class Store(Protocol):
         now + `delay`; `last_order` one higher if `order`; `returned_from` to (worker, attempt) if
         `returned`, else cleared; an Attempt's end if `ending` is set and a worker held the task;
         an Event named by the new state (ending and note are its note) or, if the state stays, by
-        the note.
+        the note (what follows a first `: ` in it is the event's note).
         """
 
     def turn(

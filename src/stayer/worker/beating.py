@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from stayer.core.errors import LeaseLost, StoreError
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.model import Orders, Report, Worker
 from stayer.heart import Heart
 from stayer.store import Store
@@ -35,6 +35,7 @@ class BeatingWorker(ABC):
         self._patience = Patience()
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
+        self._has_begun = state.resumed
 
     @property
     def drained(self) -> bool:
@@ -84,11 +85,16 @@ class BeatingWorker(ABC):
         while self._heart is None and not (self._leaving or self._stopping):
             try:
                 self._heart = self._registered_heart()
+                self._has_begun = True
             except LeaseLost:
                 self._lease_lost = False
                 self._state.void_lease()
                 self._state.new_identity()
             except StoreError as error:
+                # Somebody must mend it, and is there to hear of it: a worker that looks after
+                # nothing yet does not begin. What was adopted is not left alone for it.
+                if isinstance(error, StoreUnusable) and not self._has_begun:
+                    raise
                 logger.warning("the store does not answer, trying again: %s", error)
                 self._bell.sleep(self._patience.next_pause())
                 self._hear_signals()

@@ -51,6 +51,8 @@ class Held:
         self.stop_grace: float | None = None
         self.lost = False
         self.lost_at = 0.0
+        self.thawed_of = 0.0
+        """When the freeze began that the store has been told of."""
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import StayerError
+from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
@@ -102,7 +103,12 @@ class WorkerLoop(BeatingWorker):
         for run in self._state.runs():
             held = self._holdings.adopt(run)
             if held is not None:
-                self._try(lambda held=held: refresh(self._store, held))  # type: ignore[misc]
+                self._try(lambda held=held: self._take_up(held))  # type: ignore[misc]
+
+    def _take_up(self, held: Held) -> None:
+        if refresh(self._store, held) and not held.run.has_ended():
+            adopted = Tell("adopted", f"by process {os.getpid()} of its worker")
+            self._store.commit([decide(held.task, adopted)])
 
     def _registered_heart(self) -> Heart:
         if self._ear is not None:

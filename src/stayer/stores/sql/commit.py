@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from stayer.core.model import FINISHED, QUEUED, Change, Fault, State, Task
+from stayer.core.model import FINISHED, QUEUED, Change, State, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
@@ -89,26 +89,23 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
 
 def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
     """The number of the event, 0 if it is none, and what the task's history gets."""
-    moves, worker = change.to != change.state, change.worker
-    ending = change.ending if worker is not None else None
-    if not moves and change.note is None:
-        return 0, "" if ending is None else history.line(
-            0, now, change.to, change.attempt, True, None, ending, _error(change)
-        )
-    event, note = (change.to, _note(change)) if moves else (change.note, None)
-    number = ledger.numbers()
-    started = moves and change.to == "started"
+    event, note = _said(change)
+    worker, pid = change.worker, change.pid
+    ending = None if worker is None else change.ending
+    if event is None and ending is None:
+        return 0, ""
+    number = 0 if event is None else ledger.numbers()
     return number, history.line(
         number,
         now,
-        event,
+        event or change.to,
         change.attempt,
         None if worker is None else True,
         note,
         ending,
-        None if ending is None else _error(change),
+        None if ending is None or change.error is UNSET else change.error,
         None,
-        change.pid if started and change.pid is not UNSET else None,
+        None if event != "started" or pid is UNSET else pid,
     )
 
 
@@ -118,9 +115,8 @@ def _trace(
     attempt, worker = change.attempt, change.worker
     if change.to != before:
         ledger.moved(queue, before, change.to)
-    if number:
-        moves = change.to != change.state
-        event, note = (change.to, _note(change)) if moves else (str(change.note), None)
+    event, note = _said(change)
+    if event is not None:
         ledger.told(number, [change.id], queue, event, attempt, worker, note)
         if change.to not in FINISHED:
             ledger.grown(seq)
@@ -129,14 +125,16 @@ def _trace(
         ledger.woken(queue)
 
 
-def _note(change: Change) -> str | None:
-    if change.ending is None or change.note is None:
-        return change.ending or change.note
-    return f"{change.ending}: {change.note}"
-
-
-def _error(change: Change) -> Fault | None:
-    return None if change.error is UNSET else change.error
+def _said(change: Change) -> tuple[str | None, str | None]:
+    """The event, if there is one, and its note."""
+    if change.to != change.state:
+        if change.ending is None or change.note is None:
+            return change.to, change.ending or change.note
+        return change.to, f"{change.ending}: {change.note}"
+    if change.note is None:
+        return None, None
+    event, _, note = change.note.partition(": ")
+    return event, note or None
 
 
 def _columns(change: Change, now: float) -> dict[str, Cell]:
