@@ -182,7 +182,8 @@ class Task(Struct, frozen=True):
 
     @property
     def cancel_wanted(self) -> bool:
-        return any(order.verb == "cancel" for order in self.orders)
+        # Hardly any has orders, and every one is asked.
+        return bool(self.orders) and any(order.verb == "cancel" for order in self.orders)
 
 
 class Submitted(Struct, frozen=True):

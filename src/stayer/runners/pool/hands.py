@@ -27,20 +27,18 @@ _TRIAL = 3.0
 class InHand:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
 
-    def __init__(self, task: Task, context: ThreadContext, is_async: bool) -> None:
+    begun_at: float | None = None
+    outcome: Happening | None = None
+    place = 0
+    thread: int | None = None
+    coroutine: asyncio.Task[None] | None = None
+
+    def __init__(self, task: Task, context: ThreadContext, is_async: bool, taken_at: float) -> None:
         self.task = task
         self.context = context
         self.is_async = is_async
-        self.taken_at = time.monotonic()
-        self.begun_at: float | None = None
-        self.outcome: Happening | None = None
-        self.place = 0
-        self.thread: int | None = None
-        self.coroutine: asyncio.Task[None] | None = None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.task.id, self.task.attempt
+        self.taken_at = taken_at
+        self.key = task.id, task.attempt
 
     @property
     def is_suspect(self) -> bool:

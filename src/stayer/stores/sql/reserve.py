@@ -5,13 +5,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import groupby
+from operator import attrgetter
 
 from stayer.core.errors import LeaseLost
 from stayer.core.model import EVERYTHING, Handles, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.rows import json_cell, just_reserved
 from stayer.stores.sql.transaction import Transaction
+
+_attempt = attrgetter("attempt")
 
 
 def reserve(
@@ -32,23 +36,29 @@ def reserve(
         seqs = best(tx, queue, left, handles)
         if not seqs:
             continue
-        tasks += _take(tx, seqs, worker, registered[0], ledger)
+        tasks += _take(tx, seqs, queue, worker, registered[0], ledger)
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()
     return tasks
 
 
-def _take(tx: Transaction, seqs: list[int], worker: str, node: str, ledger: Ledger) -> list[Task]:
+def _take(
+    tx: Transaction, seqs: list[int], queue: str, worker: str, node: str, ledger: Ledger
+) -> list[Task]:
     """The tasks of a queue, now held by the worker."""
     first = ledger.numbers(len(seqs))
     before, behind = history.around_attempt(tx.now, worker, node)
     tx.run("reserve", tx.now, worker, node, first, before, behind, json_cell(seqs))
-    tasks = by_seq(tx, seqs)
-    for number, task in enumerate(tasks, first):
-        ledger.told(number, [task.id], task.queue, "reserved", task.attempt, worker)
-        if task.attempt > 1:
-            ledger.grown(seqs[number - first])
+    tasks = just_reserved(tx, seqs, queue, worker, node)
+    number = first
+    for attempt, alike in groupby(tasks, key=_attempt):
+        ids = [task.id for task in alike]
+        ledger.told(number, ids, queue, "reserved", attempt, worker)
+        if attempt > 1:
+            for position in range(number - first, number - first + len(ids)):
+                ledger.grown(seqs[position])
+        number += len(ids)
     return tasks
 
 

@@ -35,6 +35,20 @@ TASK_COLUMNS = (
 )
 """In the order of Task's fields, `seq` behind."""
 
+_USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
+_KNOWN = (
+    "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
+    "finished_at", "returned_from", "paused", "usage", "seq",
+)  # fmt: skip
+"""What a task that was just reserved has for certain: see the statement `reserve`."""
+RESERVED_COLUMNS = ", ".join(("seq", *_USUAL))
+UNUSUAL = ", ".join(
+    f"nullif({column}, 0)"
+    for column in TASK_COLUMNS.split(", ")
+    if column not in _USUAL and column not in _KNOWN
+)
+"""What few tasks have; all null where one has nothing of it."""
+
 _words = msgspec.json.Decoder(tuple[str, ...])
 _environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
@@ -81,6 +95,30 @@ def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
         return []
     rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
     return [task_from_row(rows[seq]) for seq in seqs]
+
+
+def just_reserved(
+    tx: Transaction, seqs: Sequence[int], queue: str, worker: str, node: str
+) -> list[Task]:
+    """As `by_seq`, of tasks of one queue that this worker took just now. Most have little more than
+    a name and parameters, and reading all columns would be half the work of a reserve.
+    """
+    tasks: dict[int, Task] = {}
+    unusual: list[int] = []
+    for seq, id, name, parameters, attempt, priority, owner, created, last_order, rest in tx.all(
+        "reserve.read", json_cell(seqs)
+    ):
+        if rest is not None:
+            unusual.append(seq)
+            continue
+        tasks[seq] = Task(
+            id, queue, name, None, None, None,
+            None if parameters is None else codec.unpack(parameters),
+            "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
+            worker, None, created, tx.now, None, None, None, _DEFAULT_POLICY, 0, (), last_order,
+        )  # fmt: skip
+    tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
+    return [tasks[seq] for seq in seqs]
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:

@@ -1,6 +1,6 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS.
+-- {task} stands for rows.TASK_COLUMNS, {reserved} for RESERVED_COLUMNS, {unusual} for UNUSUAL there.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
@@ -65,6 +65,11 @@ SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node =
     history = history || '[' || (?4 + taken.key) || ?5 || (attempt + 1) || ?6
 FROM json_each(?7) AS taken
 WHERE seq = taken.value;
+
+-- name: reserve.read
+-- What most tasks have, and null if this one has nothing more.
+SELECT {reserved}, coalesce({unusual}) FROM stayer_tasks
+WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
 -- now, limit.
