@@ -74,16 +74,21 @@ class Arguments:
         given = {} if parameters is None else parameters
         if not isinstance(given, dict):
             raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
-        known = self._passed.parameters
-        if unknown := [name for name in given if name not in known]:
-            raise BadInput(f"task {self._name} has no parameter {unknown[0]!r}")
         converted: dict[str, object] = {}
-        for name in known:
+        for name, is_needed in self._asked_for:
             if name in given:
                 converted[name] = self._converted(name, given[name])
-            elif name in self._needed:
+            elif is_needed:
+                self._refuse_unknown(given)
                 raise BadInput(f"task {self._name}: parameter {name!r} is missing")
+        if len(converted) < len(given):
+            self._refuse_unknown(given)
         return self._with(context, converted)
+
+    def _refuse_unknown(self, given: dict[str, Any]) -> None:
+        for name in given:
+            if name not in self._passed.parameters:
+                raise BadInput(f"task {self._name} has no parameter {name!r}")
 
     def complete(
         self, context: Context | None, *args: object, **kwargs: object
@@ -129,13 +134,11 @@ class Arguments:
         return types
 
     @functools.cached_property
-    def _needed(self) -> frozenset[str]:
-        """The parameters without which it can't be called."""
-        passed = self._passed.parameters
-        return frozenset(
-            name
-            for name in passed
-            if passed[name].default is inspect.Parameter.empty and passed[name].kind in _NAMED
+    def _asked_for(self) -> tuple[tuple[str, bool], ...]:
+        """What may be passed, and whether it must be."""
+        return tuple(
+            (name, parameter.default is parameter.empty and parameter.kind in _NAMED)
+            for name, parameter in self._passed.parameters.items()
         )
 
     @functools.cached_property
