@@ -39,6 +39,7 @@ from stayer.core.model import (
     Page,
     QueueInfo,
     Report,
+    Schedule,
     State,
     Submitted,
     Task,
@@ -150,9 +151,15 @@ class Store(Protocol):
         """
 
     def promote(self, limit: int) -> float | None:
-        """Make up to `limit` due tasks `pending`; when the next one is due, None if there is none.
+        """Make up to `limit` due tasks `pending`. The answer is when time next brings something: a
+        task that is due, one that expires, a schedule to be looked at; None if nothing will.
 
-        The answer may lie in the past: then there are more, call again.
+        It may lie in the past: then there are more, or `expired` and `schedules` have something.
+        """
+
+    def expired(self, limit: int) -> list[Task]:
+        """Tasks that have not been started by their `expires`, to be decided as such. None of them
+        is given to a worker any more.
         """
 
     # Workers
@@ -245,7 +252,12 @@ class Store(Protocol):
         """These queues (those that exist), or all, by name."""
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: dict[State, float] | None = None,
     ) -> QueueInfo:
         """Change a queue's settings, making it if need be. None for `limit`: no limit."""
 
@@ -262,6 +274,34 @@ class Store(Protocol):
         """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
         these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`.
         """
+
+    def purge_queue(self, queue: str, state: State, before: float, limit: int) -> int:
+        """The same of one queue; how many they were."""
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        """These schedules (those that exist), or all, by name."""
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Make a schedule, or change the one of that name: then `last` and `last_task` stay, unless
+        it gets another cron expression or zone, with which it begins anew. Workers hear of it.
+        """
+
+    def advance_schedule(
+        self,
+        name: str,
+        seen: float | None,
+        last: float | None,
+        next: float | None,
+        task: str | None,
+    ) -> bool:
+        """Ticks up to `last` have been seen to, if `seen` still is the schedule's `last`; whether
+        it is. `task` is the newest task, None: as before.
+        """
+
+    def drop_schedule(self, name: str) -> bool:
+        """Forget a schedule; whether there was one. Its tasks stay."""
 
 
 class TransactionalStore(Store, Protocol):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from stayer import clock
 from stayer.core.errors import LeaseLost, StayerError, StoreError
 from stayer.core.model import Orders, Report, Worker
 from stayer.core.version import __version__
@@ -40,7 +41,6 @@ logger = logging.getLogger("stayer.worker")
 
 _TICK = 1.0
 _SOON = 0.003
-_DUE = 1000
 _TIDY = 600.0
 
 
@@ -333,7 +333,7 @@ class WorkerLoop:
             self._try(self._promote_due)
 
     def _promote_due(self) -> None:
-        following = self._store.promote(_DUE)
+        following = clock.elapse(self._store)
         ahead = 60.0 if following is None else max(0.0, following - self._store.now())
         self._next_due = moment() + min(ahead, 60.0)
 
@@ -361,9 +361,10 @@ class WorkerLoop:
             self._stirred = True
 
     def _tidy_up(self) -> None:
-        """Logs that stayed here go when their tasks are forgotten."""
+        """Old tasks are forgotten, and with them the logs that stayed here."""
         if moment() >= self._next_tidying:
             self._next_tidying = moment() + _TIDY
+            self._try(lambda: clock.forget_old(self._store))
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:

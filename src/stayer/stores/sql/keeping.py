@@ -18,7 +18,11 @@ _TRACES_KEPT = 86400.0
 
 
 def set_queue(
-    tx: Transaction, name: str, paused: bool | None, limit: int | UnsetType | None
+    tx: Transaction,
+    name: str,
+    paused: bool | None,
+    limit: int | UnsetType | None,
+    retention: dict[State, float] | None,
 ) -> QueueInfo:
     """Change what is given."""
     tx.run("queue.make", name)
@@ -28,6 +32,8 @@ def set_queue(
     if limit is not UNSET:
         _tell(tx, name, "limited")
         tx.run("queue.limit", limit, name)
+    if retention is not None:
+        tx.run("queue.retention", json_cell(retention) if retention else None, name)
     return queues(tx, [name])[0]
 
 
@@ -60,12 +66,31 @@ def purge(
     if ids is not None:
         rows = tx.all("purge.these", json_cell(list(ids)), json_cell(list(states)), before, limit)
     else:
-        for state in states:
-            rows += tx.all("purge.old", state, before, limit - len(rows))
+        rows = _old(tx, [name for (name,) in tx.all("queue.names")], states, before, limit)
     _forget(tx, [seq for seq, _ in rows])
     tx.run("purge.forget", tx.now - REMEMBERED)
     tx.run("purge.events", tx.now - _TRACES_KEPT)
     return [id for _, id in rows]
+
+
+def purge_queue(tx: Transaction, queue: str, state: State, before: float, limit: int) -> int:
+    """Some finished tasks of one queue."""
+    rows = _old(tx, [queue], [state], before, limit)
+    _forget(tx, [seq for seq, _ in rows])
+    return len(rows)
+
+
+def _old(
+    tx: Transaction, queues: Sequence[str], states: Sequence[State], before: float, limit: int
+) -> list[Row]:
+    """Number and id of those that ended first."""
+    found = [
+        row
+        for queue in queues
+        for state in states
+        for row in tx.all("purge.old", queue, state, before, limit)
+    ]
+    return [(seq, id) for _, seq, id in sorted(found)[:limit]]
 
 
 def _tell(tx: Transaction, queue: str, event: str) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from stayer.core.errors import LeaseLost
 from stayer.core.model import EVERYTHING, Handles, Task
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -47,7 +47,7 @@ def reserve(
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
     lanes = [lane for (lane,) in tx.all("reserve.lanes", queue) if _handled(lane, handles)]
-    heads = [tx.all("reserve.next", queue, lane, limit) for lane in lanes]
+    heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
     ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
     return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
 
@@ -64,6 +64,11 @@ def promote(tx: Transaction, limit: int) -> float | None:
         ledger.write()
     following = tx.one("promote.next")
     return following[0] if following else None
+
+
+def expired(tx: Transaction, limit: int) -> list[Task]:
+    """What nobody has started in time."""
+    return [task_from_row(row) for row in tx.all("expired", tx.now, limit)]
 
 
 def _room(tx: Transaction, queue: str, enough: int) -> int:

@@ -24,6 +24,7 @@ from stayer.core.model import (
     Page,
     QueueInfo,
     Report,
+    Schedule,
     State,
     Submitted,
     Task,
@@ -32,11 +33,11 @@ from stayer.core.model import (
 )
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import keeping, reading, schedules
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
-from stayer.stores.sql.reserve import promote, reserve
+from stayer.stores.sql.reserve import expired, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
@@ -158,6 +159,10 @@ class SqliteStore:
         with self._write() as tx:
             return promote(tx, limit)
 
+    def expired(self, limit: int) -> list[Task]:
+        with self._read() as tx:
+            return expired(tx, limit)
+
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         with self._write() as tx:
             return hands.beat(tx, worker, number, nonce, reports)
@@ -249,10 +254,15 @@ class SqliteStore:
             return reading.queues(tx, names)
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: dict[State, float] | None = None,
     ) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit)
+            return keeping.set_queue(tx, name, paused, limit, retention)
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
@@ -263,3 +273,30 @@ class SqliteStore:
     ) -> list[str]:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
+
+    def purge_queue(self, queue: str, state: State, before: float, limit: int) -> int:
+        with self._write() as tx:
+            return keeping.purge_queue(tx, queue, state, before, limit)
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.schedules(tx, names)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        with self._write() as tx:
+            return schedules.put_schedule(tx, schedule)
+
+    def advance_schedule(
+        self,
+        name: str,
+        seen: float | None,
+        last: float | None,
+        next: float | None,
+        task: str | None,
+    ) -> bool:
+        with self._write() as tx:
+            return schedules.advance_schedule(tx, name, seen, last, next, task)
+
+    def drop_schedule(self, name: str) -> bool:
+        with self._write() as tx:
+            return schedules.drop_schedule(tx, name)

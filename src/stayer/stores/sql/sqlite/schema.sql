@@ -13,6 +13,7 @@ CREATE TABLE stayer_queues (
     name TEXT PRIMARY KEY,
     paused INTEGER NOT NULL DEFAULT 0,
     "limit" INTEGER,
+    retention TEXT, -- JSON object: seconds by state
     -- How many tasks are in each state, kept with every change, so that nobody has to count.
     waiting INTEGER NOT NULL DEFAULT 0,
     scheduled INTEGER NOT NULL DEFAULT 0,
@@ -69,6 +70,7 @@ CREATE TABLE stayer_tasks (
     returned_from TEXT, -- 'worker attempt' that burial took the task from
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
+    expires REAL CHECK (expires IS NULL OR typeof(expires) = 'real'),
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -87,14 +89,33 @@ WHERE state = 'pending' AND held = 0;
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
 
+CREATE INDEX stayer_tasks_expiring ON stayer_tasks (expires)
+WHERE expires IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
+
 -- What a worker holds.
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
 WHERE state IN ('reserved', 'started');
 
 -- What lists show; what purge takes.
 CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
-CREATE INDEX stayer_tasks_finished ON stayer_tasks (state, finished_at)
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+CREATE TABLE stayer_schedules (
+    name TEXT PRIMARY KEY,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    task TEXT NOT NULL, -- JSON object: what each tick submits
+    overlap TEXT NOT NULL,
+    catch_up TEXT NOT NULL,
+    jitter REAL NOT NULL,
+    paused INTEGER NOT NULL,
+    next REAL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    last REAL,
+    last_task TEXT
+) WITHOUT ROWID;
 
 CREATE TABLE stayer_attempts (
     task INTEGER NOT NULL, -- stayer_tasks.seq

@@ -6,8 +6,8 @@
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    updated, eta, policy, expires
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.last
@@ -60,6 +60,7 @@ SELECT lane FROM lanes WHERE lane IS NOT NULL;
 -- The best tasks of one lane: what orders them, and which they are.
 SELECT -priority, created, seq FROM stayer_tasks
 WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+    AND (expires IS NULL OR expires > ?)
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
@@ -88,7 +89,21 @@ UPDATE stayer_tasks SET state = 'pending', updated = ?
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.next
-SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
+SELECT min(at) FROM (
+    SELECT min(eta) AS at FROM stayer_tasks WHERE state = 'scheduled'
+    UNION ALL
+    SELECT min(expires) FROM stayer_tasks
+    WHERE expires IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending')
+    UNION ALL
+    SELECT min(next) FROM stayer_schedules WHERE paused = 0
+);
+
+-- name: expired
+-- now, limit.
+SELECT {task} FROM stayer_tasks
+WHERE expires <= ? AND state IN ('waiting', 'scheduled', 'pending')
+ORDER BY expires
+LIMIT ?;
 
 -- name: attempt.start
 UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
@@ -276,7 +291,7 @@ ORDER BY start;
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
-SELECT name, paused, "limit", waiting, scheduled, pending, reserved, started, complete, failed,
+SELECT name, paused, "limit", retention, waiting, scheduled, pending, reserved, started, complete, failed,
     cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
@@ -298,6 +313,12 @@ WHERE name = ?;
 UPDATE stayer_queues SET "limit" = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
+-- name: queue.retention
+UPDATE stayer_queues SET retention = ? WHERE name = ?;
+
+-- name: queue.names
+SELECT name FROM stayer_queues;
+
 -- name: queue.running
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
 
@@ -312,11 +333,38 @@ FROM stayer_queues WHERE name = ?;
 DELETE FROM stayer_queues WHERE name = ?;
 
 -- name: purge.old
--- state, before, limit.
-SELECT seq, id FROM stayer_tasks
-WHERE state = ? AND finished_at IS NOT NULL AND finished_at < ?
+-- queue, state, before, limit.
+SELECT finished_at, seq, id FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at < ?
 ORDER BY finished_at
 LIMIT ?;
+
+-- name: schedules
+-- all, names.
+SELECT name, cron, zone, task, overlap, catch_up, jitter, paused, next, created, updated, last,
+    last_task
+FROM stayer_schedules
+WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
+ORDER BY name;
+
+-- name: schedule.put
+-- With another expression or zone it begins anew.
+INSERT INTO stayer_schedules (
+    name, cron, zone, task, overlap, catch_up, jitter, paused, next, created, updated
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
+ON CONFLICT (name) DO UPDATE SET
+    cron = ?2, zone = ?3, task = ?4, overlap = ?5, catch_up = ?6, jitter = ?7, paused = ?8,
+    next = ?9, updated = ?10,
+    last = iif(cron = ?2 AND zone = ?3, last, ?10);
+
+-- name: schedule.advance
+-- last, next, task, name, the last one seen.
+UPDATE stayer_schedules
+SET last = ?1, next = ?2, last_task = coalesce(?3, last_task)
+WHERE name = ?4 AND last IS ?5;
+
+-- name: schedule.drop
+DELETE FROM stayer_schedules WHERE name = ?;
 
 -- name: purge.these
 -- ids, states, before, limit.
