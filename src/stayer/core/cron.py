@@ -1,7 +1,10 @@
 """When a schedule is due, and what follows from that. Pure: the caller says what time it is.
 
-The clock of a schedule is that of its time zone. When clocks go back, a time that comes twice is
-one tick; when they go forward, a tick in the hour that is left out comes right after it.
+A tick is a moment of the schedule's time zone. Where clocks are set, it is as in Debian's cron. A
+schedule that names minute and hour has one tick for each time it names: of a time that comes twice
+the first, and instead of a time that is left out the first moment after the gap. A schedule with
+`*` as its minute or hour goes by time that passes: the hour that comes twice has its ticks twice,
+the hour that is left out has none.
 """
 
 from __future__ import annotations
@@ -16,15 +19,24 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 
 from stayer.core.errors import BadInput
-from stayer.core.model import Schedule
+from stayer.core.schedule import Schedule
 
 _DAY = 86400.0
 _BACK = (3600.0, _DAY, 40 * _DAY, 400 * _DAY, 3700 * _DAY)
 _NEAR = 4 * 3600.0
 LATE = 60.0
 """A tick that is older than this when somebody looks was missed."""
-MOST = 1000
+MOST = 100
 """How many ticks are made up for at a time."""
+_ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 
 
 class Plan(Struct, frozen=True):
@@ -38,18 +50,19 @@ class Plan(Struct, frozen=True):
     """When to look again; None: never, there is no further tick."""
 
 
-def plan(schedule: Schedule, now: float) -> Plan:
-    """The ticks that are due, by the schedule's policy for those that were missed."""
+def plan(schedule: Schedule, now: float, late: float = LATE) -> Plan:
+    """The ticks that are due, by the schedule's policy for those that were missed: `late` seconds
+    old, or more.
+
+    Only where tasks may stand in line can several be made up for: else it is the newest.
+    """
     begin = schedule.last if schedule.last is not None else schedule.created
-    find = _all_due if schedule.catch_up == "all" else _newest
-    due = find(schedule, begin, now)
+    each = schedule.catch_up == "all" and schedule.overlap == "queue"
+    due = _all_due(schedule, begin, now) if each else _newest(schedule, begin, now)
     last = due[-1] if due else schedule.last
-    if schedule.paused:
-        wanted = []
-    elif schedule.catch_up == "none":
-        wanted = [tick for tick in due if tick > now - LATE]
-    else:
-        wanted = due
+    wanted = due
+    if schedule.catch_up == "none":
+        wanted = [tick for tick in due if tick > now - late]
     return Plan(tuple(wanted), last, next_tick(schedule, last if last is not None else begin))
 
 
@@ -60,7 +73,7 @@ def next_tick(schedule: Schedule, after: float) -> float | None:
 
 def following(schedule: Schedule, after: float, number: int) -> list[float]:
     """The next so many."""
-    return [tick for tick, _ in zip(_ticks(schedule.cron, schedule.zone, after), range(number))]  # noqa: B905
+    return list(islice(_ticks(schedule.cron, schedule.zone, after), number))
 
 
 def starts_at(schedule: Schedule, tick: float) -> float:
@@ -100,23 +113,29 @@ def _newest(schedule: Schedule, after: float, now: float) -> list[float]:
 def _ticks(expression: str, zone: str, after: float) -> Iterator[float]:
     from cronsim import CronSim, CronSimError
 
+    written = _ALIASES.get(expression.strip().lower(), expression)
     try:
-        place = ZoneInfo(zone)
-    except (ValueError, OSError, LookupError):
-        raise BadInput(
-            f"time zone {zone!r} is not known here: write for example UTC or Europe/Berlin"
-        ) from None
-    try:
-        times = CronSim(expression, _anchor(after, place))
+        if len(written.split()) != 5:
+            raise CronSimError("wrong number of fields")
+        times = CronSim(written, _anchor(after, _place(zone)))
     except CronSimError as error:
         raise BadInput(
             f"cron expression {expression!r}: {str(error).lower()}: write five fields, minute hour "
-            "day month weekday, for example '30 2 * * *'"
+            "day month weekday, for example '30 2 * * *', or @hourly, @daily, @weekly, @monthly"
         ) from None
     for moment in times:
         tick = moment.timestamp()
         if tick > after:
             yield tick
+
+
+def _place(zone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(zone)
+    except (ValueError, OSError, LookupError):
+        raise BadInput(
+            f"time zone {zone!r} is not known here: write for example UTC or Europe/Berlin"
+        ) from None
 
 
 def _anchor(after: float, place: ZoneInfo) -> datetime:

@@ -129,8 +129,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     eta: float | None = None
     delay: float | None = None
-    expires: float | None = None
-    """A moment after which it is not to be started any more."""
+    start_before: float | None = None
+    """A moment: what has not been started by then never will be."""
     expire: float | None = None
     """The same, in seconds from the store's now."""
     held: bool = False
@@ -178,8 +178,8 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
-    expires: float | None = None
-    """If it has not been started by then, it never will."""
+    start_before: float | None = None
+    """If it has not been started by then, it never will be."""
 
     @property
     def kind(self) -> str:
@@ -189,34 +189,6 @@ class Task(Struct, frozen=True):
     @property
     def cancel_wanted(self) -> bool:
         return any(order.verb == "cancel" for order in self.orders)
-
-
-Overlap = Literal["skip", "queue", "cancel"]
-CatchUp = Literal["none", "last", "all"]
-
-
-class Schedule(Struct, frozen=True, kw_only=True):
-    """Tasks to be submitted by the clock; the last four fields are the store's."""
-
-    name: str
-    cron: str
-    task: NewTask
-    """What each tick submits; its id is made of the schedule's name and the tick."""
-    zone: str = "UTC"
-    overlap: Overlap = "skip"
-    """If the task of an earlier tick has not ended: leave the tick out, submit it all the same, or
-    cancel the earlier one."""
-    catch_up: CatchUp = "last"
-    """Which of the ticks that came while nobody looked are made up for."""
-    jitter: float = 0.0
-    paused: bool = False
-    next: float | None = None
-    """When it is to be looked at again."""
-    created: float = 0.0
-    updated: float = 0.0
-    last: float | None = None
-    """The last tick that was seen to."""
-    last_task: str | None = None
 
 
 class Submitted(Struct, frozen=True):
@@ -412,6 +384,11 @@ class Page(Struct, frozen=True):
     next: str | None = None
 
 
+Kept = Literal["complete", "failed", "cancelled", "log", "result"]
+KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
+"""What is kept for a while: tasks in these states, their logs, their results."""
+
+
 class QueueInfo(Struct, frozen=True, kw_only=True):
     """A queue, its settings, and how many of its tasks are in each state."""
 
@@ -423,5 +400,6 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     workers: int = 0
     oldest: float | None = None
     """When the oldest task that could be taken was created."""
-    retention: dict[State, float] = {}
-    """How long, in seconds, its finished tasks are kept; a state that is not here: as usual."""
+    retention: dict[Kept, float] = {}
+    """How many seconds after their end its tasks are kept, by state, and how long their logs and
+    results; what is not here: as the workers are told."""

@@ -364,7 +364,6 @@ class WorkerLoop:
         """Old tasks are forgotten, and with them the logs that stayed here."""
         if moment() >= self._next_tidying:
             self._next_tidying = moment() + _TIDY
-            self._try(lambda: clock.forget_old(self._store))
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from stayer.core.errors import LeaseLost
+from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.stores.sql.commit import apply
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
@@ -53,7 +55,10 @@ def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first."""
+    """Due tasks become pending, the longest due first; those that nobody has started end."""
+    overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
+    if overdue:
+        apply(tx, [decide(task, Expire()) for task in overdue])
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))
@@ -64,11 +69,6 @@ def promote(tx: Transaction, limit: int) -> float | None:
         ledger.write()
     following = tx.one("promote.next")
     return following[0] if following else None
-
-
-def expired(tx: Transaction, limit: int) -> list[Task]:
-    """What nobody has started in time."""
-    return [task_from_row(row) for row in tx.all("expired", tx.now, limit)]
 
 
 def _room(tx: Transaction, queue: str, enough: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import UNSET, UnsetType
@@ -19,25 +19,27 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
     QueueInfo,
     Report,
-    Schedule,
     State,
     Submitted,
     Task,
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.sql import keeping, reading, schedules
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
-from stayer.stores.sql.reserve import expired, promote, reserve
+from stayer.stores.sql.forget import forget, is_anything_old
+from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
@@ -159,10 +161,6 @@ class SqliteStore:
         with self._write() as tx:
             return promote(tx, limit)
 
-    def expired(self, limit: int) -> list[Task]:
-        with self._read() as tx:
-            return expired(tx, limit)
-
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         with self._write() as tx:
             return hands.beat(tx, worker, number, nonce, reports)
@@ -259,10 +257,10 @@ class SqliteStore:
         *,
         paused: bool | None = None,
         limit: int | UnsetType | None = UNSET,
-        retention: dict[State, float] | None = None,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit, retention)
+            return keeping.set_queue(tx, name, paused, limit, retention or {})
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
@@ -274,28 +272,28 @@ class SqliteStore:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
 
-    def purge_queue(self, queue: str, state: State, before: float, limit: int) -> int:
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        with self._read() as tx:  # others need not stand in line behind a look
+            if not is_anything_old(tx, retention):
+                return 0
         with self._write() as tx:
-            return keeping.purge_queue(tx, queue, state, before, limit)
+            return forget(tx, retention, limit)
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         with self._read() as tx:
             return schedules.schedules(tx, names)
 
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.due_schedules(tx, limit)
+
     def put_schedule(self, schedule: Schedule) -> Schedule:
         with self._write() as tx:
             return schedules.put_schedule(tx, schedule)
 
-    def advance_schedule(
-        self,
-        name: str,
-        seen: float | None,
-        last: float | None,
-        next: float | None,
-        task: str | None,
-    ) -> bool:
+    def fire(self, firing: Firing) -> bool:
         with self._write() as tx:
-            return schedules.advance_schedule(tx, name, seen, last, next, task)
+            return schedules.fire(tx, firing)
 
     def drop_schedule(self, name: str) -> bool:
         with self._write() as tx:

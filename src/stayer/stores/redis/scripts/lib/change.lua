@@ -44,7 +44,7 @@ local function set_what_follows(r, group, attempt)
   if delay then r[ETA] = delay ~= 'none' and now + delay or nil end
   if to ~= from then
     if to == 'started' then
-      r[STARTED_AT] = now
+      r[STARTED_AT], r[START_BEFORE] = now, nil
     elseif QUEUED[to] then
       r[WORKER], r[NODE], r[PID], r[STARTED_AT], r[USAGE] = nil, nil, nil, nil, nil
     end
@@ -52,7 +52,7 @@ local function set_what_follows(r, group, attempt)
     if FINISHED[to] then
       r[FINISHED_AT] = now
     elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING] = nil, nil
+      r[FINISHED_AT], r[ENDING], r[START_BEFORE] = nil, nil, nil
     end
   end
   if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
