@@ -10,12 +10,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from stayer import control
 from stayer.core import cron
 from stayer.core.errors import BadInput, Refused, UnknownTask
-from stayer.core.model import FINISHED, Kept, NewTask, Task
+from stayer.core.model import FINISHED, Kept, Task
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Store
 
@@ -77,7 +75,7 @@ def _firing(store: Store, schedule: Schedule) -> Firing:
         seen=schedule.last,
         last=plan.last,
         next=plan.next,
-        tasks=tuple(task_of(schedule, tick) for tick in ticks),
+        tasks=tuple(cron.task_of(schedule, tick) for tick in ticks),
     )
 
 
@@ -94,12 +92,6 @@ def _untouched(schedule: Schedule, next: float) -> Firing:
         last=schedule.last,
         next=next,
     )
-
-
-def task_of(schedule: Schedule, tick: float) -> NewTask:
-    """The task of a tick."""
-    eta = cron.starts_at(schedule, tick) if schedule.jitter else None
-    return replace(schedule.task, id=cron.task_id(schedule.name, tick), eta=eta)
 
 
 class Forgetting:

@@ -17,8 +17,10 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
+from stayer.core.model import NewTask
 from stayer.core.schedule import Schedule
 
 _DAY = 86400.0
@@ -85,6 +87,12 @@ def starts_at(schedule: Schedule, tick: float) -> float:
 def task_id(name: str, tick: float) -> str:
     """The id of a tick's task: the same whoever fires it."""
     return f"{name}@{datetime.fromtimestamp(tick, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def task_of(schedule: Schedule, tick: float) -> NewTask:
+    """The task of a tick."""
+    eta = starts_at(schedule, tick) if schedule.jitter else None
+    return replace(schedule.task, id=task_id(schedule.name, tick), eta=eta)
 
 
 def check(expression: str, zone: str) -> None:

@@ -36,6 +36,7 @@ from stayer.worker.settle import refresh, settle_outcomes, settle_starts
 from stayer.worker.signals import Signals
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
@@ -76,9 +77,10 @@ class WorkerLoop:
         self._stop_within = 0.0
         self._next_due = 0.0
         self._next_reconcile = 0.0
-        self._next_tidying = 0.0
+        self._tidying = Tidying(store, options.retention)
+        self._next_log_tidying = 0.0
         self._turn = 0
-        self._stirred = True
+        self._stirred = self._due_changed = True
         self._draining = self._stopping = self._leaving = self._lease_lost = False
 
     @property
@@ -316,7 +318,7 @@ class WorkerLoop:
         self._holdings.remove(held)
         self._logs.keep(held)
         held.run.remove()
-        self._stirred = True
+        self._stirred = self._due_changed = True
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
@@ -329,8 +331,11 @@ class WorkerLoop:
             self._next_reconcile = now + self._lease
 
     def _promote(self) -> None:
-        if self._stirred or moment() >= self._next_due:
-            self._try(self._promote_due)
+        """See to what is due, when it is, or when there may be something that is due sooner."""
+        if self._due_changed or moment() >= self._next_due:
+            self._due_changed = False
+            if not self._try(self._promote_due):
+                self._due_changed = True
 
     def _promote_due(self) -> None:
         following = clock.elapse(self._store)
@@ -362,12 +367,16 @@ class WorkerLoop:
 
     def _tidy_up(self) -> None:
         """Old tasks are forgotten, and with them the logs that stayed here."""
-        if moment() >= self._next_tidying:
-            self._next_tidying = moment() + _TIDY
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
+        if moment() >= self._next_log_tidying:
+            self._next_log_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
         timeout = min(_TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        if self._tidying.has_more:
+            timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)
@@ -375,7 +384,7 @@ class WorkerLoop:
     # Between the threads
 
     def _on_noise(self) -> None:
-        self._stirred = True
+        self._stirred = self._due_changed = True
         self._bell.ring()
 
     def _on_orders(self, orders: Orders) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, StoreError
 from stayer.core.lifecycle import Interrupt, Lose, Start, Stop, decide
-from stayer.core.model import Change, Orders, Report, Task, Worker
+from stayer.core.model import Change, Kept, Orders, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.runners.pool import link
@@ -29,10 +29,12 @@ from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_
 from stayer.worker.registering import registered_heart
 from stayer.worker.signals import Signals
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
 _TICK = 1.0
+_PAUSE = 0.01
 _RESTART = (0.2, 30.0)
 _LONG_LIFE = 60.0
 """A pool that lived so long is started again at once."""
@@ -52,6 +54,7 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     time_limit: float | None = None
     environment: dict[str, str] = {}
     log: str | None = None
+    retention: dict[Kept, float] = {}
 
 
 class ThreadsWorker:
@@ -76,6 +79,7 @@ class ThreadsWorker:
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
+        self._tidying = Tidying(store, options.retention)
         self._draining = self._stopping = self._lease_lost = False
 
     @property
@@ -109,7 +113,8 @@ class ThreadsWorker:
         self._start_pool()
         self._pass_on_orders()
         self._send_urgent_news()
-        self._bell.sleep(_TICK)
+        self._tidy_up()
+        self._bell.sleep(_PAUSE if self._tidying.has_more else _TICK)
 
     # Beginning and end
 
@@ -309,6 +314,10 @@ class ThreadsWorker:
         pool, heart = self._pool, self._heart
         if pool is not None and heart is not None and any(news.urgent for news in list(pool.news)):
             self._try(heart.beat_now)
+
+    def _tidy_up(self) -> None:
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
 
     # Between the threads
 

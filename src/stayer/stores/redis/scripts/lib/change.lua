@@ -99,7 +99,8 @@ end
 
 local function tell(r, group, before)
   local to = group[C_TO]
-  if to ~= before and to == 'pending' then wake(r[QUEUE]) end
+  -- A new eta may be the next one due: those who sleep until then should look again.
+  if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[QUEUE]) end
   -- A place becomes free, which matters only where they are counted.
   if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] and has_limit(r[QUEUE]) then
     wake(r[QUEUE])
