@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Self
 
-from stayer import control
+from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
 from stayer.config import SMALLEST_LEASE
@@ -209,8 +209,8 @@ class Listener:
                 return None
 
     def _promote(self) -> float:
-        """Make pending what is due; in how many seconds the next one will be."""
-        while (due := self._store.promote(PROMOTED)) is not None:
+        """See to what is due; in how many seconds the next thing will be."""
+        while (due := clock.elapse(self._store, PROMOTED)) is not None:
             left = due - self._store.now()
             if left > 0:
                 return left

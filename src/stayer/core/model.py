@@ -129,6 +129,10 @@ class NewTask(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     eta: float | None = None
     delay: float | None = None
+    start_before: float | None = None
+    """A moment: what has not been started by then never will be."""
+    expire: float | None = None
+    """The same, in seconds from the store's now."""
     held: bool = False
     policy: Policy = Policy()
     generated: bool = False
@@ -174,6 +178,8 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
+    start_before: float | None = None
+    """If it has not been started by then, it never will be."""
 
     @property
     def kind(self) -> str:
@@ -378,6 +384,11 @@ class Page(Struct, frozen=True):
     next: str | None = None
 
 
+Kept = Literal["complete", "failed", "cancelled", "log", "result"]
+KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
+"""What is kept for a while: tasks in these states, their logs, their results."""
+
+
 class QueueInfo(Struct, frozen=True, kw_only=True):
     """A queue, its settings, and how many of its tasks are in each state."""
 
@@ -389,3 +400,6 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     workers: int = 0
     oldest: float | None = None
     """When the oldest task that could be taken was created."""
+    retention: dict[Kept, float] = {}
+    """How many seconds after their end its tasks are kept, by state, and how long their logs and
+    results; what is not here: as the workers are told."""

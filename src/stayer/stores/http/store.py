@@ -7,14 +7,22 @@ operator wants is asked for by its verb, and decided by the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
+from stayer.core import scheduling, submission
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnusable,
+    UnknownSchedule,
+    UnknownTask,
+)
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -25,6 +33,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -36,6 +45,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
 from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
@@ -214,11 +224,18 @@ class HttpStore:
         return [records.read(QueueInfo, shown) for shown in answer["queues"]]
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         wanted: dict[str, JSON] = {} if paused is None else {"paused": paused}
         if limit is not UNSET:
             wanted["limit"] = limit
+        if retention:
+            wanted["retention"] = {str(what): keep for what, keep in retention.items()}
         return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
 
     def drop_queue(self, name: str, limit: int) -> int:
@@ -249,6 +266,23 @@ class HttpStore:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
         self._ask("POST", "/v1/workers/attend", body=body)
 
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
+        return [records.schedule(shown) for shown in answer["schedules"]]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        body = scheduling.written(schedule)
+        return records.schedule(self._ask("POST", "/v1/schedules", {"replace": True}, body=body))
+
+    def drop_schedule(self, name: str) -> bool:
+        try:
+            self._ask("DELETE", _path("schedules", name))
+        except UnknownSchedule:
+            return False
+        return True
+
     # What only workers do
 
     def _for_workers(self) -> NoReturn:
@@ -278,6 +312,15 @@ class HttpStore:
     def promote(self, limit: int) -> float | None:
         self._for_workers()
 
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        self._for_workers()
+
+    def fire(self, firing: Firing) -> bool:
+        self._for_workers()
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         self._for_workers()
 
@@ -298,7 +341,7 @@ def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
     """As many as a request may bring."""
     portion: list[JSON] = []
     size = 0
-    for shown in map(records.submission, tasks):
+    for shown in map(submission.written, tasks):
         length = len(msgspec.json.encode(shown))
         if portion and (len(portion) >= _TASKS or size + length > _BYTES):
             yield portion

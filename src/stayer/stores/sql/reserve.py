@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from stayer.core.errors import LeaseLost
+from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.stores.sql.commit import apply
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -47,13 +49,16 @@ def reserve(
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
     lanes = [lane for (lane,) in tx.all("reserve.lanes", queue) if _handled(lane, handles)]
-    heads = [tx.all("reserve.next", queue, lane, limit) for lane in lanes]
+    heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
     ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
     return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first."""
+    """Due tasks become pending, the longest due first; those that nobody has started end."""
+    overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
+    if overdue:
+        apply(tx, [decide(task, Expire()) for task in overdue])
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -30,12 +31,14 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import keeping, reading, schedules
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
+from stayer.stores.sql.forget import forget, is_anything_old
 from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
@@ -249,10 +252,15 @@ class SqliteStore:
             return reading.queues(tx, names)
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit)
+            return keeping.set_queue(tx, name, paused, limit, retention or {})
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
@@ -263,3 +271,30 @@ class SqliteStore:
     ) -> list[str]:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        with self._read() as tx:  # others need not stand in line behind a look
+            if not is_anything_old(tx, retention):
+                return 0
+        with self._write() as tx:
+            return forget(tx, retention, limit)
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.schedules(tx, names)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.due_schedules(tx, limit)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        with self._write() as tx:
+            return schedules.put_schedule(tx, schedule)
+
+    def fire(self, firing: Firing) -> bool:
+        with self._write() as tx:
+            return schedules.fire(tx, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        with self._write() as tx:
+            return schedules.drop_schedule(tx, name)

@@ -13,6 +13,10 @@ CREATE TABLE stayer_queues (
     name TEXT PRIMARY KEY,
     paused INTEGER NOT NULL DEFAULT 0,
     "limit" INTEGER,
+    retention TEXT, -- JSON object: seconds by what is kept
+    -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
+    logs_gone REAL NOT NULL DEFAULT 0,
+    results_gone REAL NOT NULL DEFAULT 0,
     -- How many tasks are in each state, kept with every change, so that nobody has to count.
     waiting INTEGER NOT NULL DEFAULT 0,
     scheduled INTEGER NOT NULL DEFAULT 0,
@@ -69,6 +73,7 @@ CREATE TABLE stayer_tasks (
     returned_from TEXT, -- 'worker attempt' that burial took the task from
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
+    start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -81,11 +86,16 @@ CREATE TABLE stayer_tasks (
 );
 
 -- What can be taken, in the order in which it is.
-CREATE INDEX stayer_tasks_ready ON stayer_tasks (queue, lane, priority DESC, created, seq)
+CREATE INDEX stayer_tasks_ready ON stayer_tasks (
+    queue, lane, priority DESC, created, seq, start_before
+)
 WHERE state = 'pending' AND held = 0;
 
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
+
+CREATE INDEX stayer_tasks_expiring ON stayer_tasks (start_before)
+WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
 
 -- What a worker holds.
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
@@ -93,8 +103,30 @@ WHERE state IN ('reserved', 'started');
 
 -- What lists show; what purge takes.
 CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
-CREATE INDEX stayer_tasks_finished ON stayer_tasks (state, finished_at)
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+CREATE TABLE stayer_schedules (
+    name TEXT PRIMARY KEY,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    task TEXT NOT NULL, -- JSON object: what each tick submits
+    overlap TEXT NOT NULL,
+    catch_up TEXT NOT NULL,
+    jitter REAL NOT NULL,
+    paused INTEGER NOT NULL,
+    origin TEXT, -- the file or app that declares it
+    next REAL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    last REAL,
+    last_task TEXT
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_schedules_due ON stayer_schedules (next)
+WHERE paused = 0 AND next IS NOT NULL;
+
+CREATE INDEX stayer_schedules_task ON stayer_schedules (last_task);
 
 CREATE TABLE stayer_attempts (
     task INTEGER NOT NULL, -- stayer_tasks.seq

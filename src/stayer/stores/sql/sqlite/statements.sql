@@ -1,13 +1,13 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS.
+-- {task} stands for rows.TASK_COLUMNS, {schedule} for rows.SCHEDULE_COLUMNS.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    updated, eta, policy, start_before
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.last
@@ -60,6 +60,7 @@ SELECT lane FROM lanes WHERE lane IS NOT NULL;
 -- The best tasks of one lane: what orders them, and which they are.
 SELECT -priority, created, seq FROM stayer_tasks
 WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+    AND (start_before IS NULL OR start_before > ?)
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
@@ -88,7 +89,22 @@ UPDATE stayer_tasks SET state = 'pending', updated = ?
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.next
-SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
+SELECT min(at) FROM (
+    SELECT min(eta) AS at FROM stayer_tasks WHERE state = 'scheduled'
+    UNION ALL
+    SELECT min(start_before) FROM stayer_tasks
+    WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending')
+    UNION ALL
+    SELECT min(next) FROM stayer_schedules WHERE paused = 0 AND next IS NOT NULL
+);
+
+-- name: promote.expired
+-- now, limit.
+SELECT {task} FROM stayer_tasks
+WHERE start_before IS NOT NULL AND start_before <= ?
+    AND state IN ('waiting', 'scheduled', 'pending')
+ORDER BY start_before
+LIMIT ?;
 
 -- name: attempt.start
 UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
@@ -276,8 +292,8 @@ ORDER BY start;
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
-SELECT name, paused, "limit", waiting, scheduled, pending, reserved, started, complete, failed,
-    cancelled,
+SELECT name, paused, "limit", retention, waiting, scheduled, pending, reserved, started, complete,
+    failed, cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
@@ -298,6 +314,12 @@ WHERE name = ?;
 UPDATE stayer_queues SET "limit" = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
+-- name: queue.retention
+UPDATE stayer_queues SET retention = ? WHERE name = ?;
+
+-- name: queue.names
+SELECT name FROM stayer_queues;
+
 -- name: queue.running
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
 
@@ -312,11 +334,73 @@ FROM stayer_queues WHERE name = ?;
 DELETE FROM stayer_queues WHERE name = ?;
 
 -- name: purge.old
--- state, before, limit.
-SELECT seq, id FROM stayer_tasks
-WHERE state = ? AND finished_at IS NOT NULL AND finished_at < ?
+-- queue, state, before, limit. What a schedule refers to stays.
+SELECT finished_at, seq, id FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at < ?
+    AND NOT EXISTS (SELECT 1 FROM stayer_schedules WHERE last_task = stayer_tasks.id)
 ORDER BY finished_at
 LIMIT ?;
+
+-- name: forget.queues
+SELECT name, retention, logs_gone, results_gone FROM stayer_queues;
+
+-- name: forget.end
+-- queue, state, after, before, how many: when the last one of these ended; nothing if fewer did.
+SELECT finished_at FROM stayer_tasks
+WHERE queue = ?1 AND state = ?2 AND finished_at IS NOT NULL AND finished_at > ?3
+    AND finished_at < ?4
+ORDER BY finished_at
+LIMIT 1 OFFSET ?5 - 1;
+
+-- name: forget.ended
+-- queue, state, after, up to.
+SELECT seq FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at > ? AND finished_at <= ?;
+
+-- name: forget.logs
+DELETE FROM stayer_logs WHERE task IN (SELECT value FROM json_each(?));
+
+-- name: forget.results
+UPDATE stayer_tasks SET result = NULL
+WHERE seq IN (SELECT value FROM json_each(?)) AND result IS NOT NULL;
+
+-- name: forget.logs_gone
+UPDATE stayer_queues SET logs_gone = ? WHERE name = ?;
+
+-- name: forget.results_gone
+UPDATE stayer_queues SET results_gone = ? WHERE name = ?;
+
+-- name: schedules
+-- all, names.
+SELECT {schedule} FROM stayer_schedules
+WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
+ORDER BY name;
+
+-- name: schedules.due
+-- now, limit.
+SELECT {schedule} FROM stayer_schedules
+WHERE paused = 0 AND next IS NOT NULL AND next <= ?
+ORDER BY next
+LIMIT ?;
+
+-- name: schedule.put
+-- With another expression or zone, or after a pause, it begins to count anew.
+INSERT INTO stayer_schedules (
+    name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, last
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
+ON CONFLICT (name) DO UPDATE SET
+    cron = ?2, zone = ?3, task = ?4, overlap = ?5, catch_up = ?6, jitter = ?7, paused = ?8,
+    origin = ?9, next = ?10, updated = ?11,
+    last = iif(cron = ?2 AND zone = ?3 AND NOT (paused AND NOT ?8), last, ?11);
+
+-- name: schedule.fire
+-- last, next, the newest task or nothing, name, the `updated` and the `last` that were seen.
+UPDATE stayer_schedules
+SET last = ?1, next = ?2, last_task = coalesce(?3, last_task)
+WHERE name = ?4 AND updated = ?5 AND last IS ?6;
+
+-- name: schedule.drop
+DELETE FROM stayer_schedules WHERE name = ?;
 
 -- name: purge.these
 -- ids, states, before, limit.
