@@ -120,7 +120,7 @@ class Store(Protocol):
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). Leaves alone what is held, what `handles` does not name,
         what has not been started by its `start_before`, paused queues, and what would exceed a
-        queue's limit. Raises LeaseLost if the worker is not
+        queue's limit; a worker that drains gets nothing. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 

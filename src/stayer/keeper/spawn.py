@@ -23,7 +23,9 @@ class Refused(Exception):
 
 
 class Birth:
-    """A main process on its way; `failure` tells what kept it from becoming the program."""
+    """A main process on its way, which waits for `begin`; `failure` tells what kept it from becoming
+    the program.
+    """
 
     def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
         self._keeper = os.getpid()
@@ -48,6 +50,9 @@ class Birth:
             self._meet()
         if cgroup is not None:
             cgroup.take(self.pid)
+
+    def begin(self) -> None:
+        """Let it become the program, which may kill us with its first breath."""
         os.write(self._gate[1], b".")
         os.close(self._gate[1])
         # Its end is news too: the program has begun. A folder on a dead disk must not hold us up.

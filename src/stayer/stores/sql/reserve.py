@@ -24,6 +24,9 @@ def reserve(
         raise LeaseLost(
             f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
         )
+    node, drains = registered
+    if drains:
+        return []
     tasks: list[Task] = []
     ledger = Ledger(tx)
     for queue in queues:
@@ -34,7 +37,7 @@ def reserve(
         if not seqs:
             continue
         taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, registered[0], taken)
+        tx.run("reserve", tx.now, worker, node, taken)
         tx.run("reserve.attempts", tx.now, taken)
         fresh = by_seq(tx, seqs)
         for seq, task in zip(seqs, fresh, strict=True):

@@ -37,7 +37,7 @@ SELECT {task} FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
 SELECT seq FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
-SELECT node FROM stayer_workers WHERE id = ? AND dead = 0;
+SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = 0;
 
 -- name: reserve.queue
 SELECT paused, "limit" - reserved - started FROM stayer_queues WHERE name = ?;
