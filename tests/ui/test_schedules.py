@@ -24,6 +24,7 @@ def test_a_schedule_is_run_paused_and_resumed(tabs: Tabs, system: System) -> Non
     expect(card).to_contain_text("0 0 1 1 * in UTC")
     expect(card).to_contain_text("echo in queue default")
     expect(card).to_contain_text("none yet")
+    expect(card.locator(".figure")).to_contain_text("d ")
     picture(page, "schedules")
 
     card.get_by_role("button", name="Run").click()

@@ -3,7 +3,7 @@
 import { get, mayOperate, post } from "../api.js";
 import { ask } from "../ask.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { age, clean, duration, kind } from "../format.js";
+import { absolute, clean, duration, kind, now, seconds } from "../format.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
 import { badge, empty, setBadge, setTime, toast } from "../parts.js";
@@ -66,9 +66,10 @@ function scheduleCard(name, again) {
     schedule = item;
     state.hidden = !item.paused;
     setBadge(state, "paused");
-    const left = item.next === null ? null : -(age(item.next) ?? 0);
-    text(next, item.paused || left === null ? "–" : left > 0 ? duration(left) : "now");
-    setTime(moment, item.paused ? null : item.next, item.paused || left === null ? "" : "from now");
+    const at = item.paused ? null : seconds(item.next);
+    const left = at === null ? 0 : at - now();
+    text(next, at === null ? "–" : left > 0 ? duration(left) : "due");
+    setTime(moment, item.paused ? null : item.next, at === null ? "" : absolute(item.next));
     text(times, `${clean(item.cron, 60)} in ${clean(item.zone, 40)}`);
     text(work, `${kind(item.task) || "plain task"} in queue ${clean(item.task.queue, 40)}`);
     text(policy, OVERLAP[/** @type {keyof typeof OVERLAP} */ (item.overlap)]);
