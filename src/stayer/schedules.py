@@ -41,8 +41,7 @@ def add(store: Store, schedule: Schedule, *, replacing: bool = False) -> Schedul
         if _is_same(there[0], wanted):
             return there[0]
         raise Refused(
-            f"there is another schedule {schedule.name}: remove it first, or say that this one is "
-            "to replace it"
+            f"there is another schedule {schedule.name}: remove it first, or replace it (--replace)"
         )
     return store.put_schedule(wanted)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stayer import control
@@ -87,7 +89,7 @@ def test_no_more_than_the_limit_end_at_a_time(store: Store, clock: Clock) -> Non
 
 @pytest.mark.parametrize("fields", [{"delay": 100.0}, {"held": True}], ids=str)
 def test_it_ends_also_while_it_waits_for_something_else(
-    store: Store, clock: Clock, fields: dict[str, float]
+    store: Store, clock: Clock, fields: dict[str, Any]
 ) -> None:
     submit(store, new("a", expire=10, **fields))
     clock.advance(10)

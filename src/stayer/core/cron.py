@@ -12,10 +12,11 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
+from cronsim import CronSim, CronSimError
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,7 +26,6 @@ from stayer.core.schedule import Schedule
 
 _DAY = 86400.0
 _BACK = (3600.0, _DAY, 40 * _DAY, 400 * _DAY, 3700 * _DAY)
-_NEAR = 4 * 3600.0
 LATE = 60.0
 """A tick that is older than this when somebody looks was missed."""
 MOST = 100
@@ -119,22 +119,67 @@ def _newest(schedule: Schedule, after: float, now: float) -> list[float]:
 
 
 def _ticks(expression: str, zone: str, after: float) -> Iterator[float]:
-    from cronsim import CronSim, CronSimError
-
     written = _ALIASES.get(expression.strip().lower(), expression)
+    place = _place(zone)
+    fields = written.split()
     try:
-        if len(written.split()) != 5:
+        if len(fields) != 5:
             raise CronSimError("wrong number of fields")
-        times = CronSim(written, _anchor(after, _place(zone)))
+        passing = any(field.startswith("*") for field in fields[:2])
+        times = _passing if passing else _on_calendar
+        yield from times(written, place, after)
     except CronSimError as error:
         raise BadInput(
             f"cron expression {expression!r}: {str(error).lower()}: write five fields, minute hour "
             "day month weekday, for example '30 2 * * *', or @hourly, @daily, @weekly, @monthly"
         ) from None
-    for moment in times:
+
+
+def _on_calendar(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
+    """Times that are named: a day of the calendar has each of them once."""
+    # The day before, so that the ticks are the same wherever one begins to look.
+    begin = datetime.fromtimestamp(after, UTC).astimezone(place) - timedelta(days=1)
+    for moment in CronSim(expression, begin):
         tick = moment.timestamp()
         if tick > after:
             yield tick
+
+
+def _passing(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
+    """Ticks by time that passes: with the clock as it stands, until it is set."""
+    begin: float | None = after
+    while begin is not None:
+        offset, last = _offset(begin, place), begin
+        times = CronSim(expression, datetime.fromtimestamp(begin - 1, timezone(offset)))
+        begin = None
+        for tick in (moment.timestamp() for moment in times):
+            if tick > last and _offset(tick, place) != offset:
+                begin = _change(last, tick, place)
+                break
+            if tick > after and tick >= last:
+                yield tick
+            last = max(last, tick)
+
+
+def _offset(moment: float, place: ZoneInfo) -> timedelta:
+    found = datetime.fromtimestamp(moment, place).utcoffset()
+    assert found is not None
+    return found
+
+
+def _change(before: float, behind: float, place: ZoneInfo) -> float:
+    """The first moment between two at which the clock is another: a whole second."""
+    offset, low, high = _offset(before, place), int(before), int(behind)
+    later = low
+    while _offset(later, place) == offset:  # a day at a time: it may change back
+        low, later = later, min(later + int(_DAY), high)
+    while later - low > 1:
+        middle = (low + later) // 2
+        if _offset(middle, place) == offset:
+            low = middle
+        else:
+            later = middle
+    return float(later)
 
 
 def _place(zone: str) -> ZoneInfo:
@@ -144,15 +189,3 @@ def _place(zone: str) -> ZoneInfo:
         raise BadInput(
             f"time zone {zone!r} is not known here: write for example UTC or Europe/Berlin"
         ) from None
-
-
-def _anchor(after: float, place: ZoneInfo) -> datetime:
-    """Where to begin to count: the same ticks must be found wherever one begins, and in the hour
-    that clocks set back repeat, beginning in its second half would find one that was there already.
-    """
-    here = datetime.fromtimestamp(after, UTC).astimezone(place)
-    around = (here - timedelta(seconds=_NEAR), here + timedelta(seconds=_NEAR))
-    before, behind = (moment.astimezone(UTC).astimezone(place).utcoffset() for moment in around)
-    if before == behind == here.utcoffset():
-        return here
-    return (here - timedelta(days=1)).replace(hour=12, minute=0, second=0, microsecond=0, fold=0)

@@ -26,6 +26,8 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Schedule
+from stayer.core.scheduling import WrittenSchedule
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
@@ -227,6 +229,7 @@ def _schemas() -> Schema:
         task["properties"][name] = _field(name, policy[name])
         task["required"].append(name)
     counts = dict.fromkeys(STATES, _INTEGER)
+    schedule = _record(Schedule, task={"$ref": f"{_REF}Submission"})
     return {
         "Any": {},
         "Problem": _object(type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING),
@@ -275,6 +278,14 @@ def _schemas() -> Schema:
         "Queue": _record(QueueInfo),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
+        "ScheduleToMake": _struct(WrittenSchedule),
+        "Schedule": {
+            **schedule,
+            "properties": {**schedule["properties"], "last_state": _optional(_STRING)},
+            "required": [*schedule["required"], "last_state"],
+        },
+        "Schedules": _object(schedules=_array("Schedule")),
+        "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),

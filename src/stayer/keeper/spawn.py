@@ -23,9 +23,7 @@ class Refused(Exception):
 
 
 class Birth:
-    """A main process on its way, which waits for `begin`; `failure` tells what kept it from becoming
-    the program.
-    """
+    """A main process on its way; it waits for `begin`, and `failure` tells what went wrong then."""
 
     def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
         self._keeper = os.getpid()
