@@ -1,6 +1,7 @@
 -- Store.set_queue: change a queue's settings, making it if need be.
 -- ARGV   3 the name, 4 paused (1, 0 or ''), 5 limit (a number, 'none' or '')
 -- returns as queues.lua
+-- to be confirmed by replicas: what was paused must not start
 -- needs: base, tasks, queues
 
 local name = ARGV[3]
