@@ -28,16 +28,16 @@ from tests.contract.builders import (
 )
 from tests.contract.test_waiter import calm
 from tests.faults.fleet import Fleet
-from tests.servers.finding import redis_binary
+from tests.servers.finding import redis_binary, valkey_binary
 from tests.servers.sentinel import Group, until, watched_over
 
 T = TypeVar("T")
 QUICK = {"socket_timeout": 1, "socket_connect_timeout": 1, "wait_timeout": "500ms"}
 
 
-@pytest.fixture
-def group() -> Iterator[Group]:
-    with watched_over(redis_binary()) as group:
+@pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    with watched_over(request.param()) as group:
         yield group
 
 

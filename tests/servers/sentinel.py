@@ -143,7 +143,10 @@ class Group:
         settings = folder / f"{port}.conf"
         settings.write_text(
             _SENTINEL.format(
-                port=port, primary=primary, service=SERVICE, password=PASSWORD,
+                port=port,
+                primary=primary,
+                service=SERVICE,
+                password=PASSWORD,
                 sentinel_password=SENTINEL_PASSWORD,
             )  # fmt: skip
         )
