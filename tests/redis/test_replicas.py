@@ -80,7 +80,7 @@ class TestAReplicaThatDoesNotAnswer:
         self, store: RedisStore, replica: RedisServer
     ) -> None:
         os.kill(replica.pid, signal.SIGSTOP)
-        with pytest.raises(StoreUnreachable, match="0 of 1 replicas .* same id is harmless"):
+        with pytest.raises(StoreUnreachable, match=r"0 of 1 replicas .* same id is harmless"):
             submit(store, new("a"))
         assert get(store, "a").state == "pending"
         os.kill(replica.pid, signal.SIGCONT)

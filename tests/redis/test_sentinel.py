@@ -139,7 +139,7 @@ def test_wake_ups_come_from_the_new_primary(
     # Then the waiter comes to listen there, and wakes
     def listens() -> bool:
         patiently(lambda: waiter.wait(0.1))
-        return primary.ask("PUBSUB", "NUMSUB", "stayer:{q}:wake")[1] == 1
+        return bool(primary.ask("PUBSUB", "NUMSUB", "stayer:{q}:wake")[1] == 1)
 
     until(listens, "for the waiter to listen there")
     calm(waiter)

@@ -148,7 +148,7 @@ class Group:
                 service=SERVICE,
                 password=PASSWORD,
                 sentinel_password=SENTINEL_PASSWORD,
-            )  # fmt: skip
+            )
         )
         return Node(binary, folder, port, [str(settings), "--sentinel"])
 
