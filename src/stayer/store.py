@@ -211,7 +211,9 @@ class Store(Protocol):
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         """Up to `limit` events after number `since`, waiting for the first one up to `timeout`.
 
-        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so.
+        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
+        store may keep only the newest 100,000 events or so for this: whoever was away for longer
+        gets those there are, and reads the tasks to know the rest. `events` has all of a task's.
         """
 
     def last_event(self) -> int:

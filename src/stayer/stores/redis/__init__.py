@@ -1,4 +1,4 @@
-"""Redis and Valkey: one server, every change a script that runs there as one step."""
+"""Redis and Valkey: one server at a time, every change a script that runs there as one step."""
 
 from __future__ import annotations
 
@@ -48,8 +48,18 @@ OLDEST = (6, 2)
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
-    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`; `?prefix=…`."""
-    return RedisStore(Server(address.parse(url), clock))
+    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`, or sentinels that know the
+    server, `redis+sentinel://host:26379,host:26379/service`; `?prefix=…`.
+    """
+    return RedisStore(Server(_address(url), clock))
+
+
+def _address(url: str) -> address.Address:
+    if url.partition(":")[0].endswith("+sentinel"):
+        from stayer.stores.redis import sentinel  # rarely needed
+
+        return sentinel.parse(url)
+    return address.parse(url)
 
 
 class RedisStore:
