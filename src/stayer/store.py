@@ -25,6 +25,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
+from stayer.core.explanation import Explanation
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -190,6 +191,11 @@ class Store(Protocol):
         them, unless they know already.
         """
 
+    def drain_worker(self, worker: str) -> Worker:
+        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        """
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
         a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
@@ -220,6 +226,16 @@ class Store(Protocol):
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         """What would be reserved next, best first, without taking it."""
+
+    def ahead(self, id: str) -> int:
+        """How many tasks of its queue stand before a pending one: those that can be taken and have
+        a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
+        submitted last first.
+        """
 
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
@@ -281,6 +297,9 @@ class ServedStore(Protocol):
 
     def ask(self, id: str, happening: Happening) -> Task:
         """Let the server decide and commit what an operator wants; the task as it is then."""
+
+    def explain(self, id: str) -> Explanation:
+        """As `explain.explain`."""
 
     def give_up(self, worker: str) -> int:
         """As `control.drop_worker`."""

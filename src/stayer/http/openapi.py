@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from stayer import __version__
 from stayer.core import codec
+from stayer.core.explanation import Reason
 from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Order,
     Policy,
@@ -260,6 +262,16 @@ def _schemas() -> Schema:
                 },
             ]
         },
+        "Reason": _record(Reason),
+        "Span": _object(low=_TIME, likely=_TIME, high=_TIME),
+        "Forecast": _object(
+            starts=_optional({"$ref": f"{_REF}Span"}), ends=_optional({"$ref": f"{_REF}Span"}),
+            samples=_INTEGER,
+        ),
+        "Explanation": _object(
+            id=_STRING, state=_STRING, reasons=_array("Reason"), ahead=_optional(_INTEGER),
+            forecast=_optional({"$ref": f"{_REF}Forecast"}),
+        ),
         "Attempt": _record(Attempt),
         "Attempts": _object(attempts=_array("Attempt")),
         "Event": _record(Event),
@@ -275,6 +287,7 @@ def _schemas() -> Schema:
         "Queue": _record(QueueInfo),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
+        "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),

@@ -39,6 +39,11 @@ _LOOKING = (
         summary="All that happened to a task.", answer="Events", problems=(404,),
     ),
     Route(
+        method="GET", path=f"{_TASK}/explain", role="read", run=tasks.explain,
+        summary="Why a task is not running, or what it does, and when it will start and end.",
+        answer="Explanation", problems=(404,),
+    ),
+    Route(
         method="GET", path=f"{_TASK}/usage", role="read", run=tasks.usage,
         summary="What an attempt has used over time: processor, memory, disk.",
         query=tasks.WhichAttempt, answer="UsageSeries", problems=(404,),
@@ -161,6 +166,11 @@ _WORKERS = (
     Route(
         method="GET", path="/v1/workers", role="read", run=workers.find,
         summary="Who takes tasks.", answer="Workers",
+    ),
+    Route(
+        method="POST", path="/v1/workers/{id}/drain", role="operate", run=workers.drain,
+        summary="Let a worker finish what it runs and take no more; it ends then.",
+        answer="Worker", problems=(404,),
     ),
     Route(
         method="DELETE", path="/v1/workers/{id}", role="operate", run=workers.drop,

@@ -160,6 +160,7 @@ class WorkerLoop:
             on_lost=self._on_lost,
             gather=self._holdings.gather,
             on_beat=self._on_beat,
+            on_drain=lambda: self._signals.hear(signal.SIGUSR1, self._bell),
         )
 
     def _about_me(self) -> Worker:
@@ -173,6 +174,7 @@ class WorkerLoop:
             draining=self._draining,
             lease=self._lease,
             keeps=self._keeps,
+            handles=self._handlers.handles,
         )
 
     def _finished(self) -> bool:

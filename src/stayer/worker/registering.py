@@ -23,6 +23,7 @@ def registered_heart(
     on_lost: Callable[[], None],
     gather: Callable[[], Sequence[Report]],
     on_beat: Callable[[float], None],
+    on_drain: Callable[[], None],
 ) -> Heart:
     """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
     known = {worker.id: worker for worker in store.workers()}
@@ -35,6 +36,7 @@ def registered_heart(
         on_lost=on_lost,
         gather=gather,
         on_beat=on_beat,
+        on_drain=on_drain,
         last_number=known[about.id].number if about.id in known else 0,
     )
     heart.start()

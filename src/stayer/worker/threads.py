@@ -136,6 +136,7 @@ class ThreadsWorker:
             on_lost=self._on_lost,
             gather=self._gather,
             on_beat=self._on_beat,
+            on_drain=lambda: self._signals.hear(signal.SIGUSR1, self._bell),
         )
 
     def _about_me(self) -> Worker:

@@ -169,6 +169,13 @@ class RedisStore:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
+    def drain_worker(self, worker: str) -> Worker:
+        try:
+            [found] = hands.workers(self._run("drain_worker", worker))
+        except Said as said:
+            _refuse_drop(worker, said)
+        return found
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -192,6 +199,12 @@ class RedisStore:
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
+
+    def ahead(self, id: str) -> int:
+        return int(self._run("ahead", id))
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return reading.durations(self._run("durations", queue, limit))
 
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)

@@ -178,6 +178,10 @@ class SqliteStore:
         with self._write() as tx:
             hands.attend(tx, workers, seconds)
 
+    def drain_worker(self, worker: str) -> Worker:
+        with self._write() as tx:
+            return hands.drain_worker(tx, worker)
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
             return hands.drop_worker(tx, worker, number)
@@ -223,6 +227,14 @@ class SqliteStore:
     def peek(self, queue: str, limit: int) -> list[Task]:
         with self._read() as tx:
             return reading.peek(tx, queue, limit)
+
+    def ahead(self, id: str) -> int:
+        with self._read() as tx:
+            return reading.ahead(tx, id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        with self._read() as tx:
+            return reading.durations(tx, queue, limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:

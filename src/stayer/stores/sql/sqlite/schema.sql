@@ -160,6 +160,8 @@ CREATE TABLE stayer_workers (
     draining INTEGER NOT NULL,
     lease REAL NOT NULL,
     keeps INTEGER NOT NULL DEFAULT 0,
+    handles TEXT, -- JSON object; null if it did not say what it can run
+    drain INTEGER NOT NULL DEFAULT 0, -- somebody wants it to take no more
     number INTEGER NOT NULL,
     nonce TEXT NOT NULL,
     started_at REAL NOT NULL,

@@ -90,6 +90,25 @@ WHERE seq IN (SELECT value FROM json_each(?));
 -- name: promote.next
 SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
 
+-- name: ahead
+-- The id: how many tasks of the queue are taken before it.
+SELECT count(*)
+FROM stayer_tasks AS mine
+JOIN stayer_tasks AS t
+    ON t.queue = mine.queue AND t.state = 'pending' AND t.held = 0
+    AND (t.priority > mine.priority OR (
+        t.priority = mine.priority AND (t.created, t.seq) < (mine.created, mine.seq)
+    ))
+WHERE mine.id = ? AND mine.state = 'pending';
+
+-- name: durations
+-- queue, limit: kind, seconds.
+SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+FROM stayer_tasks
+WHERE queue = ? AND state = 'complete' AND started_at IS NOT NULL
+ORDER BY created DESC
+LIMIT ?;
+
 -- name: attempt.start
 UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
 
@@ -121,7 +140,7 @@ UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE 
 
 -- name: wakes
 -- queues, worker: the number of the last event that concerns one of them, and how often somebody
--- began to watch the worker.
+-- began to watch the worker, or wanted it to drain.
 SELECT
     max(
         coalesce(
@@ -141,20 +160,22 @@ WHERE id IN (SELECT value FROM json_each(?3));
 -- name: beat.first
 -- Registers an identity; the same nonce again is the same beat.
 INSERT INTO stayer_workers (
-    id, node, pid, queues, slots, version, draining, lease, keeps, number, nonce, started_at,
-    beat_at, lease_end
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, nonce,
+    started_at, beat_at, lease_end
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
 -- A lease never ends earlier because of a beat.
 UPDATE stayer_workers
 SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, lease = ?7,
-    keeps = ?8, number = ?9, nonce = ?10, beat_at = ?11, lease_end = max(lease_end, ?11 + ?7)
-WHERE id = ?12 AND dead = 0 AND (number < ?9 OR (number = ?9 AND nonce = ?10));
+    keeps = ?8, handles = ?9, number = ?10, nonce = ?11, beat_at = ?12,
+    lease_end = max(lease_end, ?12 + ?7)
+WHERE id = ?13 AND dead = 0 AND (number < ?10 OR (number = ?10 AND nonce = ?11));
 
--- name: beat.watched
-SELECT watched_until > ? FROM stayer_workers WHERE id = ?;
+-- name: beat.wanted
+-- Whether somebody watches the worker, and whether it is to drain.
+SELECT watched_until > ?, drain FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks
@@ -238,13 +259,17 @@ WHERE worker = ? AND state IN ('reserved', 'started')
 ORDER BY seq;
 
 -- name: workers
-SELECT id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-    lease_end,
+SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+    beat_at, lease_end,
     (SELECT count(*) FROM stayer_tasks AS t
      WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
 FROM stayer_workers AS w
 WHERE dead = 0
 ORDER BY started_at, id;
+
+-- name: drain
+UPDATE stayer_workers SET drain = 1, times_watched = times_watched + (drain = 0)
+WHERE id = ? AND dead = 0;
 
 -- name: worker
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
