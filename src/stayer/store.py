@@ -26,6 +26,7 @@ from typing import Protocol, runtime_checkable
 from msgspec import UNSET, UnsetType
 
 from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -264,6 +265,23 @@ class Store(Protocol):
         self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
     ) -> QueueInfo:
         """Change a queue's settings, making it if need be. None for `limit`: no limit."""
+
+    def sample(self) -> float:
+        """Write down the figures of the minutes that are over and that nobody has counted yet: by
+        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
+        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
+        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
+        many seconds there is more to do.
+        """
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
+        `since` on and before `until`, by time and queue: of these queues, of every one if none is
+        named, or with None of all together. One that is not there: nobody looked, or the queue
+        was at rest.
+        """
 
     def drop_queue(self, name: str, limit: int) -> int:
         """Delete up to `limit` of its tasks; when none is left, the queue. The answer is how many

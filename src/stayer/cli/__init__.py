@@ -66,6 +66,7 @@ VERBS = {
     "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
+    "stats": Verb("stats", STORE, "Show what the queues did, by the minute, the hour or the day."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

@@ -12,6 +12,7 @@ from msgspec import Struct
 from stayer import __version__
 from stayer.core import codec
 from stayer.core.explanation import Reason
+from stayer.core.figures import Figures
 from stayer.core.model import (
     STATES,
     Attempt,
@@ -299,7 +300,9 @@ def _schemas() -> Schema:
             rates=_object(
                 window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
             ),
+            history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
+        "Figures": _record(Figures, queue=_optional(_STRING)),
         "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
         "Health": _object(status=_STRING),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.http import log, queues, streams, system, tasks, workers
+from stayer.http import log, queues, stats, streams, system, tasks, workers
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 
@@ -192,8 +192,10 @@ _SYSTEM = (
         query=streams.EventsQuery, answer="EventPage", media=(EVENT_STREAM, JSON_MEDIA),
     ),
     Route(
-        method="GET", path="/v1/stats", role="read", run=system.stats,
-        summary="Sums over queues and workers, and rates of the last minutes.", answer="Stats",
+        method="GET", path="/v1/stats", role="read", run=stats.stats,
+        summary="Sums over queues and workers, and rates of the last minutes; with `since`, what "
+        "the queues did since then.",
+        query=stats.StatsQuery, answer="Stats",
     ),
     Route(
         method="GET", path="/v1/clock", role="read", run=system.clock,

@@ -18,6 +18,7 @@ from stayer.core.errors import LeaseLost, StayerError, StoreError
 from stayer.core.model import Orders, Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.bell import Bell
 from stayer.worker.ear import Ear
@@ -64,6 +65,7 @@ class WorkerLoop:
         self._nursery = Nursery(state.path)
         self._starter = Starter(store, state, handlers, self._nursery)
         self._logs = KeptLogs(state.path)
+        self._sampler = Sampler(store)
         self._heart: Heart | None = None
         self._ear: Ear | None = None
         self._orders: deque[Orders] = deque()
@@ -363,7 +365,9 @@ class WorkerLoop:
             self._stirred = True
 
     def _tidy_up(self) -> None:
-        """Logs that stayed here go when their tasks are forgotten."""
+        """Logs that stayed here go when their tasks are forgotten; what queues did is counted."""
+        if not self._sampler.left:
+            self._try(self._sampler.look)
         if moment() >= self._next_tidying:
             self._next_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))

@@ -22,6 +22,7 @@ from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.bell import Bell
 from stayer.worker.patience import Patience
@@ -66,6 +67,7 @@ class ThreadsWorker:
         self._bell = Bell()
         self._signals = Signals()
         self._patience = Patience()
+        self._sampler = Sampler(store)
         self._orders: deque[Orders] = deque()
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
@@ -109,6 +111,8 @@ class ThreadsWorker:
         self._start_pool()
         self._pass_on_orders()
         self._send_urgent_news()
+        if not self._sampler.left:
+            self._try(self._sampler.look)
         self._bell.sleep(_TICK)
 
     # Beginning and end

@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 from stayer.core import explanation
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
 from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -239,6 +240,22 @@ class HttpStore:
         if limit is not UNSET:
             wanted["limit"] = limit
         return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        query: Query = {
+            "since": _moment(since), "until": _moment(until), "step": f"{step}s",
+            "queue": tuple(queues or ()), "each": queues is not None,
+        }  # fmt: skip
+        history = self._ask("GET", "/v1/stats", query)["history"]
+        return [
+            records.read(Figures, {**shown, "queue": shown["queue"] or ""})
+            for shown in history["points"]
+        ]
+
+    def sample(self) -> float:
+        self._for_workers()
 
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", _path("queues", name), {"force": True})

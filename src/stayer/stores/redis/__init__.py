@@ -8,6 +8,7 @@ from typing import NoReturn
 from msgspec import UNSET, UnsetType
 
 from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -30,7 +31,7 @@ from stayer.core.model import (
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, incoming, reading, record
+from stayer.stores.redis import address, figures, incoming, reading, record
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
@@ -230,6 +231,15 @@ class RedisStore:
         said_paused = "" if paused is None else int(paused)
         said_limit = "" if limit is UNSET else "none" if limit is None else limit
         return reading.queues(self._run("set_queue", name, said_paused, said_limit))[0]
+
+    def sample(self) -> float:
+        figures.sample(self._server)
+        return 60.0 - self.now() % 60.0
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return figures.figures(self._server, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         try:

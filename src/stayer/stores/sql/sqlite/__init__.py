@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -32,7 +33,7 @@ from stayer.core.model import (
 )
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import figures, keeping, reading
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
@@ -265,6 +266,22 @@ class SqliteStore:
     ) -> QueueInfo:
         with self._write() as tx:
             return keeping.set_queue(tx, name, paused, limit)
+
+    def sample(self) -> float:
+        with self._read() as tx:
+            last = figures.last_sampled(tx)
+            minutes = figures.whole_minutes(tx.now)
+            points = figures.counted(tx, last) if last is None or last < minutes else []
+        if points:
+            with self._write() as tx:
+                figures.write(tx, last, points, minutes)
+        return minutes + figures.MINUTE - self.now()
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        with self._read() as tx:
+            return figures.read(tx, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:

@@ -173,6 +173,23 @@ CREATE TABLE stayer_workers (
     times_watched INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
+-- What queues did in a stretch of time; the queue '' is all of them together.
+CREATE TABLE stayer_figures (
+    step INTEGER NOT NULL, -- its length in seconds: 60, 3600 or 86400
+    at REAL NOT NULL,
+    queue TEXT NOT NULL,
+    depth INTEGER,
+    running INTEGER,
+    age REAL,
+    submitted INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    ran REAL NOT NULL,
+    waited REAL NOT NULL,
+    PRIMARY KEY (step, at, queue)
+) WITHOUT ROWID;
+
 -- Ids of tasks that are gone, refused until they are forgotten.
 CREATE TABLE stayer_purged (
     id TEXT PRIMARY KEY,

@@ -312,6 +312,60 @@ FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
 ORDER BY name;
 
+-- name: figures.last
+SELECT value FROM stayer_meta WHERE key = 'sampled';
+
+-- name: figures.first
+INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) ON CONFLICT (key) DO NOTHING;
+
+-- name: figures.claim
+-- Up to when it is counted now, and was before: only one of several who count comes through.
+UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
+
+-- name: figures.submitted
+-- From, to: how many of each queue. A state at a time, along the index of lists.
+SELECT name, (
+    SELECT count(*) FROM stayer_tasks AS t
+    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2 AND t.state IN (
+        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
+    )
+)
+FROM stayer_queues AS q;
+
+-- name: figures.ended
+-- From, to: queue, state, how many, how long they ran and had waited.
+SELECT queue, state, count(*), coalesce(sum(finished_at - started_at), 0.0),
+    coalesce(sum(started_at - created), 0.0)
+FROM stayer_tasks
+WHERE state IN ('complete', 'failed', 'cancelled') AND finished_at >= ? AND finished_at < ?
+GROUP BY queue, state;
+
+-- name: figures.add
+INSERT INTO stayer_figures (
+    step, at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (step, at, queue) DO UPDATE SET
+    depth = max(coalesce(depth, excluded.depth), coalesce(excluded.depth, depth)),
+    running = max(coalesce(running, excluded.running), coalesce(excluded.running, running)),
+    age = max(coalesce(age, excluded.age), coalesce(excluded.age, age)),
+    submitted = submitted + excluded.submitted,
+    complete = complete + excluded.complete,
+    failed = failed + excluded.failed,
+    cancelled = cancelled + excluded.cancelled,
+    ran = ran + excluded.ran,
+    waited = waited + excluded.waited;
+
+-- name: figures.forget
+DELETE FROM stayer_figures WHERE step = ? AND at < ?;
+
+-- name: figures
+-- step, since, until, all queues?, queues.
+SELECT at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+FROM stayer_figures
+WHERE step = ?1 AND at >= ?2 AND at < ?3
+    AND iif(?4, queue <> '', queue IN (SELECT value FROM json_each(?5)))
+ORDER BY at, queue;
+
 -- name: queue.make
 INSERT INTO stayer_queues (name) VALUES (?) ON CONFLICT DO NOTHING;
 
