@@ -19,6 +19,7 @@ from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
@@ -60,6 +61,7 @@ class WorkerLoop(BeatingWorker):
         self._nursery = Nursery(state.path)
         self._starter = Starter(store, state, handlers, self._nursery)
         self._logs = KeptLogs(state.path)
+        self._sampler = Sampler(store)
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
@@ -130,6 +132,7 @@ class WorkerLoop(BeatingWorker):
             draining=self._draining,
             lease=self._lease,
             keeps=self._keeps,
+            handles=self._handlers.handles,
         )
 
     def _finished(self) -> bool:
@@ -308,7 +311,9 @@ class WorkerLoop(BeatingWorker):
             self._stirred = True
 
     def _tidy_up(self) -> None:
-        """Old tasks are forgotten, and with them the logs that stayed here."""
+        """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""
+        if not self._sampler.left:
+            self._try(self._sampler.look)
         if self._tidying.is_due():
             self._try(self._tidying.step)
         if moment() >= self._next_log_tidying:

@@ -21,6 +21,7 @@ from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
@@ -59,6 +60,7 @@ class ThreadsWorker(BeatingWorker):
         super().__init__(store, state)
         self._options = options
         self._pool: PoolProcess | None = None
+        self._sampler = Sampler(store)
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
         self._took_back = False
@@ -257,6 +259,8 @@ class ThreadsWorker(BeatingWorker):
             self._try(heart.beat_now)
 
     def _tidy_up(self) -> None:
+        if not self._sampler.left:
+            self._try(self._sampler.look)
         if self._tidying.is_due():
             self._try(self._tidying.step)
 
