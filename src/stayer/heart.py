@@ -44,12 +44,14 @@ class Heart:
         on_lost: Callable[[], None],
         gather: Callable[[], Sequence[Report]] = tuple,
         on_beat: Callable[[float], None] = lambda good_until: None,
+        on_drain: Callable[[], None] = lambda: None,
         last_number: int = 0,
     ) -> None:
         """The callbacks run in the beating thread and must not beat themselves.
 
         `gather` is asked for reports before each beat, and again before the next if it failed;
-        `on_beat` hears of each that got through, and until when the lease is good then.
+        `on_beat` hears of each that got through, and until when the lease is good then; `on_drain`
+        once, when somebody wants the worker to take no more.
         """
         self.lost = False
         self.watched = False
@@ -65,6 +67,8 @@ class Heart:
         self._reports: dict[tuple[str, int], Report] = {}
         self._gather = gather
         self._on_beat = on_beat
+        self._on_drain = on_drain
+        self._told_to_drain = False
         self._number = last_number
         self._good_until = 0.0
         self._last_inquest = moment()
@@ -205,6 +209,9 @@ class Heart:
         self._on_beat(self._good_until)
         for orders in answer.orders:
             self._on_orders(orders)
+        if answer.drain and not self._told_to_drain:
+            self._told_to_drain = True
+            self._on_drain()
         self._bury_the_dead(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:

@@ -75,6 +75,7 @@ some_tasks = st.builds(
     parameters=st.sampled_from([None, {"a": 1}, b"raw"]),
     priority=st.integers(-1, 2),
     delay=st.sampled_from([None, None, 0.0, 3.0, 5.0, 50.0]),
+    expire=st.sampled_from([None, None, None, 0.0, 4.0, 40.0]),
     held=st.sampled_from([False, False, False, True]),
     policy=st.builds(Policy, retries=st.integers(0, 1), losses=st.integers(1, 3)),
 )

@@ -34,6 +34,8 @@ from stayer.core.model import (
     Verb,
 )
 
+EXPIRED = Fault("Expired", "too old to be started")
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 
@@ -221,8 +223,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Stop():
             return _cancelled(task)
         case Expire():
-            fault = Fault("Expired", "too old to be started")
-            return _finish(task, "failed", "expired", error=fault)
+            return _finish(task, "failed", "expired", error=EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
                 return _cancelled(task)

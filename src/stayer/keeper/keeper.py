@@ -120,13 +120,14 @@ class Keeper:
             self._record(not_started=f"no process could be made: {error}", node=True)
             return False
         self._take_hold(self._birth)
+        self._say()  # before it can do anything: whatever it does to us is known to be its doing
+        self._birth.begin()
         failure = self._birth.failure()
         if failure is not None:
             while self._alive():
                 signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
             self._record(not_started=failure)
             return False
-        self._say()
         return True
 
     def _take_hold(self, birth: Birth) -> None:

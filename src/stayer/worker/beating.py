@@ -8,6 +8,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from signal import SIGUSR1
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.model import Orders, Report, Worker
@@ -112,6 +113,7 @@ class BeatingWorker(ABC):
             on_lost=self._on_lost,
             gather=self._gather,
             on_beat=self._on_beat,
+            on_drain=lambda: self._signals.hear(SIGUSR1, self._bell),
             last_number=known[about.id].number if about.id in known else 0,
         )
         heart.start()

@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
@@ -32,11 +34,11 @@ from stayer.worker.reconcile import reconcile
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
 _SOON = 0.003
-_DUE = 1000
 _TIDY = 600.0
 
 
@@ -59,6 +61,7 @@ class WorkerLoop(BeatingWorker):
         self._nursery = Nursery(state.path)
         self._starter = Starter(store, state, handlers, self._nursery)
         self._logs = KeptLogs(state.path)
+        self._sampler = Sampler(store)
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
@@ -66,9 +69,10 @@ class WorkerLoop(BeatingWorker):
         self._stop_within = 0.0
         self._next_due = 0.0
         self._next_reconcile = 0.0
-        self._next_tidying = 0.0
+        self._tidying = Tidying(store, options.retention)
+        self._next_log_tidying = 0.0
         self._turn = 0
-        self._stirred = True
+        self._stirred = self._due_changed = True
 
     def _once(self) -> None:
         self._hear_signals()
@@ -128,6 +132,7 @@ class WorkerLoop(BeatingWorker):
             draining=self._draining,
             lease=self._lease,
             keeps=self._keeps,
+            handles=self._handlers.handles,
         )
 
     def _finished(self) -> bool:
@@ -258,7 +263,7 @@ class WorkerLoop(BeatingWorker):
         self._holdings.remove(held)
         self._logs.keep(held)
         held.run.remove()
-        self._stirred = True
+        self._stirred = self._due_changed = True
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
@@ -271,11 +276,14 @@ class WorkerLoop(BeatingWorker):
             self._next_reconcile = now + self._lease
 
     def _promote(self) -> None:
-        if self._stirred or moment() >= self._next_due:
-            self._try(self._promote_due)
+        """See to what is due, when it is, or when there may be something that is due sooner."""
+        if self._due_changed or moment() >= self._next_due:
+            self._due_changed = False
+            if not self._try(self._promote_due):
+                self._due_changed = True
 
     def _promote_due(self) -> None:
-        following = self._store.promote(_DUE)
+        following = clock.elapse(self._store)
         ahead = 60.0 if following is None else max(0.0, following - self._store.now())
         self._next_due = moment() + min(ahead, 60.0)
 
@@ -303,13 +311,19 @@ class WorkerLoop(BeatingWorker):
             self._stirred = True
 
     def _tidy_up(self) -> None:
-        """Logs that stayed here go when their tasks are forgotten."""
-        if moment() >= self._next_tidying:
-            self._next_tidying = moment() + _TIDY
+        """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""
+        if not self._sampler.left:
+            self._try(self._sampler.look)
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
+        if moment() >= self._next_log_tidying:
+            self._next_log_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        if self._tidying.has_more:
+            timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)
@@ -317,7 +331,7 @@ class WorkerLoop(BeatingWorker):
     # Between the threads
 
     def _on_noise(self) -> None:
-        self._stirred = True
+        self._stirred = self._due_changed = True
         self._bell.ring()
 
     def _gather(self) -> Sequence[Report]:

@@ -16,18 +16,21 @@ from msgspec.structs import replace
 
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import Interrupt, Lose, Start, Stop, decide
-from stayer.core.model import Change, Report, Task, Worker
+from stayer.core.model import Change, Kept, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
+_PAUSE = 0.01
 _RESTART = (0.2, 30.0)
 _LONG_LIFE = 60.0
 """A pool that lived so long is started again at once."""
@@ -47,6 +50,7 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     time_limit: float | None = None
     environment: dict[str, str] = {}
     log: str | None = None
+    retention: dict[Kept, float] = {}
 
 
 class ThreadsWorker(BeatingWorker):
@@ -56,6 +60,7 @@ class ThreadsWorker(BeatingWorker):
         super().__init__(store, state)
         self._options = options
         self._pool: PoolProcess | None = None
+        self._sampler = Sampler(store)
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
         self._took_back = False
@@ -65,6 +70,7 @@ class ThreadsWorker(BeatingWorker):
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
+        self._tidying = Tidying(store, options.retention)
 
     def _begin(self) -> None:
         if any(self._state.runs()):
@@ -84,7 +90,8 @@ class ThreadsWorker(BeatingWorker):
         self._start_pool()
         self._pass_on_orders()
         self._send_urgent_news()
-        self._bell.sleep(TICK)
+        self._tidy_up()
+        self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
 
     # Beginning and end
 
@@ -250,6 +257,12 @@ class ThreadsWorker(BeatingWorker):
         pool, heart = self._pool, self._heart
         if pool is not None and heart is not None and any(news.urgent for news in list(pool.news)):
             self._try(heart.beat_now)
+
+    def _tidy_up(self) -> None:
+        if not self._sampler.left:
+            self._try(self._sampler.look)
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
 
     # Between the threads
 

@@ -152,7 +152,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["eta"] = None if change.delay is None else now + change.delay
     if change.to != change.state:
         if change.to == "started":
-            columns["started_at"] = now
+            columns.update(started_at=now, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
         if change.state == "started":
@@ -160,7 +160,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         if change.to in FINISHED:
             columns["finished_at"] = now
         elif change.state in FINISHED:
-            columns["finished_at"] = columns["ending"] = None
+            columns.update(finished_at=None, ending=None, start_before=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:

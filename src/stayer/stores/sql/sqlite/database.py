@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import RESERVED_COLUMNS, TASK_COLUMNS, UNUSUAL
+from stayer.stores.sql.rows import RESERVED_COLUMNS, SCHEDULE_COLUMNS, TASK_COLUMNS, UNUSUAL
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -32,7 +32,12 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
-    columns = {"task": TASK_COLUMNS, "reserved": RESERVED_COLUMNS, "unusual": UNUSUAL}
+    columns = {
+        "task": TASK_COLUMNS,
+        "schedule": SCHEDULE_COLUMNS,
+        "reserved": RESERVED_COLUMNS,
+        "unusual": UNUSUAL,
+    }
     for placeholder, names in columns.items():
         texts = {name: text.replace(f"{{{placeholder}}}", names) for name, text in texts.items()}
     return texts
