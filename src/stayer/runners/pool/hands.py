@@ -11,8 +11,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from stayer.core.lifecycle import Happening
-from stayer.core.model import Task
+from stayer.core.lifecycle import Happening, decide
+from stayer.core.model import Change, Task
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp, call, call_async
 from stayer.runners.pool.context import ThreadContext
@@ -32,6 +32,8 @@ class InHand:
     place = 0
     thread: int | None = None
     coroutine: asyncio.Task[None] | None = None
+    end: tuple[Task, Change] | None = None
+    """What the store is to be told of its end, if the task is still as it was then."""
 
     def __init__(self, task: Task, context: ThreadContext, is_async: bool, taken_at: float) -> None:
         self.task = task
@@ -44,6 +46,19 @@ class InHand:
     def is_suspect(self) -> bool:
         """It was running when its process died, and may have been what killed it."""
         return self.task.losses > 0
+
+    def end_with(self, outcome: Happening) -> None:
+        """It has ended. What follows is decided here, while the pool's loop waits for the store."""
+        task = self.task
+        self.end = task, decide(task, outcome)
+        self.outcome = outcome
+
+    def change(self) -> Change:
+        """What becomes of it."""
+        assert self.outcome is not None
+        if self.end is not None and self.end[0] is self.task:
+            return self.end[1]
+        return decide(self.task, self.outcome)
 
     def stack(self) -> str:
         """Where it is."""
@@ -185,7 +200,7 @@ class Hands:
         while True:
             while job is not None:
                 job.thread = me
-                job.outcome = call(self._app, job.context)
+                job.end_with(call(self._app, job.context))
                 job = self._after(job)
             job = self._jobs.get()
 
