@@ -116,7 +116,8 @@ WHERE mine.id = ? AND mine.state = 'pending';
 -- queue, limit: kind, seconds.
 SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
 FROM stayer_tasks
-WHERE queue = ? AND state = 'complete' AND started_at IS NOT NULL
+WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
+    AND started_at IS NOT NULL
 ORDER BY created DESC
 LIMIT ?;
 
@@ -363,7 +364,8 @@ SELECT name, paused, "limit", retention, waiting, scheduled, pending, reserved, 
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
-     WHERE t.queue = q.name AND t.state = 'pending' AND t.held = 0
+     WHERE t.queue = q.name AND t.state = 'pending' AND t.state NOT IN ('reserved', 'started')
+         AND t.held = 0
      ORDER BY created LIMIT 1)
 FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
@@ -380,13 +382,19 @@ INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) ON CONFLICT (key) DO 
 UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
 
 -- name: figures.submitted
--- From, to: how many of each queue. A state at a time, along the index of lists.
+-- From, to: how many of each queue. A state at a time, along the index of lists; and what runs.
+WITH running (queue, number) AS MATERIALIZED (
+    SELECT queue, count(*) FROM stayer_tasks
+    WHERE state IN ('reserved', 'started') AND created >= ?1 AND created < ?2
+    GROUP BY queue
+)
+
 SELECT name, (
     SELECT count(*) FROM stayer_tasks AS t
-    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2 AND t.state IN (
-        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
-    )
-)
+    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2
+        AND t.state NOT IN ('reserved', 'started')
+        AND t.state IN ('waiting', 'scheduled', 'pending', 'complete', 'failed', 'cancelled')
+) + coalesce((SELECT number FROM running WHERE queue = q.name), 0)
 FROM stayer_queues AS q;
 
 -- name: figures.ended
@@ -444,7 +452,8 @@ SELECT name FROM stayer_queues;
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
 
 -- name: queue.tasks
-SELECT seq FROM stayer_tasks WHERE queue = ? LIMIT ?;
+-- None of them runs.
+SELECT seq FROM stayer_tasks WHERE queue = ? AND state NOT IN ('reserved', 'started') LIMIT ?;
 
 -- name: queue.left
 SELECT waiting + scheduled + pending + reserved + started + complete + failed + cancelled
