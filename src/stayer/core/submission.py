@@ -8,7 +8,7 @@ from typing import Literal
 
 from stayer.core import ids
 from stayer.core.errors import BadInput
-from stayer.core.model import NewTask, Policy, Value
+from stayer.core.model import NewTask, Policy, Value, WhenFailed
 from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
@@ -43,6 +43,8 @@ def new_task(
     memory_limit: int | None = None,
     grace: float | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    after: Sequence[str] = (),
+    when_failed: WhenFailed = "cancel",
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
     _check_word("queue", queue)
@@ -79,6 +81,7 @@ def new_task(
         memory_limit=memory_limit,
         grace=grace,
         fence=fence,
+        when_failed=when_failed,
     )
     check_policy(policy)
     return NewTask(
@@ -97,6 +100,7 @@ def new_task(
         delay=delay,
         held=held,
         policy=policy,
+        after=_upstreams(after),
     )
 
 
@@ -110,6 +114,14 @@ def _wait_before_retry(retries: int, asked: float | None) -> float:
     if asked is not None:
         return asked
     return DEFAULT_WAIT if retries else 0.0
+
+
+def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(after, str):
+        raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
+    for id in after:
+        _check_word("after", id)
+    return tuple(dict.fromkeys(after))
 
 
 def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
@@ -142,6 +154,11 @@ def check_policy(policy: Policy) -> None:
         raise BadInput(
             f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
             "lease; `keep` is a worker's to say"
+        )
+    if policy.when_failed not in ("cancel", "run", "hold"):
+        raise BadInput(
+            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
+            "of the task when one that it is to run after fails"
         )
 
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from stayer.core.errors import LeaseLost
 from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Transaction
@@ -53,7 +54,8 @@ def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first."""
+    """Due tasks become pending, the longest due first; dependents hear of what has ended."""
+    relay(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))

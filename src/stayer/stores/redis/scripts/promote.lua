@@ -1,6 +1,6 @@
 -- Store.promote: what is due becomes pending, the longest due first.
 -- ARGV   3 limit
--- returns {when the next one is due or nil, how many came in from outside}
+-- returns {when the next one is due or nil, how many came in from outside, how many are in the outbox}
 -- needs: base, tasks
 
 local ids = call('ZRANGEBYSCORE', key_due(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
@@ -19,4 +19,4 @@ if #ids > 0 then
   flush()
 end
 local following = call('ZRANGE', key_due(), 0, 0, 'WITHSCORES')
-return {following[2] or false, call('LLEN', key_incoming())}
+return {following[2] or false, call('LLEN', key_incoming()), call('HLEN', key_outbox())}

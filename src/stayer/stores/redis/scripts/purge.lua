@@ -12,7 +12,7 @@ local function forget_all(found, wanted)
   for _, id in ipairs(found) do
     local entry = fetch(id)
     if entry and #gone < limit and (not wanted or (wanted[entry.r[STATE]]
-      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) then
+      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) and not is_needed(entry) then
       forget(entry)
       gone[#gone + 1] = id
     end
@@ -26,7 +26,14 @@ if ids then
 else
   for _, state in ipairs(states) do
     if FINISHED[state] and #gone < limit then
-      forget_all(call('ZRANGEBYSCORE', key_finished(state), '-inf', '(' .. ARGV[3], 'LIMIT', 0, limit - #gone))
+      -- What is still needed stays where it is, and is passed over.
+      local passed = 0
+      repeat
+        local wanted = limit - #gone
+        local found = call('ZRANGEBYSCORE', key_finished(state), '-inf', '(' .. ARGV[3], 'LIMIT', passed, wanted)
+        forget_all(found)
+        passed = passed + #found
+      until #gone >= limit or #found < wanted
     end
   end
 end
