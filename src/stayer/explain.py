@@ -6,6 +6,9 @@ from stayer.core.model import RUNNING, QueueInfo, Task
 from stayer.core.units import format_duration
 from stayer.store import Store
 
+_NAMED = 3
+"""How many of the tasks that another waits for are named."""
+
 
 def why_waiting(store: Store, task: Task) -> str:
     """Why a queued task is not running, for people."""
@@ -14,7 +17,9 @@ def why_waiting(store: Store, task: Task) -> str:
     if task.state == "scheduled" and task.eta is not None:
         return f"it is due in {format_duration(max(0, int(task.eta - store.now())))}"
     if task.state == "waiting":
-        return "for other tasks to end"
+        some, number = store.waits(task.id, _NAMED)
+        more = f" and {number - len(some):,} more" if number > len(some) else ""
+        return f"for {', '.join(some)}{more} to end" if some else "for other tasks to end"
     queue = next(iter(store.queues([task.queue])), QueueInfo(name=task.queue))
     running = sum(queue.counts.get(state, 0) for state in RUNNING)
     if queue.paused:

@@ -19,8 +19,8 @@ _AT_ONCE = 500
 
 def of(store: Store, task: Task) -> dict[str, Value]:
     """The results of what the task runs after: by the names of the parts of its flow, those of a
-    map as a list; of tasks outside the flow by their ids. One that was deleted is not there, in a list
-    None. Raises TooLarge.
+    map as a list; of tasks outside the flow by their ids. One that was deleted is not there, in a
+    list None. Raises TooLarge.
     """
     if not task.upstreams:
         return {}

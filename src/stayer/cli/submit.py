@@ -11,7 +11,7 @@ import rich_click as click
 from stayer import control
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, SIZE, complete_queue
+from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
 from stayer.core import codec, submission, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import NewTask, Submitted, Value
@@ -48,6 +48,19 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "eta": click.option(
         "--eta", type=ETA, metavar="TIME", help="Start it at 20:30, 2026-11-15T20:30:00Z …"
+    ),
+    "after": click.option(
+        "--after",
+        multiple=True,
+        metavar="ID",
+        help="Run it when this task is complete, and give it the result. May be repeated.",
+        shell_complete=complete_task,
+    ),
+    "when_failed": click.option(
+        "--when-failed",
+        type=click.Choice(("cancel", "run", "hold")),
+        default="cancel",
+        help="What to do with it if a task that it is to run after fails. Default: cancel it.",
     ),
     "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
     "env": click.option(
@@ -164,6 +177,8 @@ def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) ->
         delay=options["delay"],
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
+        after=[control.resolve(given.store(make=True), id) for id in options["after"]],
+        when_failed=options["when_failed"],
         **{name: options[name] for name in _LIFE},
     )
 

@@ -8,7 +8,18 @@ from msgspec import Struct
 
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide
-from stayer.core.model import FINISHED, QUEUED, RUNNING, STATES, Change, NewTask, State, Task
+from stayer.core.model import (
+    FINISHED,
+    JSON,
+    QUEUED,
+    RUNNING,
+    STATES,
+    Change,
+    NewTask,
+    State,
+    Task,
+)
+from stayer.core.units import rfc3339
 
 TASKS_LIMIT = 20_000
 """How many tasks a flow may have: it is accepted in one step."""
@@ -58,13 +69,44 @@ class FlowInfo(Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> State:
         """As if it were one task: it fails once nothing of it can go on and something failed."""
-        totals = self.totals
-        if any(totals[state] for state in RUNNING):
-            return "started"
-        for state in ("pending", "scheduled", "waiting", "failed", "cancelled"):
-            if totals[state]:
-                return state
-        return "complete"
+        return state_of(self.totals)
+
+
+def state_of(counts: Mapping[State, int]) -> State:
+    """Of several tasks as if they were one."""
+    if any(counts.get(state) for state in RUNNING):
+        return "started"
+    order: tuple[State, ...] = ("pending", "scheduled", "waiting", "failed", "cancelled")
+    return next((state for state in order if counts.get(state)), "complete")
+
+
+def record(flow: FlowInfo) -> dict[str, JSON]:
+    """The flow as JSON shows it."""
+    parts: list[JSON] = []
+    for part in flow.parts:
+        counts = flow.counts.get(part.name, {})
+        parts.append(
+            {
+                "name": part.name,
+                "state": state_of(counts),
+                "queue": part.queue,
+                "kind": part.kind,
+                "tasks": part.tasks,
+                "is_map": part.is_map,
+                "at_once": part.at_once,
+                "after": list(part.after),
+                "counts": {state: counts.get(state, 0) for state in STATES},
+            }
+        )
+    return {
+        "id": flow.id,
+        "name": flow.name,
+        "owner": flow.owner,
+        "created": rfc3339(flow.created),
+        "state": flow.state,
+        "counts": {**flow.totals},
+        "parts": parts,
+    }
 
 
 class FlowPage(Struct, frozen=True):

@@ -47,11 +47,11 @@ def new_task(
     when_failed: WhenFailed = "cancel",
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
-    _check_word("queue", queue)
+    check_word("queue", queue)
     if id is not None:
-        _check_word("id", id)
+        check_word("id", id)
     if name is not None:
-        _check_word("name", name)
+        check_word("name", name)
     if command is not None:
         command = _checked_command(command)
         if name is not None:
@@ -60,14 +60,14 @@ def new_task(
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
     _check_surroundings(cwd, env or {})
     if owner is not None:
-        _check_word("owner", owner)
+        check_word("owner", owner)
     check_priority(priority)
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
         raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
     if isinstance(tags, str):
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
-        _check_word("tag", tag)
+        check_word("tag", tag)
     _check_time(eta, delay)
     policy = Policy(
         retries=retries,
@@ -120,7 +120,7 @@ def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
     if isinstance(after, str):
         raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
     for id in after:
-        _check_word("after", id)
+        check_word("after", id)
     return tuple(dict.fromkeys(after))
 
 
@@ -128,7 +128,7 @@ def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
     for pattern in patterns:
-        _check_word(what, pattern)
+        check_word(what, pattern)
     return tuple(patterns)
 
 
@@ -162,7 +162,8 @@ def check_policy(policy: Policy) -> None:
         )
 
 
-def _check_word(what: str, word: str) -> None:
+def check_word(what: str, word: str) -> None:
+    """BadInput if it can't be a name or an id."""
     if not isinstance(word, str) or not word:
         raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
     if len(word) > NAME_LIMIT:
