@@ -104,7 +104,7 @@ def record(flow: FlowInfo) -> dict[str, JSON]:
         "owner": flow.owner,
         "created": rfc3339(flow.created),
         "state": flow.state,
-        "counts": {**flow.totals},
+        "counts": {state: flow.totals[state] for state in STATES},
         "parts": parts,
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,12 +11,15 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.model import JSON, NewTask, Policy, Submitted, Task, Value
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
-_PLAIN = ("name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "held")
+_PLAIN = ("name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "held",
+          "after")  # fmt: skip
+_STATES_OF_FLOWS = ("state", "counts")
 _FREE = ("parameters", "result")
 """Values of users: what is in them is not ours to read."""
 
@@ -35,6 +38,41 @@ def task(shown: Mapping[str, Any]) -> Task:
 def submitted(shown: Mapping[str, Any]) -> Submitted:
     """The answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
+
+
+def flow(shown: Mapping[str, Any]) -> FlowInfo:
+    """A flow from its record."""
+    parts = tuple(
+        msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
+        for part in shown["parts"]
+    )
+    return FlowInfo(
+        id=shown["id"],
+        name=shown["name"],
+        owner=shown["owner"],
+        created=instant(shown["created"]),
+        parts=parts,
+        counts={
+            part["name"]: {state: number for state, number in part["counts"].items() if number}
+            for part in shown["parts"]
+        },
+    )
+
+
+def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
+    """What asks for this flow."""
+    laid_out = [
+        {
+            **submission(task),
+            "part": task.part,
+            "behind": list(task.behind),
+            "over": task.policy.over,
+        }
+        for task in tasks
+    ]
+    parts = [msgspec.to_builtins(part) for part in new.parts]
+    about = {"id": new.id, "name": new.name, "owner": new.owner}
+    return {**about, "parts": parts, "laid_out": laid_out}
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
