@@ -45,6 +45,7 @@ class Ledger:
         self._grown: list[int] = []
         self._counts: dict[str, list[int]] = {}
         self._workers: set[str] = set()
+        self._outbox: list[Row] = []
 
     def moved(self, queue: str, before: State | None, after: State, number: int = 1) -> None:
         """So many tasks of the queue came from one state (None: from nowhere) into another."""
@@ -103,8 +104,12 @@ class Ledger:
         """The task's history may have become too long for its row."""
         self._grown.append(seq)
 
-    def write(self) -> None:
-        """Enter it all."""
+    def ended_for_others(self, id: str, state: State) -> None:
+        """A task has ended that others wait for."""
+        self._outbox.append((id, state, self._tx.now))
+
+    def write(self) -> bool:
+        """Enter it all; whether something came into the outbox."""
         tx = self._tx
         if self._lines:
             tx.many("history.add", self._lines)
@@ -118,6 +123,9 @@ class Ledger:
             tx.run("count", *counts, queue)
         for worker in self._workers:
             tx.run("wake.worker", worker)
+        if self._outbox:
+            tx.many("outbox.add", self._outbox)
+        return bool(self._outbox)
 
     def _write_events(self, tx: Transaction) -> None:
         rows = [(batch.last, tx.now, json_cell(batch.ids), *batch.what) for batch in self._events]

@@ -32,14 +32,15 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
-    columns = {
+    stand_ins = {
         "task": TASK_COLUMNS,
         "schedule": SCHEDULE_COLUMNS,
         "reserved": RESERVED_COLUMNS,
         "unusual": UNUSUAL,
+        "unneeded": texts["unneeded"],
     }
-    for placeholder, names in columns.items():
-        texts = {name: text.replace(f"{{{placeholder}}}", names) for name, text in texts.items()}
+    for word, meant in stand_ins.items():
+        texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
     return texts
 
 
