@@ -370,3 +370,13 @@ def flow_dangerously(connection: Connection, url: str, name: str) -> None:
             store.commit([decide(task, Done()) for task in tasks])
             connection.send(("finished", ids(tasks)))
         beat(store, name, number + 2)
+
+
+# Counting
+
+
+def sample_together(ready: Ready, url: str) -> None:
+    with opened(url) as store:
+        ready()
+        for _ in range(20):
+            store.sample()

@@ -369,3 +369,22 @@ class TestTheOutbox:
         assert counts(store) == {"complete": 402}
         assert happened(store.events("join")).count("pending") == 1
         assert store.promote(10) is None
+
+
+def test_what_expires_is_passed_on_as_a_failure(store: Store, clock: Clock) -> None:
+    submit(store, new("first", expire=10.0), new("second", after=("first",)))
+    clock.now += 11
+    while (following := store.promote(100)) is not None and following <= clock.now:
+        pass
+    assert (get(store, "first").ending, get(store, "second").state) == ("expired", "cancelled")
+
+
+def test_what_waits_may_expire_too_and_is_waited_for_no_more(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("first"), new("second", after=("first",), expire=10.0))
+    clock.now += 11
+    store.promote(100)
+    assert get(store, "second").ending == "expired"
+    assert store.waits("second", 5) == ([], 0)
+    store.commit([decide(take(store)[0], Done())])
+    assert get(store, "second").state == "failed"

@@ -14,6 +14,7 @@ const HELP = [
   ["g t", "go to Tasks"],
   ["g o", "go to Flows"],
   ["g q", "go to Queues"],
+  ["g s", "go to Schedules"],
   ["g w", "go to Nodes"],
   ["g f", "go to Failures"],
   ["g l", "go to Timeline"],

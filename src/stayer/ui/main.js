@@ -17,6 +17,7 @@ const PAGES = {
   tasks: { label: "Tasks", key: "t", load: () => import("./views/tasks.js") },
   flows: { label: "Flows", key: "o", load: () => import("./views/flows.js") },
   queues: { label: "Queues", key: "q", load: () => import("./views/queues.js") },
+  schedules: { label: "Schedules", key: "s", load: () => import("./views/schedules.js") },
   nodes: { label: "Nodes", key: "w", load: () => import("./views/nodes.js") },
   failures: { label: "Failures", key: "f", load: () => import("./views/failures.js") },
   timeline: { label: "Timeline", key: "l", load: () => import("./views/timeline.js") },

@@ -38,8 +38,8 @@ FIELDS = (
     "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
     "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
-    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "flow",
-    "flow_part", "upstreams", "dependents",
+    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
+    "flow", "flow_part", "upstreams", "dependents",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -119,8 +119,10 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
             False if new.cwd is None else new.cwd,
             text(new.env), text(new.policy),
         )  # fmt: skip
+    if is_tied or new.start_before is not None:
+        fields += _ABSENT[len(fields) : NUMBER_OF["start_before"] - 1]
+        fields.append(False if new.start_before is None else float(new.start_before))
     if is_tied:
-        fields += _ABSENT[len(fields) : NUMBER_OF["flow"] - 1]
         fields += (
             False if new.flow is None else new.flow,
             False if new.part is None else new.part,
@@ -136,6 +138,7 @@ def _is_plain(new: NewTask) -> bool:
         not special
         and new.env is None
         and new.eta is None
+        and new.start_before is None
         and new.name is None
         and new.policy == _DEFAULT_POLICY
     )
@@ -145,14 +148,16 @@ def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -
     """A fresh task as the script has written it."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
+    start_before = now + new.expire if new.expire is not None else new.start_before
     state: State = "scheduled" if eta is not None and eta > now else "pending"
     if waits:
         state = "waiting"
     return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
         0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
-        now, eta, None, None, new.policy, 0, (), 0, None, False, None, new.flow, new.part,
-        len(new.after) + len(new.behind), dependents,
+        now, eta, None, None, new.policy, 0, (), 0, None, False, None,
+        None if start_before is None else float(start_before),
+        new.flow, new.part, len(new.after) + len(new.behind), dependents,
     )  # fmt: skip
 
 
@@ -220,7 +225,7 @@ def _long_task(record: list[Raw]) -> Task:
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
-        paused, usage, flow, part, upstreams, dependents,
+        paused, usage, start_before, flow, part, upstreams, dependents,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -246,6 +251,7 @@ def _long_task(record: list[Raw]) -> Task:
         () if orders is False else tuple(map(order, orders)),
         last_order or 0, returned_from or None, paused,
         None if usage is False else _dated(_usage, usage),
+        None if start_before is False else float(start_before),
         None if flow is False else flow,
         None if part is False else part,
         upstreams or 0, dependents,

@@ -2,6 +2,7 @@
 -- ARGV   3 the changes in groups (MessagePack, see lib/change.lua); the rest: results kept apart
 -- returns {values, kept apart, whether others are to hear of it (1 or 0)}; a value is nil where nothing was
 --         done
+-- to be confirmed by replicas: what has ended must not run again
 -- needs: base, tasks, change
 
 local values, apart = shown(apply_all(cmsgpack.unpack(ARGV[3])))

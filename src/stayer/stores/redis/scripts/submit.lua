@@ -5,6 +5,7 @@
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh, ids of those that
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
 --         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}
+-- to be confirmed by replicas: what was accepted must not get lost
 -- needs: base, tasks, submit, ties
 
 local given = cmsgpack.unpack(ARGV[3])

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import TASK_COLUMNS
+from stayer.stores.sql.rows import SCHEDULE_COLUMNS, TASK_COLUMNS
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -34,7 +34,9 @@ def statements() -> dict[str, str]:
     texts = load_statements(_HERE / "statements.sql")
     unneeded = texts["unneeded"]
     return {
-        name: text.replace("{task}", TASK_COLUMNS).replace("{unneeded}", unneeded)
+        name: text.replace("{task}", TASK_COLUMNS)
+        .replace("{schedule}", SCHEDULE_COLUMNS)
+        .replace("{unneeded}", unneeded)
         for name, text in texts.items()
     }
 
