@@ -344,7 +344,7 @@ class TaskFunction(Generic[P, R]):
     def _begin(self, parameters: Value, context: Context | None) -> object:
         positional, named = self._arguments.unpack(parameters, context)
         # ParamSpec can't know what was made from JSON.
-        return cast(Callable[..., object], self._function)(*positional, **named)
+        return cast("Callable[..., object]", self._function)(*positional, **named)
 
     def _stored(self, result: object) -> Value:
         try:

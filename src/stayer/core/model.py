@@ -206,7 +206,8 @@ class Task(Struct, frozen=True):
 
     @property
     def cancel_wanted(self) -> bool:
-        return any(order.verb == "cancel" for order in self.orders)
+        # Hardly any has orders, and every one is asked.
+        return bool(self.orders) and any(order.verb == "cancel" for order in self.orders)
 
 
 class Submitted(Struct, frozen=True):
@@ -231,6 +232,8 @@ class Change(Struct, frozen=True, kw_only=True):
     worker: str | None
     attempt: int
     last_order: int
+    queue: str | None = None
+    """Where the task is, if whoever decided knew: a store may then do many at once."""
 
     to: State
     ending: Ending | None = None

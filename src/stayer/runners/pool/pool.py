@@ -236,9 +236,10 @@ class Pool:
 
     def _take(self, tasks: Iterable[Task]) -> None:
         fresh: list[InHand] = []
+        now = time.monotonic()
         for task in tasks:
             context = ThreadContext(task, self._store, self._tell)
-            job = InHand(task, context, self._app.is_async(task.name or ""))
+            job = InHand(task, context, self._app.is_async(task.name or ""), now)
             self._held[job.key] = job
             if task.cancel_wanted:
                 self._settle(job, Stop())

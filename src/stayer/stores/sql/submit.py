@@ -43,7 +43,9 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
                 f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
             )
         waits = bool(new.after or new.behind) and bool(waits_for(new, states))
-        row, task = row_from_new(new, tx.now, waits=waits, dependents=new.id in needed)
+        number = ledger.numbers()
+        row, task = row_from_new(new, tx.now, number, waits=waits, dependents=new.id in needed)
+        ledger.told(number, [task.id], task.queue, task.state)
         there[new.id] = task
         rows.append(row)
         answers.append(Submitted(task, True))
@@ -51,7 +53,8 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         # A new eta may be the next one due: those who sleep until then should look again.
         ledger.woken(task.queue)
     if rows:
-        _insert(tx, rows)
+        if tx.many("submit", rows) < len(rows):
+            raise IdTaken
         ledger.write()
     if tied:
         tie(tx, tied, states)
@@ -80,11 +83,3 @@ def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
     if fresh := [id for id in ids if id not in there]:
         tx.run("submit.forgotten", json_cell(fresh))
     return there, set(purged)
-
-
-def _insert(tx: Transaction, rows: list[Row]) -> None:
-    before = tx.one("submit.last")
-    assert before is not None
-    if tx.many("submit", rows) < len(rows):
-        raise IdTaken
-    tx.run("submit.events", before[0])
