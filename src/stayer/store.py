@@ -25,6 +25,8 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -120,7 +122,7 @@ class Store(Protocol):
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). Leaves alone what is held, what `handles` does not name,
         what has not been started by its `start_before`, paused queues, and what would exceed a
-        queue's limit. Raises LeaseLost if the worker is not
+        queue's limit; a worker that drains gets nothing. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 
@@ -138,7 +140,7 @@ class Store(Protocol):
         leaving an end; `eta` to now + `delay`; `last_order` one higher if `order`; `returned_from`
         to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
         worker held the task; an Event named by the new state (ending and note are its note) or, if
-        the state stays, by the note.
+        the state stays, by the note (what follows a first `: ` in it is the event's note).
         """
 
     def turn(
@@ -197,6 +199,11 @@ class Store(Protocol):
         them, unless they know already.
         """
 
+    def drain_worker(self, worker: str) -> Worker:
+        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        """
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
         a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
@@ -211,7 +218,9 @@ class Store(Protocol):
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         """Up to `limit` events after number `since`, waiting for the first one up to `timeout`.
 
-        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so.
+        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
+        store may keep only the newest 100,000 events or so for this: whoever was away for longer
+        gets those there are, and reads the tasks to know the rest. `events` has all of a task's.
         """
 
     def last_event(self) -> int:
@@ -227,6 +236,16 @@ class Store(Protocol):
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         """What would be reserved next, best first, without taking it."""
+
+    def ahead(self, id: str) -> int:
+        """How many tasks of its queue stand before a pending one: those that can be taken and have
+        a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
+        submitted last first.
+        """
 
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
@@ -261,6 +280,23 @@ class Store(Protocol):
     ) -> QueueInfo:
         """Change a queue's settings, making it if need be. None for `limit`: no limit; in
         `retention`: as the workers are told. What `retention` does not name stays.
+        """
+
+    def sample(self) -> float:
+        """Write down the figures of the minutes that are over and that nobody has counted yet: by
+        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
+        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
+        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
+        many seconds there is more to do.
+        """
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
+        `since` on and before `until`, by time and queue: of these queues, of every one if none is
+        named, or with None of all together. One that is not there: nobody looked, or the queue
+        was at rest.
         """
 
     def drop_queue(self, name: str, limit: int) -> int:
@@ -326,6 +362,9 @@ class ServedStore(Protocol):
 
     def ask(self, id: str, happening: Happening) -> Task:
         """Let the server decide and commit what an operator wants; the task as it is then."""
+
+    def explain(self, id: str) -> Explanation:
+        """As `explain.explain`."""
 
     def give_up(self, worker: str) -> int:
         """As `control.drop_worker`."""

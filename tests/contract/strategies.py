@@ -25,6 +25,7 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
     Stop,
+    Tell,
 )
 from stayer.core.model import EVERYTHING, FINISHED, STATES, Fault, Handles, NewTask, Policy, Task
 
@@ -90,6 +91,7 @@ happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {
     Expire: st.just(Expire()),
     Cancel: st.builds(Cancel, grace=st.sampled_from([None, 3.0])),
     Ask: st.builds(Ask, verb=st.sampled_from(["pause", "resume", "signal"])),
+    Tell: st.just(Tell("thawed", "stood still: long")),
     Set: st.builds(
         Set,
         priority=st.integers(-2, 3),

@@ -143,6 +143,7 @@ class Scene:
     def _look(self, worker: Worker) -> None:
         """Take what there is for free slots."""
         self._beat(worker)
+        self.store.sample()
         free = worker.slots - self._busy[worker.id]
         if free:
             for task in self.store.reserve(worker.id, worker.queues, free, EVERYTHING):

@@ -26,6 +26,7 @@ from stayer.core.model import (
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Progress,
     QueueInfo,
@@ -58,7 +59,7 @@ POLICY = (
     "silence_limit", "memory_limit", "grace", "fence",
 )  # fmt: skip
 TIMES = frozenset(("created", "updated", "eta", "at", "oldest", "start_before", "next", "last"))
-_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on"))
+_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
 
 
 def _plain(value: object) -> object:
@@ -310,7 +311,7 @@ def _shown_field(name: str, value: Any) -> JSON:
         return list(value)
     if name == "orders":
         return [_shown(order) for order in value]
-    return _shown(value) if isinstance(value, Fault | Progress | Usage) else value
+    return _shown(value) if isinstance(value, Fault | Progress | Usage | Handles) else value
 
 
 def encode(value: JSON) -> str:

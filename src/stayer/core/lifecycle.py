@@ -113,6 +113,13 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
+class Tell(Struct, frozen=True):
+    """Something worth remembering happened to the running task; nothing follows from it."""
+
+    event: str
+    note: str
+
+
 class Set(Struct, frozen=True):
     """Somebody decides otherwise about its life; a running process hears of new limits."""
 
@@ -147,6 +154,7 @@ Happening: TypeAlias = (
     | Expire
     | Cancel
     | Ask
+    | Tell
     | Set
     | Retry
     | Hold
@@ -168,6 +176,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
+    **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending",) for state in FINISHED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
@@ -221,6 +230,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
+        case Tell(event=event, note=note):
+            return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
         case Retry():
@@ -308,7 +319,11 @@ def _lose(task: Task, note: str | None) -> Change:
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
-    return _change(task, task.state, orders=(*task.orders, order), order=True, note=verb)
+    said = ", ".join(
+        f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
+    )
+    note = f"{verb}: {said}" if said else verb
+    return _change(task, task.state, orders=(*task.orders, order), order=True, note=note)
 
 
 def _set(task: Task, wanted: Set) -> Change:

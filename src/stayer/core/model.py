@@ -315,6 +315,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     lease: float = 120.0
     keeps: bool = False
     """Its tasks run on without a lease (`fence = "keep"`), so nobody may take them from it."""
+    handles: Handles | None = None
+    """What it can run; None: it did not say."""
     number: int = 0
     started_at: float = 0.0
     beat_at: float = 0.0
@@ -346,6 +348,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     suspects: tuple[Suspect, ...] = ()
     watched: bool = False
     """Somebody looks at what this worker runs: news are welcome every second."""
+    drain: bool = False
+    """Somebody wants this worker to finish what it runs, and to take no more."""
 
 
 class Handles(Struct, frozen=True, kw_only=True):

@@ -11,12 +11,15 @@ from msgspec import Struct
 
 from stayer import __version__
 from stayer.core import codec
+from stayer.core.explanation import Reason
+from stayer.core.figures import Figures
 from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Order,
     Policy,
@@ -263,6 +266,16 @@ def _schemas() -> Schema:
                 },
             ]
         },
+        "Reason": _record(Reason),
+        "Span": _object(low=_TIME, likely=_TIME, high=_TIME),
+        "Forecast": _object(
+            starts=_optional({"$ref": f"{_REF}Span"}), ends=_optional({"$ref": f"{_REF}Span"}),
+            samples=_INTEGER,
+        ),
+        "Explanation": _object(
+            id=_STRING, state=_STRING, reasons=_array("Reason"), ahead=_optional(_INTEGER),
+            forecast=_optional({"$ref": f"{_REF}Forecast"}),
+        ),
         "Attempt": _record(Attempt),
         "Attempts": _object(attempts=_array("Attempt")),
         "Event": _record(Event),
@@ -286,6 +299,7 @@ def _schemas() -> Schema:
         },
         "Schedules": _object(schedules=_array("Schedule")),
         "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
+        "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
@@ -297,7 +311,9 @@ def _schemas() -> Schema:
             rates=_object(
                 window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
             ),
+            history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
+        "Figures": _record(Figures, queue=_optional(_STRING)),
         "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
         "Health": _object(status=_STRING),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer.http import log, queues, schedules, streams, system, tasks, workers
+from stayer.http import log, queues, schedules, stats, streams, system, tasks, workers
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 
@@ -38,6 +38,11 @@ _LOOKING = (
     Route(
         method="GET", path=f"{_TASK}/events", role="read", run=tasks.events,
         summary="All that happened to a task.", answer="Events", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/explain", role="read", run=tasks.explain,
+        summary="Why a task is not running, or what it does, and when it will start and end.",
+        answer="Explanation", problems=(404,),
     ),
     Route(
         method="GET", path=f"{_TASK}/usage", role="read", run=tasks.usage,
@@ -208,6 +213,11 @@ _WORKERS = (
         summary="Who takes tasks.", answer="Workers",
     ),
     Route(
+        method="POST", path="/v1/workers/{id}/drain", role="operate", run=workers.drain,
+        summary="Let a worker finish what it runs and take no more; it ends then.",
+        answer="Worker", problems=(404,),
+    ),
+    Route(
         method="DELETE", path="/v1/workers/{id}", role="operate", run=workers.drop,
         summary="Give up a stale worker, and return what it held to the queue.",
         answer="DroppedWorker", problems=(404, 409),
@@ -227,8 +237,10 @@ _SYSTEM = (
         query=streams.EventsQuery, answer="EventPage", media=(EVENT_STREAM, JSON_MEDIA),
     ),
     Route(
-        method="GET", path="/v1/stats", role="read", run=system.stats,
-        summary="Sums over queues and workers, and rates of the last minutes.", answer="Stats",
+        method="GET", path="/v1/stats", role="read", run=stats.stats,
+        summary="Sums over queues and workers, and rates of the last minutes; with `since`, what "
+        "the queues did since then.",
+        query=stats.StatsQuery, answer="Stats",
     ),
     Route(
         method="GET", path="/v1/clock", role="read", run=system.clock,

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stayer.core import scheduling, submission
+from stayer.core import explanation, scheduling, submission
 from stayer.core.errors import (
     BadConfig,
     BadInput,
@@ -23,6 +23,8 @@ from stayer.core.errors import (
     UnknownSchedule,
     UnknownTask,
 )
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -140,6 +142,11 @@ class HttpStore:
     def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
         return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
 
+    def explain(self, id: str) -> Explanation:
+        shown = self._ask("GET", _path("tasks", id, "explain"))
+        forecast = explanation.times_read(shown["forecast"])
+        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+
     def give_up(self, worker: str) -> int:
         return int(self._ask("DELETE", _path("workers", worker))["returned"])
 
@@ -173,6 +180,18 @@ class HttpStore:
     def peek(self, queue: str, limit: int) -> list[Task]:
         answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
         return [records.task(shown) for shown in answer["tasks"]]
+
+    def ahead(self, id: str) -> int:
+        found = self._of_task(id, "explain").get("ahead")
+        return int(found or 0)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        page = self.find(Filter(queues=(queue,), states=("complete",)), None, limit)
+        return [
+            (task.kind, task.finished_at - task.started_at)
+            for task in page.tasks
+            if task.started_at is not None and task.finished_at is not None
+        ]
 
     def attempts(self, id: str) -> list[Attempt]:
         found = self._of_task(id, "attempts")
@@ -238,6 +257,22 @@ class HttpStore:
             wanted["retention"] = {str(what): keep for what, keep in retention.items()}
         return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
 
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        query: Query = {
+            "since": _moment(since), "until": _moment(until), "step": f"{step}s",
+            "queue": tuple(queues or ()), "each": queues is not None,
+        }  # fmt: skip
+        history = self._ask("GET", "/v1/stats", query)["history"]
+        return [
+            records.read(Figures, {**shown, "queue": shown["queue"] or ""})
+            for shown in history["points"]
+        ]
+
+    def sample(self) -> float:
+        self._for_workers()
+
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", _path("queues", name), {"force": True})
         return int(answer["left"])
@@ -261,6 +296,9 @@ class HttpStore:
 
     def workers(self) -> list[Worker]:
         return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
+
+    def drain_worker(self, worker: str) -> Worker:
+        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}

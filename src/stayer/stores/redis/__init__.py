@@ -1,4 +1,4 @@
-"""Redis and Valkey: one server, every change a script that runs there as one step."""
+"""Redis and Valkey: one server at a time, every change a script that runs there as one step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NoReturn
 from msgspec import UNSET, UnsetType
 
 from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -32,7 +33,7 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, incoming, reading, record, schedules
+from stayer.stores.redis import address, figures, incoming, reading, record, schedules
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
@@ -48,8 +49,18 @@ OLDEST = (6, 2)
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
-    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`; `?prefix=…`."""
-    return RedisStore(Server(address.parse(url), clock))
+    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`, or sentinels that know the
+    server, `redis+sentinel://host:26379,host:26379/service`; `?prefix=…`.
+    """
+    return RedisStore(Server(_address(url), clock))
+
+
+def _address(url: str) -> address.Address:
+    if url.partition(":")[0].endswith("+sentinel"):
+        from stayer.stores.redis import sentinel  # rarely needed
+
+        return sentinel.parse(url)
+    return address.parse(url)
 
 
 class RedisStore:
@@ -171,6 +182,13 @@ class RedisStore:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
+    def drain_worker(self, worker: str) -> Worker:
+        try:
+            [found] = hands.workers(self._run("drain_worker", worker))
+        except Said as said:
+            _refuse_drop(worker, said)
+        return found
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -194,6 +212,12 @@ class RedisStore:
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
+
+    def ahead(self, id: str) -> int:
+        return int(self._run("ahead", id))
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return reading.durations(self._run("durations", queue, limit))
 
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)
@@ -225,6 +249,15 @@ class RedisStore:
         said_limit = "" if limit is UNSET else "none" if limit is None else limit
         kept = _retention(retention or {})
         return reading.queues(self._run("set_queue", name, said_paused, said_limit, kept))[0]
+
+    def sample(self) -> float:
+        figures.sample(self._server)
+        return 60.0 - self.now() % 60.0
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return figures.figures(self._server, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         try:

@@ -55,7 +55,10 @@ What happened
     <prefix>:last                  string: the number of the newest event; tasks take theirs from it
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
-    <prefix>:meta                  hash: schema, the version of this map
+    <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
+                                   empty name for all together; expires (see `sample.lua`)
+    <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
+                                   figures are counted
 
 From outside
 
@@ -111,6 +114,7 @@ KEYS = {
     "early": "<prefix>:early",
     "last": "<prefix>:last",
     "events": "<prefix>:events",
+    "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",

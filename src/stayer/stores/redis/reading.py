@@ -36,6 +36,12 @@ def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
     return found
 
 
+def durations(answer: Raw) -> list[tuple[str, float]]:
+    """How long complete tasks took."""
+    kinds = (kind.decode() for kind in answer[::2])
+    return list(zip(kinds, map(float, answer[1::2]), strict=True))
+
+
 def attempts(server: Server, id: str) -> list[Attempt]:
     """The attempts of a task."""
     answer = server.run("history", id)

@@ -19,6 +19,7 @@ from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
 _NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
+_CONFIRMED = re.compile("^-- to be confirmed by replicas", re.MULTILINE)
 _FUNCTION = re.compile(
     r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
 )
@@ -41,6 +42,8 @@ class Script(Struct, frozen=True):
     name: str
     text: str
     digest: str
+    confirmed: bool
+    """Whether replicas confirm it, where the URL asks for that: its header says why."""
 
 
 @cache
@@ -52,7 +55,8 @@ def script(name: str) -> Script:
     libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
     code = _without_unused(_without_comments("\n".join((*libraries, body))))
     text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, text, digest, _CONFIRMED.search(body) is not None)
 
 
 def names() -> list[str]:

@@ -81,7 +81,8 @@ def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) 
         if change.to == "started":
             ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
     elif change.note is not None:
-        ledger.event(seq, change.id, queue, change.note, attempt, worker)
+        event, _, said = change.note.partition(": ")
+        ledger.event(seq, change.id, queue, event, attempt, worker, said or None)
     if change.ending is not None and worker is not None:
         ledger.ended(seq, attempt, change.ending, _error_cell(change))
     if change.order:

@@ -13,6 +13,7 @@ from stayer.core.model import (
     Attempt,
     Event,
     Fault,
+    Handles,
     Kept,
     NewTask,
     Order,
@@ -42,6 +43,7 @@ SCHEDULE_COLUMNS = (
 )
 
 _words = msgspec.json.Decoder(tuple[str, ...])
+_handles = msgspec.json.Decoder(Handles)
 _environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
@@ -202,8 +204,8 @@ def schedule_from_row(row: Row) -> Schedule:
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
-        id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-        lease_end, running,
+        id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+        beat_at, lease_end, running,
     ) = row  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
@@ -212,8 +214,9 @@ def worker_from_row(row: Row, now: float) -> Worker:
         state = "STALE"
     return Worker(
         id=id, node=node, pid=pid, queues=_words.decode(queues), slots=slots, version=version,
-        draining=draining != 0, lease=lease, keeps=keeps != 0, number=number, started_at=started_at,
-        beat_at=beat_at, running=running, state=state,
+        draining=draining != 0, lease=lease, keeps=keeps != 0,
+        handles=None if handles is None else _handles.decode(handles), number=number,
+        started_at=started_at, beat_at=beat_at, running=running, state=state,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 -- ARGV   3 the name, 4 paused (1, 0 or ''), 5 limit (a number, 'none' or ''), 6 retention
 --        (MessagePack: {what, seconds or false, …})
 -- returns as queues.lua
+-- to be confirmed by replicas: what was paused must not start
 -- needs: base, tasks, queues
 
 local name = ARGV[3]

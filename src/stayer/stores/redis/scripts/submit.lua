@@ -2,6 +2,7 @@
 -- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0);
 --        the rest: records, and values kept apart
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh}
+-- to be confirmed by replicas: what was accepted must not get lost
 -- needs: base, tasks, submit
 
 local known, index = {}, 0

@@ -2,6 +2,7 @@
 -- ARGV   3 worker, 4 limit, 5 queues and handles (MessagePack), 6 the changes in groups (MessagePack);
 --        the rest: results that are kept apart
 -- returns {which were applied (1 or 0), values, kept apart}, or the error LEASELOST
+-- to be confirmed by replicas: what was given must not be given to another
 -- needs: base, tasks, change, expire, reserve
 
 local node = node_of(ARGV[3])

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -34,7 +35,7 @@ from stayer.core.model import (
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading, schedules
+from stayer.stores.sql import figures, keeping, reading, schedules
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
@@ -181,6 +182,10 @@ class SqliteStore:
         with self._write() as tx:
             hands.attend(tx, workers, seconds)
 
+    def drain_worker(self, worker: str) -> Worker:
+        with self._write() as tx:
+            return hands.drain_worker(tx, worker)
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
             return hands.drop_worker(tx, worker, number)
@@ -227,6 +232,14 @@ class SqliteStore:
         with self._read() as tx:
             return reading.peek(tx, queue, limit)
 
+    def ahead(self, id: str) -> int:
+        with self._read() as tx:
+            return reading.ahead(tx, id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        with self._read() as tx:
+            return reading.durations(tx, queue, limit)
+
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
             return reading.attempts(tx, id)
@@ -261,6 +274,22 @@ class SqliteStore:
     ) -> QueueInfo:
         with self._write() as tx:
             return keeping.set_queue(tx, name, paused, limit, retention or {})
+
+    def sample(self) -> float:
+        with self._read() as tx:
+            last = figures.last_sampled(tx)
+            minutes = figures.whole_minutes(tx.now)
+            points = figures.counted(tx, last) if last is None or last < minutes else []
+        if points:
+            with self._write() as tx:
+                figures.write(tx, last, points, minutes)
+        return minutes + figures.MINUTE - self.now()
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        with self._read() as tx:
+            return figures.read(tx, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:

@@ -192,6 +192,8 @@ CREATE TABLE stayer_workers (
     draining INTEGER NOT NULL,
     lease REAL NOT NULL,
     keeps INTEGER NOT NULL DEFAULT 0,
+    handles TEXT, -- JSON object; null if it did not say what it can run
+    drain INTEGER NOT NULL DEFAULT 0, -- somebody wants it to take no more
     number INTEGER NOT NULL,
     nonce TEXT NOT NULL,
     started_at REAL NOT NULL,
@@ -201,6 +203,23 @@ CREATE TABLE stayer_workers (
     wakes INTEGER NOT NULL DEFAULT 0,
     watched_until REAL NOT NULL DEFAULT 0,
     times_watched INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- What queues did in a stretch of time; the queue '' is all of them together.
+CREATE TABLE stayer_figures (
+    step INTEGER NOT NULL, -- its length in seconds: 60, 3600 or 86400
+    at REAL NOT NULL,
+    queue TEXT NOT NULL,
+    depth INTEGER,
+    running INTEGER,
+    age REAL,
+    submitted INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    ran REAL NOT NULL,
+    waited REAL NOT NULL,
+    PRIMARY KEY (step, at, queue)
 ) WITHOUT ROWID;
 
 -- Ids of tasks that are gone, refused until they are forgotten.

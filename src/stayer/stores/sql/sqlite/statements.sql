@@ -37,7 +37,7 @@ SELECT {task} FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
 SELECT seq FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
-SELECT node FROM stayer_workers WHERE id = ? AND dead = 0;
+SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = 0;
 
 -- name: reserve.queue
 SELECT paused, "limit" - reserved - started FROM stayer_queues WHERE name = ?;
@@ -106,6 +106,25 @@ WHERE start_before IS NOT NULL AND start_before <= ?
 ORDER BY start_before
 LIMIT ?;
 
+-- name: ahead
+-- The id: how many tasks of the queue are taken before it.
+SELECT count(*)
+FROM stayer_tasks AS mine
+JOIN stayer_tasks AS t
+    ON t.queue = mine.queue AND t.state = 'pending' AND t.held = 0
+    AND (t.priority > mine.priority OR (
+        t.priority = mine.priority AND (t.created, t.seq) < (mine.created, mine.seq)
+    ))
+WHERE mine.id = ? AND mine.state = 'pending';
+
+-- name: durations
+-- queue, limit: kind, seconds.
+SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+FROM stayer_tasks
+WHERE queue = ? AND state = 'complete' AND started_at IS NOT NULL
+ORDER BY created DESC
+LIMIT ?;
+
 -- name: attempt.start
 UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
 
@@ -137,7 +156,7 @@ UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE 
 
 -- name: wakes
 -- queues, worker: the number of the last event that concerns one of them, and how often somebody
--- began to watch the worker.
+-- began to watch the worker, or wanted it to drain.
 SELECT
     max(
         coalesce(
@@ -157,20 +176,22 @@ WHERE id IN (SELECT value FROM json_each(?3));
 -- name: beat.first
 -- Registers an identity; the same nonce again is the same beat.
 INSERT INTO stayer_workers (
-    id, node, pid, queues, slots, version, draining, lease, keeps, number, nonce, started_at,
-    beat_at, lease_end
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, nonce,
+    started_at, beat_at, lease_end
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
 -- A lease never ends earlier because of a beat.
 UPDATE stayer_workers
 SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, lease = ?7,
-    keeps = ?8, number = ?9, nonce = ?10, beat_at = ?11, lease_end = max(lease_end, ?11 + ?7)
-WHERE id = ?12 AND dead = 0 AND (number < ?9 OR (number = ?9 AND nonce = ?10));
+    keeps = ?8, handles = ?9, number = ?10, nonce = ?11, beat_at = ?12,
+    lease_end = max(lease_end, ?12 + ?7)
+WHERE id = ?13 AND dead = 0 AND (number < ?10 OR (number = ?10 AND nonce = ?11));
 
--- name: beat.watched
-SELECT watched_until > ? FROM stayer_workers WHERE id = ?;
+-- name: beat.wanted
+-- Whether somebody watches the worker, and whether it is to drain.
+SELECT watched_until > ?, drain FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks
@@ -254,13 +275,17 @@ WHERE worker = ? AND state IN ('reserved', 'started')
 ORDER BY seq;
 
 -- name: workers
-SELECT id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-    lease_end,
+SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+    beat_at, lease_end,
     (SELECT count(*) FROM stayer_tasks AS t
      WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
 FROM stayer_workers AS w
 WHERE dead = 0
 ORDER BY started_at, id;
+
+-- name: drain
+UPDATE stayer_workers SET drain = 1, times_watched = times_watched + (drain = 0)
+WHERE id = ? AND dead = 0;
 
 -- name: worker
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
@@ -302,6 +327,60 @@ SELECT name, paused, "limit", retention, waiting, scheduled, pending, reserved, 
 FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
 ORDER BY name;
+
+-- name: figures.last
+SELECT value FROM stayer_meta WHERE key = 'sampled';
+
+-- name: figures.first
+INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) ON CONFLICT (key) DO NOTHING;
+
+-- name: figures.claim
+-- Up to when it is counted now, and was before: only one of several who count comes through.
+UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
+
+-- name: figures.submitted
+-- From, to: how many of each queue. A state at a time, along the index of lists.
+SELECT name, (
+    SELECT count(*) FROM stayer_tasks AS t
+    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2 AND t.state IN (
+        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
+    )
+)
+FROM stayer_queues AS q;
+
+-- name: figures.ended
+-- From, to: queue, state, how many, how long they ran and had waited.
+SELECT queue, state, count(*), coalesce(sum(finished_at - started_at), 0.0),
+    coalesce(sum(started_at - created), 0.0)
+FROM stayer_tasks
+WHERE state IN ('complete', 'failed', 'cancelled') AND finished_at >= ? AND finished_at < ?
+GROUP BY queue, state;
+
+-- name: figures.add
+INSERT INTO stayer_figures (
+    step, at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (step, at, queue) DO UPDATE SET
+    depth = max(coalesce(depth, excluded.depth), coalesce(excluded.depth, depth)),
+    running = max(coalesce(running, excluded.running), coalesce(excluded.running, running)),
+    age = max(coalesce(age, excluded.age), coalesce(excluded.age, age)),
+    submitted = submitted + excluded.submitted,
+    complete = complete + excluded.complete,
+    failed = failed + excluded.failed,
+    cancelled = cancelled + excluded.cancelled,
+    ran = ran + excluded.ran,
+    waited = waited + excluded.waited;
+
+-- name: figures.forget
+DELETE FROM stayer_figures WHERE step = ? AND at < ?;
+
+-- name: figures
+-- step, since, until, all queues?, queues.
+SELECT at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+FROM stayer_figures
+WHERE step = ?1 AND at >= ?2 AND at < ?3
+    AND iif(?4, queue <> '', queue IN (SELECT value FROM json_each(?5)))
+ORDER BY at, queue;
 
 -- name: queue.make
 INSERT INTO stayer_queues (name) VALUES (?) ON CONFLICT DO NOTHING;

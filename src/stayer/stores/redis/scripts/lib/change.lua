@@ -69,7 +69,9 @@ local function words_of(group, before, r, fault)
     if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
     pid = to == 'started' and r[PID] or false
   elseif group[C_NOTE] then
-    event = group[C_NOTE]
+    local from, to = string.find(group[C_NOTE], ': ', 1, true)
+    event = from and string.sub(group[C_NOTE], 1, from - 1) or group[C_NOTE]
+    note = from and string.sub(group[C_NOTE], to + 1) or false
   end
   ending = worker and ending
   local said = (event or ending)

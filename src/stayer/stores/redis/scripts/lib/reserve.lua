@@ -137,14 +137,17 @@ local function give(entry, stood, worker, node, number, said)
   remember(entry, number, r[ATTEMPT], said)
 end
 
--- The node of a worker that may take tasks; nothing if it is unknown or buried.
+-- The node of a worker; nothing if it is unknown or buried. One that drains may take no tasks.
+local drains
 local function node_of(worker)
-  local known = call('HMGET', key_worker(worker), 'node', 'dead')
+  local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining')
+  drains = known[3] == '1'
   return not known[2] and known[1] or nil
 end
 
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
+  if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
   if not handles[1] then
     with_bytes(handles[4])
