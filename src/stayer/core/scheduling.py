@@ -91,7 +91,7 @@ def parse(
     if folder is not None and "command" in fields:
         fields["cwd"] = os.path.normpath(os.path.join(folder, fields.get("cwd", "")))
     try:
-        return Schedule(
+        schedule = Schedule(
             name=said.name,
             cron=said.cron,
             zone=said.zone,
@@ -102,9 +102,11 @@ def parse(
             origin=said.origin,
             task=task_for({**defaults, **fields}),
         )
+        checked(schedule, 0.0)
     except BadInput as error:
         error.args = (f"{what}: {error}",)
         raise
+    return schedule
 
 
 def _explained(error: msgspec.ValidationError) -> str:
