@@ -35,6 +35,7 @@ VERBS = {
     ),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
+    "flow": Verb("flow", TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
     "cancel": Verb("steer", TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
     "retry": Verb("steer", TASKS, "Run finished tasks again."),
     "hold": Verb("steer", TASKS, "Keep tasks from being taken until they are released."),

@@ -33,6 +33,7 @@ from stayer.core.model import (
     Task,
     Usage,
     Value,
+    WhenFailed,
     Worker,
 )
 from stayer.core.units import duration, format_size, instant, rfc3339, size
@@ -52,11 +53,11 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders", "start_before",
+    "orders", "start_before", "flow", "part", "upstreams",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
-    "silence_limit", "memory_limit", "grace", "fence",
+    "silence_limit", "memory_limit", "grace", "fence", "when_failed",
 )  # fmt: skip
 TIMES = frozenset(("created", "updated", "eta", "at", "oldest", "start_before", "next", "last"))
 _LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
@@ -397,6 +398,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_limit: int | str | None = None
     grace: float | str | None = None
     fence: Literal["freeze", "kill"] | None = None
+    after: tuple[str, ...] | None = None
+    when_failed: WhenFailed | None = None
 
 
 class Submission(WrittenSubmission, frozen=True, kw_only=True):

@@ -43,6 +43,15 @@ class Ready(Struct, frozen=True):
     """All that it waited for is there."""
 
 
+class Forsake(Struct, frozen=True):
+    """What it waits for has ended badly: its policy says what becomes of it."""
+
+    upstream: str
+    """Which one, and how it ended, in words."""
+    last: bool = False
+    """It waits for nothing else."""
+
+
 class Due(Struct, frozen=True):
     """Its eta has come."""
 
@@ -129,7 +138,15 @@ class Set(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """Somebody wants a finished task run again."""
+    """Somebody wants a finished task run again, once these have ended."""
+
+    waits: tuple[str, ...] = ()
+
+
+class Await(Struct, frozen=True):
+    """What it was to run after is run again: it waits for it once more."""
+
+    waits: tuple[str, ...]
 
 
 class Hold(Struct, frozen=True):
@@ -142,6 +159,7 @@ class Release(Struct, frozen=True):
 
 Happening: TypeAlias = (
     Ready
+    | Forsake
     | Due
     | Reserve
     | Start
@@ -157,12 +175,14 @@ Happening: TypeAlias = (
     | Tell
     | Set
     | Retry
+    | Await
     | Hold
     | Release
 )
 
 TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("waiting", Ready): ("pending", "scheduled"),
+    ("waiting", Forsake): ("waiting", "pending", "scheduled", "cancelled"),
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
@@ -178,7 +198,8 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
-    **{(state, Retry): ("pending",) for state in FINISHED},
+    **{(state, Retry): ("pending", "waiting") for state in FINISHED},
+    **{(state, Await): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
 }
@@ -197,7 +218,9 @@ def decide(task: Task, happening: Happening) -> Change:
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Ready():
-            return _change(task, "pending" if task.eta is None else "scheduled")
+            return _change(task, _ready(task))
+        case Forsake():
+            return _forsake(task, happening)
         case Due():
             return _change(task, "pending")
         case Reserve():
@@ -234,8 +257,10 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
-        case Retry():
-            return _retry(task)
+        case Retry(waits=waits):
+            return _retry(task, waits)
+        case Await(waits=waits):
+            return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
         case Hold():
             return _change(task, task.state, held=True, order=True, note="held")
         case Release():
@@ -254,6 +279,24 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         to=to,
         **becomes,  # type: ignore[arg-type]
     )
+
+
+def _ready(task: Task) -> State:
+    return "pending" if task.eta is None else "scheduled"
+
+
+def _forsake(task: Task, forsake: Forsake) -> Change:
+    to: State = _ready(task) if forsake.last else "waiting"
+    match task.policy.when_failed:
+        case "cancel":
+            fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
+            return _cancelled(task, error=fault)
+        case "hold":
+            return _change(task, to, held=True, note=f"held: {forsake.upstream}")
+        case "run":
+            return _change(task, to)
+        case _ as never:
+            assert_never(never)
 
 
 def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
@@ -333,11 +376,12 @@ def _set(task: Task, wanted: Set) -> Change:
     return _change(task, task.state, order=True, note="set", **becomes)
 
 
-def _retry(task: Task) -> Change:
+def _retry(task: Task, waits: tuple[str, ...]) -> Change:
     """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
     return _change(
         task,
-        "pending",
+        "waiting" if waits else "pending",
+        waits=waits or UNSET,
         result=None,
         error=None,
         failures=0,

@@ -20,7 +20,7 @@ NAME_LIMIT = 150
 """Shorter than an id, which is made of it and of a tick."""
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
-NOT_FOR_TASKS = ("id", "eta", "delay", "start_before")
+NOT_FOR_TASKS = ("id", "eta", "delay", "start_before", "after", "when_failed")
 """What a task that comes again and again can't have."""
 
 
@@ -57,7 +57,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
 def task_for(fields: Mapping[str, Any]) -> NewTask:
     """What the ticks submit, of the fields of a submission."""
     for name in NOT_FOR_TASKS:
-        if fields.get(name) is not None:
+        if fields.get(name) not in (None, (), [], "cancel"):
             raise BadInput(f"{name} is for one task, a schedule submits many: leave it out")
     return repeated(submission.new_task(**fields))
 

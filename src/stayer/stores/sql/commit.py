@@ -24,22 +24,35 @@ _OPTIONAL = (
     "policy",
     "orders",
 )
-_RETURNING = " RETURNING seq, queue"
+_RETURNING = " RETURNING seq, queue, dependents"
 
 
-def commit(tx: Transaction, changes: Sequence[Change]) -> list[Task | None]:
-    """Each change by itself, then the tasks as they are now."""
-    seqs = apply(tx, changes)
+def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
+    """Each change by itself, then the tasks as they are now, and whether others are to hear."""
+    seqs, told = apply(tx, changes)
     tasks = iter(by_seq(tx, [seq for seq in seqs if seq is not None]))
-    return [None if seq is None else next(tasks) for seq in seqs]
+    return [None if seq is None else next(tasks) for seq in seqs], told
 
 
-def apply(tx: Transaction, changes: Sequence[Change]) -> list[int | None]:
-    """The numbers of the tasks that were changed; None where nothing was done."""
+def apply(tx: Transaction, changes: Sequence[Change]) -> tuple[list[int | None], bool]:
+    """The numbers of the tasks that were changed, None where nothing was done; and whether there is
+    something in the outbox now.
+    """
     ledger = Ledger(tx)
     seqs = [_apply(tx, change, ledger) for change in changes]
-    ledger.write()
-    return seqs
+    return seqs, ledger.write()
+
+
+def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
+    """These are what the task waits for from now on. Should one have ended, it is told of it."""
+    tx.run("waits.none", seq)
+    for id in waits:
+        if not tx.run("waits.again", seq, id):
+            tx.run("waits.more", seq, id)
+    if waits:
+        named = json_cell(list(waits))
+        tx.run("upstreams.needed", named)
+        tx.run("outbox.ended", tx.now, named)
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
@@ -65,8 +78,14 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         )
     if row is None:
         return None
-    seq, queue = row
+    seq, queue, dependents = row
     _trace(ledger, change, seq, queue, before)
+    if dependents and change.to in FINISHED:
+        ledger.ended_for_others(change.id, change.to)
+    if change.waits is not UNSET:
+        wait_for(tx, seq, change.waits)
+    elif before == "waiting" != change.to:
+        wait_for(tx, seq, ())
     return int(seq)
 
 

@@ -10,6 +10,7 @@ from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import Handles, Task
 from stayer.stores.sql.commit import apply
+from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
@@ -58,10 +59,13 @@ def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first; those that nobody has started end."""
+    """Due tasks become pending, the longest due first; those that nobody has started in time end;
+    dependents hear of what has ended.
+    """
     overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
     if overdue:
         apply(tx, [decide(task, Expire()) for task in overdue])
+    relay(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))

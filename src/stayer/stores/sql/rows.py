@@ -20,6 +20,7 @@ from stayer.core.model import (
     Policy,
     Progress,
     QueueInfo,
+    State,
     Task,
     Usage,
     Worker,
@@ -34,7 +35,7 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, paused, usage, start_before, seq"
+    "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, seq"
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -61,7 +62,7 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, start_before, _,
+        returned_from, paused, usage, start_before, flow, part, upstreams, dependents, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -81,7 +82,7 @@ def task_from_row(row: Row) -> Task:
         () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
-        start_before,
+        start_before, flow, part, upstreams, dependents != 0,
     )  # fmt: skip
 
 
@@ -108,24 +109,31 @@ def json_cell(value: object) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
+def row_from_new(
+    new: NewTask, now: float, *, waits: bool = False, dependents: bool = False
+) -> tuple[Row, Task]:
     """The parameters of the statement `submit`, and the task as it will be there."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
     start_before = None if start_before is None else float(start_before)
-    state = "scheduled" if eta is not None and eta > now else "pending"
+    state: State = "scheduled" if eta is not None and eta > now else "pending"
+    if waits:
+        state = "waiting"
+    upstreams = len(new.after) + len(new.behind)
     parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     row = (
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
+        new.flow, new.part, upstreams, dependents,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
-        "scheduled" if state == "scheduled" else "pending", new.held, 0, 0, 0, None, new.priority,
+        state, new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
-        new.policy, start_before=start_before,
+        new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
+        dependents,
     )  # fmt: skip
     return row, task
 

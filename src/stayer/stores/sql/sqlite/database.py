@@ -32,8 +32,11 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
+    unneeded = texts["unneeded"]
     return {
-        name: text.replace("{task}", TASK_COLUMNS).replace("{schedule}", SCHEDULE_COLUMNS)
+        name: text.replace("{task}", TASK_COLUMNS)
+        .replace("{schedule}", SCHEDULE_COLUMNS)
+        .replace("{unneeded}", unneeded)
         for name, text in texts.items()
     }
 

@@ -74,6 +74,10 @@ CREATE TABLE stayer_tasks (
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
     start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),
+    flow TEXT, -- stayer_flows.id
+    part TEXT, -- its name in the flow
+    upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
+    dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -127,6 +131,41 @@ CREATE INDEX stayer_schedules_due ON stayer_schedules (next)
 WHERE paused = 0 AND next IS NOT NULL;
 
 CREATE INDEX stayer_schedules_task ON stayer_schedules (last_task);
+
+CREATE INDEX stayer_tasks_flow ON stayer_tasks (flow, part, state)
+WHERE flow IS NOT NULL;
+
+-- What tasks are to run after. `waits` is 1 until the upstream's end was passed on to the task.
+CREATE TABLE stayer_upstreams (
+    task INTEGER NOT NULL, -- stayer_tasks.seq
+    position INTEGER NOT NULL,
+    upstream TEXT NOT NULL, -- stayer_tasks.id
+    anyhow INTEGER NOT NULL DEFAULT 0, -- it need only have ended, and is no input
+    waits INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (task, position)
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_upstreams_waits ON stayer_upstreams (task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_waiters ON stayer_upstreams (upstream, task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_dependents ON stayer_upstreams (upstream);
+
+-- Tasks that have ended and whose dependents have not all heard of it.
+CREATE TABLE stayer_outbox (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL, -- how it ended, should it be gone
+    at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_outbox_at ON stayer_outbox (at);
+
+CREATE TABLE stayer_flows (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    owner TEXT,
+    created REAL NOT NULL,
+    parts TEXT NOT NULL -- JSON array
+);
 
 CREATE TABLE stayer_attempts (
     task INTEGER NOT NULL, -- stayer_tasks.seq
@@ -284,4 +323,14 @@ BEGIN
     DELETE FROM stayer_logs WHERE task = old.seq;
     DELETE FROM stayer_usage WHERE task = old.seq;
     DELETE FROM stayer_checkpoints WHERE task = old.seq;
+    DELETE FROM stayer_upstreams WHERE task = old.seq;
+    INSERT INTO stayer_outbox (id, state, at)
+    SELECT old.id, iif(old.finished_at IS NULL, 'cancelled', old.state),
+        (julianday('now') - 2440587.5) * 86400.0
+    WHERE old.dependents = 1 AND EXISTS (
+        SELECT 1 FROM stayer_upstreams WHERE upstream = old.id AND waits = 1
+    )
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state;
+    DELETE FROM stayer_flows
+    WHERE id = old.flow AND NOT EXISTS (SELECT 1 FROM stayer_tasks WHERE flow = old.flow);
 END;

@@ -1,13 +1,14 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS, {schedule} for rows.SCHEDULE_COLUMNS.
+-- {task} stands for rows.TASK_COLUMNS, {schedule} for rows.SCHEDULE_COLUMNS, {unneeded} for the
+-- statement of that name.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, start_before
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    updated, eta, policy, start_before, flow, part, upstreams, dependents
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.last
@@ -89,7 +90,10 @@ UPDATE stayer_tasks SET state = 'pending', updated = ?
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.next
+-- A moment long past while there is something in the outbox.
 SELECT min(at) FROM (
+    SELECT 0.0 AS at WHERE EXISTS (SELECT 1 FROM stayer_outbox)
+    UNION ALL
     SELECT min(eta) AS at FROM stayer_tasks WHERE state = 'scheduled'
     UNION ALL
     SELECT min(start_before) FROM stayer_tasks
@@ -417,6 +421,7 @@ DELETE FROM stayer_queues WHERE name = ?;
 SELECT finished_at, seq, id FROM stayer_tasks
 WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at < ?
     AND NOT EXISTS (SELECT 1 FROM stayer_schedules WHERE last_task = stayer_tasks.id)
+    AND {unneeded}
 ORDER BY finished_at
 LIMIT ?;
 
@@ -441,7 +446,7 @@ DELETE FROM stayer_logs WHERE task IN (SELECT value FROM json_each(?));
 
 -- name: forget.results
 UPDATE stayer_tasks SET result = NULL
-WHERE seq IN (SELECT value FROM json_each(?)) AND result IS NOT NULL;
+WHERE seq IN (SELECT value FROM json_each(?)) AND result IS NOT NULL AND {unneeded};
 
 -- name: forget.logs_gone
 UPDATE stayer_queues SET logs_gone = ? WHERE name = ?;
@@ -485,7 +490,7 @@ DELETE FROM stayer_schedules WHERE name = ?;
 -- ids, states, before, limit.
 SELECT seq, id FROM stayer_tasks
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN (SELECT value FROM json_each(?))
-    AND finished_at < ?
+    AND finished_at < ? AND {unneeded}
 LIMIT ?;
 
 -- name: purge.remember
@@ -519,3 +524,102 @@ WHERE number IN (
 SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
 FROM stayer_queues
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
+
+-- name: unneeded
+-- A condition, not a statement: no task that has not ended is to run after this one.
+(dependents = 0 OR NOT EXISTS (
+    SELECT 1 FROM stayer_upstreams AS u JOIN stayer_tasks AS t ON t.seq = u.task
+    WHERE u.upstream = stayer_tasks.id AND t.finished_at IS NULL
+));
+
+-- name: upstreams.states
+-- Which of these ids (JSON array) are or were there, and in which state; purged after the moment.
+SELECT id, state FROM stayer_purged
+WHERE id IN (SELECT value FROM json_each(?1)) AND at > ?2
+UNION ALL
+SELECT id, state FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?1));
+
+-- name: upstreams.add
+-- id of the task, position, id of the upstream, anyhow, waits.
+INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
+SELECT seq, ?2, ?3, ?4, ?5 FROM stayer_tasks WHERE id = ?1;
+
+-- name: upstreams.needed
+-- These have dependents from now on.
+UPDATE stayer_tasks SET dependents = 1
+WHERE id IN (SELECT value FROM json_each(?)) AND dependents = 0;
+
+-- name: upstreams
+SELECT upstream, anyhow FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?)
+ORDER BY position;
+
+-- name: waits
+SELECT upstream FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = 1
+ORDER BY position
+LIMIT ?;
+
+-- name: waits.count
+SELECT count(*) FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = 1;
+
+-- name: waits.any
+SELECT EXISTS (SELECT 1 FROM stayer_upstreams WHERE task = ? AND waits = 1);
+
+-- name: waits.none
+UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND waits = 1;
+
+-- name: waits.again
+UPDATE stayer_upstreams SET waits = 1 WHERE task = ? AND upstream = ?;
+
+-- name: waits.more
+-- For one that it was not to run after by itself: a place in a line.
+INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
+SELECT ?1, coalesce(max(position), -1) + 1, ?2, 1, 1 FROM stayer_upstreams WHERE task = ?1;
+
+-- name: waits.end
+-- task, upstream.
+UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND upstream = ? AND waits = 1;
+
+-- name: outbox.add
+INSERT INTO stayer_outbox (id, state, at) VALUES (?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state;
+
+-- name: outbox.ended
+-- now, ids (JSON array): those of them that have ended already.
+INSERT INTO stayer_outbox (id, state, at)
+SELECT id, state, ? FROM stayer_tasks
+WHERE id IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL
+ON CONFLICT (id) DO NOTHING;
+
+-- name: outbox
+-- limit. The state in which the task is now, else in which it was when it went.
+SELECT o.id, coalesce(t.state, o.state) FROM stayer_outbox AS o
+LEFT JOIN stayer_tasks AS t ON t.id = o.id
+ORDER BY o.at
+LIMIT ?;
+
+-- name: outbox.waiters
+-- id, limit.
+SELECT task, anyhow FROM stayer_upstreams WHERE upstream = ? AND waits = 1 LIMIT ?;
+
+-- name: outbox.acknowledge
+DELETE FROM stayer_outbox WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: flow.add
+INSERT INTO stayer_flows (id, name, owner, created, parts) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: flows
+-- The last one before, limit.
+SELECT seq, id, name, owner, created, parts FROM stayer_flows
+WHERE seq < ?
+ORDER BY seq DESC
+LIMIT ?;
+
+-- name: flow
+SELECT seq, id, name, owner, created, parts FROM stayer_flows WHERE id = ?;
+
+-- name: flow.counts
+SELECT part, state, count(*) FROM stayer_tasks WHERE flow = ? GROUP BY part, state;
