@@ -127,7 +127,9 @@ def written(schedule: Schedule) -> dict[str, JSON]:
 def record(schedule: Schedule) -> dict[str, JSON]:
     """A schedule as it is shown."""
     task = {
-        name: value for name, value in submission.written(schedule.task).items() if name != "id"
+        name: value
+        for name, value in submission.written(schedule.task).items()
+        if name not in NOT_FOR_TASKS
     }
     times = {
         name: _time(getattr(schedule, name)) for name in ("next", "created", "updated", "last")
