@@ -7,13 +7,16 @@ import argparse
 from bench.against_peers import peers
 from bench.command_tasks import commands, costs
 from bench.due import due
+from bench.flow_speed import flows
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth, "due": due}
+OF_STORES = {
+    "floor": against_floor, "wake": wake_up, "growth": growth, "due": due, "flows": flows
+}  # fmt: skip
 OTHERS = {
     "startup": startup,
     "keepers": keepers,
