@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 
 from bench.command_tasks import commands, costs
+from bench.http_speed import post
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth}
+OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth, "post": post}
 OTHERS = {
     "startup": startup,
     "keepers": keepers,
