@@ -6,6 +6,7 @@ import argparse
 
 from bench.command_tasks import commands, costs
 from bench.http_speed import post
+from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.short_tasks import threads
@@ -19,6 +20,7 @@ OTHERS = {
     "threads": threads,
     "commands": commands,
     "costs": costs,
+    "streams": streams,
 }
 PARTS = [*OF_STORES, *OTHERS]
 

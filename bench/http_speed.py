@@ -28,7 +28,7 @@ def post(kind: Kind) -> None:
     print(f"POST /v1/tasks on {kind.name}, {CONNECTIONS} connections")
     found: dict[str, list[float]] = {"stayer": [], "floor": []}
     costs: dict[str, list[float]] = {"stayer": [], "floor": []}
-    with kind.fresh() as (store, _), _served(store.url) as stayer, _floor() as floor:
+    with kind.fresh() as (store, _), served(store.url) as stayer, _floor() as floor:
         for _ in range(ROUNDS):
             for name, server in (("stayer", stayer), ("floor", floor)):
                 before = server.cpu()
@@ -75,7 +75,7 @@ def _load(server: Server, seconds: float, rate: float = 0.0) -> dict[str, Any]:
 
 
 @contextmanager
-def _served(store: str) -> Iterator[Server]:
+def served(store: str) -> Iterator[Server]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "access.json")
         token = Access(file).add("bench", "submit")
