@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.core import codec, explanation, submission, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, TooLarge, UnknownTask
 from stayer.core.model import (
@@ -47,12 +47,18 @@ async def submit(call: Call) -> Answer:
     body: bytes = call.body
     # A small one is read sooner than a thread is found for it.
     asked = await call.service.call(_asked, call) if len(body) > _SMALL else _asked(call)
+    headers = call.request.headers
+    trace = telemetry.carried(headers.get("traceparent"), headers.get("tracestate"))
     if isinstance(asked, NewTask):
-        [answer] = await call.service.submitter.submit([asked])
+        with telemetry.submitting([asked], trace) as traced:
+            [answer] = await call.service.submitter.submit(traced)
         location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
         shown = _accepted(asked, answer)
         return Answer(shown, 201 if answer.fresh else 200, {"location": location})
-    answers = await call.service.submitter.submit(asked) if asked else []
+    answers: list[Submitted] = []
+    if asked:
+        with telemetry.submitting(asked, trace) as traced:
+            answers = await call.service.submitter.submit(traced)
     many = [_accepted(new, answer) for new, answer in zip(asked, answers, strict=True)]
     fresh = any(answer.fresh for answer in answers)
     return Answer({"tasks": list[JSON](many)}, 201 if fresh else 200)
