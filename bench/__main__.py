@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from bench.against_peers import peers
 from bench.command_tasks import commands, costs
 from bench.http_speed import post
 from bench.http_streams import streams
@@ -21,6 +22,7 @@ OTHERS = {
     "commands": commands,
     "costs": costs,
     "streams": streams,
+    "peers": peers,
 }
 PARTS = [*OF_STORES, *OTHERS]
 

@@ -123,8 +123,18 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
 
 
 def retry(store: Store, id: str) -> Task:
-    """Run a finished task again, with its counters at zero."""
-    return _apply(store, id, lambda task: Retry())
+    """Run a finished task again, with its counters at zero, once what it runs after has ended: in
+    whatever way, for that is what somebody asks for who retries this one alone.
+    """
+
+    def when_possible(task: Task) -> Happening:
+        if not task.upstreams or isinstance(store, ServedStore):
+            return Retry()
+        [of] = store.upstreams([task.id])
+        upstreams = store.get((*of.after, *of.behind))
+        return Retry(tuple(each.id for each in upstreams if each and each.state not in FINISHED))
+
+    return _apply(store, id, when_possible)
 
 
 def hold(store: Store, id: str) -> Task:
@@ -319,6 +329,8 @@ def delete(store: Store, id: str) -> None:
     """Forget a finished task; its id stays refused for a while."""
     task = get(store, id)
     if not store.purge([id], FINISHED, float("inf"), 1):
+        if task.state in FINISHED and task.dependents:
+            raise Refused(f"task {id} is needed by tasks that are to run after it: they come first")
         raise Refused(f"task {id} is {task.state}: only a finished task can be deleted, cancel it")
 
 

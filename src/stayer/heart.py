@@ -117,10 +117,8 @@ class Heart:
         """Beat no more, and say nothing: whoever had this lease is somebody else now, or leaves it
         to another. Returns when no beat is under way.
         """
-        self.lost = self._stopping = True
-        self._ring()
-        with self._beating:
-            pass
+        self.lost = True
+        self._halt()
 
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
@@ -128,13 +126,7 @@ class Heart:
 
     def stop(self) -> None:
         """Take leave: hand back what is still held, and unregister."""
-        self._stopping = True
-        self._ring()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        if self._waiter is not None:
-            self._waiter.close()
-            self._waiter = None
+        self._halt()
         with self._beating:
             if self.lost or not self._number:
                 return
@@ -152,6 +144,16 @@ class Heart:
                 control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
             except (LeaseLost, UnknownWorker):
                 self.lost = True  # buried without knowing: there is nothing to take leave of
+
+    def _halt(self) -> None:
+        """End the thread, and its listening."""
+        self._stopping = True
+        self._ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._waiter is not None:
+            self._waiter.close()
+            self._waiter = None
 
     def _ring(self) -> None:
         self._alarm.set()

@@ -37,6 +37,7 @@ VERBS = {
     ),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
+    "flow": Verb("flow", TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
     "cancel": Verb("steer", TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
     "retry": Verb("steer", TASKS, "Run finished tasks again."),
     "hold": Verb("steer", TASKS, "Keep tasks from being taken until they are released."),
@@ -67,7 +68,8 @@ VERBS = {
     "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
     "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
-    "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
+    "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
+    "queues": Verb("queues", STORE, "List queues; drop one, set its limit or what it keeps."),
     "stats": Verb(
         "stats",
         STORE,

@@ -16,7 +16,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from stayer import control
+from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
 from stayer.config import SMALLEST_LEASE
@@ -220,8 +220,8 @@ class Listener:
                 return None
 
     def _promote(self) -> float:
-        """Make pending what is due; in how many seconds the next one will be."""
-        while (due := self._store.promote(PROMOTED)) is not None:
+        """See to what is due; in how many seconds the next thing will be."""
+        while (due := clock.elapse(self._store, PROMOTED)) is not None:
             left = due - self._store.now()
             if left > 0:
                 return left

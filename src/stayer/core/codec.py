@@ -35,6 +35,7 @@ from stayer.core.model import (
     Task,
     Usage,
     Value,
+    WhenFailed,
     Worker,
 )
 from stayer.core.units import duration, format_size, instant, rfc3339, size
@@ -54,13 +55,13 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders",
+    "orders", "start_before", "flow", "part", "upstreams",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
-    "silence_limit", "memory_limit", "grace", "fence",
+    "silence_limit", "memory_limit", "grace", "fence", "when_failed",
 )  # fmt: skip
-TIMES = frozenset(("created", "updated", "eta", "at", "oldest"))
+TIMES = frozenset(("created", "updated", "eta", "at", "oldest", "start_before", "next", "last"))
 _LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
 
@@ -414,6 +415,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     eta: float | str | None = None
     delay: float | str | None = None
+    expire: float | str | None = None
+    start_before: float | str | None = None
     owner: str | None = None
     tags: tuple[str, ...] | None = None
     held: bool | None = None
@@ -428,6 +431,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_limit: int | str | None = None
     grace: float | str | None = None
     fence: Literal["freeze", "kill"] | None = None
+    after: tuple[str, ...] | None = None
+    when_failed: WhenFailed | None = None
 
 
 class Submission(WrittenSubmission, frozen=True, kw_only=True):
@@ -435,6 +440,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 
     eta: float | None = None
     delay: float | None = None
+    expire: float | None = None
+    start_before: float | None = None
     retry_wait: float | None = None
     retry_cap: float | None = None
     time_limit: float | None = None
@@ -446,6 +453,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("eta", instant),
     ("delay", duration),
+    ("expire", duration),
+    ("start_before", instant),
     ("retry_wait", duration),
     ("retry_cap", duration),
     ("time_limit", duration),

@@ -7,17 +7,26 @@ operator wants is asked for by its verb, and decided by the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stayer.core import explanation
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
+from stayer.core import explanation, scheduling, submission
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnusable,
+    UnknownFlow,
+    UnknownSchedule,
+    UnknownTask,
+)
 from stayer.core.explanation import Explanation
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -28,6 +37,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -39,6 +49,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
 from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
@@ -106,10 +117,26 @@ class HttpStore:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         answers: list[Submitted] = []
-        for portion in _portions(tasks):
+        portions = list(_portions(tasks))
+        if len(portions) > 1 and any(new.after for new in tasks):
+            raise BadInput(
+                f"{len(tasks):,} tasks that run after others are too many for one request: submit "
+                "them as a flow"
+            )
+        for portion in portions:
             answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
             answers += map(records.submitted, answer["tasks"])
         return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        body = records.flow_submission(flow, tasks)
+        return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
+
+    def retry_flow(self, id: str) -> int:
+        return int(self._ask("POST", _path("flows", id, "retry"))["tasks"])
 
     def ask(self, id: str, happening: Happening) -> Task:
         match happening:
@@ -157,7 +184,7 @@ class HttpStore:
             "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
             "state": filter.states, "name": filter.name, "owner": filter.owner,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
-            "since": _moment(filter.since), "until": _moment(filter.until),
+            "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:
@@ -167,6 +194,26 @@ class HttpStore:
             cursor = answer["next"]
             if cursor is None or len(tasks) >= limit:
                 return Page(tuple(tasks), cursor)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        answer = self._ask("GET", "/v1/flows", {"cursor": cursor, "limit": min(limit, _PAGE)})
+        return FlowPage(tuple(map(records.flow, answer["flows"])), answer["next"])
+
+    def flow(self, id: str) -> FlowInfo | None:
+        if not id:
+            return None
+        try:
+            return records.flow(self._ask("GET", _path("flows", id)))
+        except UnknownFlow:
+            return None
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        found = (self._of_task(id, "upstreams", {"limit": 0}) for id in ids)
+        return [Upstreams(tuple(of.get("after", ())), tuple(of.get("behind", ()))) for of in found]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        found = self._of_task(id, "upstreams", {"limit": min(limit, _PAGE)})
+        return list(found.get("waits", ())), int(found.get("waiting_for", 0))
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
@@ -234,11 +281,18 @@ class HttpStore:
         return [records.read(QueueInfo, shown) for shown in answer["queues"]]
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         wanted: dict[str, JSON] = {} if paused is None else {"paused": paused}
         if limit is not UNSET:
             wanted["limit"] = limit
+        if retention:
+            wanted["retention"] = {str(what): keep for what, keep in retention.items()}
         return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
 
     def figures(
@@ -288,6 +342,23 @@ class HttpStore:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
         self._ask("POST", "/v1/workers/attend", body=body)
 
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
+        return [records.schedule(shown) for shown in answer["schedules"]]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        body = scheduling.written(schedule)
+        return records.schedule(self._ask("POST", "/v1/schedules", {"replace": True}, body=body))
+
+    def drop_schedule(self, name: str) -> bool:
+        try:
+            self._ask("DELETE", _path("schedules", name))
+        except UnknownSchedule:
+            return False
+        return True
+
     # What only workers do
 
     def _for_workers(self) -> NoReturn:
@@ -317,6 +388,15 @@ class HttpStore:
     def promote(self, limit: int) -> float | None:
         self._for_workers()
 
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        self._for_workers()
+
+    def fire(self, firing: Firing) -> bool:
+        self._for_workers()
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         self._for_workers()
 
@@ -337,7 +417,7 @@ def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
     """As many as a request may bring."""
     portion: list[JSON] = []
     size = 0
-    for shown in map(records.submission, tasks):
+    for shown in map(submission.written, tasks):
         length = len(msgspec.json.encode(shown))
         if portion and (len(portion) >= _TASKS or size + length > _BYTES):
             yield portion

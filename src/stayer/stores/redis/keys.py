@@ -16,10 +16,26 @@ A task
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
     <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
 
+What ties tasks together
+
+    <prefix>:upstreams:<id>        list: what the task was to run after; members a<id>, or b<id>
+                                   for one that need only have ended
+    <prefix>:waits:<id>            hash: what it waits for now, id → a or b
+    <prefix>:waiters:<id>          set: who waits for the task now
+    <prefix>:dependents:<id>       set: who was to run after it
+    <prefix>:outbox                hash: tasks that have ended and whose waiters have not all heard
+                                   of it, id → state
+    <prefix>:flows                 sorted set of score 0: created in µs (16 digits), id of each flow
+    <prefix>:flow:<flow>           string: name, owner, created and parts of a flow as JSON
+    <prefix>:parts:<flow>          hash: `state part` → how many of its tasks
+    <prefix>:members:<flow>        sorted set of score 0: its tasks, members as in a list of a state
+
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the last wake-up
+    <prefix>:{<queue>}:queue       hash: paused, limit, keep_… (for how many seconds), wakes (the
+                                   number of the last wake-up), logs_gone and results_gone (those
+                                   of tasks that ended up to then are forgotten)
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
                                    -priority, member number (12 digits) and id
@@ -27,8 +43,16 @@ A queue
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
+    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
-    <prefix>:finished:<state>      sorted set: ids of finished tasks, by finished_at
+    <prefix>:expiring              sorted set: ids of what has not been started, by start_before
+
+Schedules
+
+    <prefix>:schedules             sorted set: the names of all, by when they are to be looked at
+                                   (inf: never)
+    <prefix>:schedule:<name>       hash: a schedule
+    <prefix>:newest                set: the ids of the newest task of each, which is not forgotten
 
 Workers
 
@@ -63,7 +87,7 @@ Channels
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
 On a cluster the key of a task will carry its queue's tag, and what is for all queues here (`due`,
-`finished`, `last`, `events`) will be one a queue.
+`expiring`, `last`, `events`) will be one a queue.
 """
 
 from __future__ import annotations
@@ -81,6 +105,15 @@ KEYS = {
     "log": "<prefix>:log:<attempt>:<id>",
     "usage": "<prefix>:usage:<attempt>:<id>",
     "purged": "<prefix>:purged:<id>",
+    "upstreams": "<prefix>:upstreams:<id>",
+    "waits": "<prefix>:waits:<id>",
+    "waiters": "<prefix>:waiters:<id>",
+    "dependents": "<prefix>:dependents:<id>",
+    "outbox": "<prefix>:outbox",
+    "flows": "<prefix>:flows",
+    "flow": "<prefix>:flow:<flow>",
+    "parts": "<prefix>:parts:<flow>",
+    "members": "<prefix>:members:<flow>",
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
@@ -88,8 +121,12 @@ KEYS = {
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
+    "finished": "<prefix>:{<queue>}:finished:<state>",
     "due": "<prefix>:due",
-    "finished": "<prefix>:finished:<state>",
+    "expiring": "<prefix>:expiring",
+    "schedules": "<prefix>:schedules",
+    "schedule": "<prefix>:schedule:<name>",
+    "newest": "<prefix>:newest",
     "workers": "<prefix>:workers",
     "dead": "<prefix>:dead",
     "worker": "<prefix>:worker:<worker>",
