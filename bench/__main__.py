@@ -8,6 +8,8 @@ from bench.against_peers import peers
 from bench.command_tasks import commands, costs
 from bench.due import due
 from bench.flow_speed import flows
+from bench.http_speed import post
+from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.short_tasks import threads
@@ -15,7 +17,8 @@ from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
 OF_STORES = {
-    "floor": against_floor, "wake": wake_up, "growth": growth, "due": due, "flows": flows
+    "floor": against_floor, "wake": wake_up, "growth": growth, "due": due, "flows": flows,
+    "post": post,
 }  # fmt: skip
 OTHERS = {
     "startup": startup,
@@ -23,6 +26,7 @@ OTHERS = {
     "threads": threads,
     "commands": commands,
     "costs": costs,
+    "streams": streams,
     "peers": peers,
 }
 PARTS = [*OF_STORES, *OTHERS]

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
@@ -158,7 +158,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """Submit the task that these words and options mean; says so if it is there already."""
     new = submission.new_task(**task_fields(given, words, options))
     store = given.store(make=True)
-    answer = store.submit([new])[0]
+    with telemetry.submitting([new]) as traced:
+        answer = store.submit(traced)[0]
     if not answer.fresh:
         other = control.difference(new, answer)
         if other is None:
