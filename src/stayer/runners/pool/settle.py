@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stayer import telemetry
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import RUNNING, Fault, Handles, Task
@@ -64,6 +65,8 @@ class Settling:
         settled: list[InHand] = []
         for job, done in zip(ended, applied[len(started) :], strict=True):
             (settled if done else refused).append(job)
+            if done and telemetry.is_active():
+                telemetry.attempt(job.task, job.change())
         try:
             over = self._look_again(refused)
         except StoreError as error:
