@@ -11,6 +11,7 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
+from tests.servers.cluster import clustered
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import serving
 
@@ -41,11 +42,18 @@ def valkey(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
         yield server.url
 
 
+@contextmanager
+def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with clustered(redis_binary(), replicas=0) as cluster:
+        yield cluster.url
+
+
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,
+    "cluster": redis_cluster,
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
