@@ -31,15 +31,18 @@ import msgspec
 
 from stayer.client import Client, TaskHandle
 from stayer.client.arguments import Arguments, from_json, to_json
-from stayer.client.inputs import Duration, Moment
+from stayer.client.inputs import Duration, Moment, seconds
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
 from stayer.context.context import Context, current_task
+from stayer.core import scheduling
 from stayer.core.errors import BadInput, BadResult
-from stayer.core.model import NewTask, Task, Value
+from stayer.core.model import JSON, NewTask, Task, Value
+from stayer.core.schedule import CatchUp, Overlap, Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[Context], object])
+Scheduled = TypeVar("Scheduled", bound="TaskFunction[..., Any]")
 
 if TYPE_CHECKING:
     Coro = Coroutine[Any, Any, R]
@@ -71,6 +74,7 @@ class App:
         self._functions: dict[str, TaskFunction[..., Any]] = {}
         self._before: list[Callable[[Context], object]] = []
         self._after: list[Callable[[Context], object]] = []
+        self._schedules: dict[str, Schedule] = {}
 
     @property
     def client(self) -> Client:
@@ -129,6 +133,42 @@ class App:
             return made
 
         return cast(_Register, register) if function is None else register(function)
+
+    def cron(
+        self,
+        expression: str,
+        /,
+        *,
+        name: str | None = None,
+        zone: str = "UTC",
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "last",
+        jitter: Duration = 0.0,
+        paused: bool = False,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Callable[[Scheduled], Scheduled]:
+        """Let a task be submitted by the clock, with these parameters: `@app.cron("30 2 * * *")`
+        above its `@app.task`. Workers of this app see to it. The schedule is called as the task is.
+        """
+
+        def declare(function: Scheduled) -> Scheduled:
+            called = function.name if name is None else name
+            task = function.pattern(parameters or {})
+            wanted = Schedule(
+                name=called, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
+                jitter=seconds(jitter), paused=paused, task=scheduling.repeated(task),
+            )  # fmt: skip
+            if called in self._schedules:
+                raise BadInput(f"there is a schedule {called} already: give this one another name")
+            self._schedules[called] = scheduling.checked(wanted, 0.0)
+            return function
+
+        return declare
+
+    @property
+    def schedules(self) -> tuple[dict[str, JSON], ...]:
+        """What it wants submitted by the clock, as it is written in JSON."""
+        return tuple(map(scheduling.written, self._schedules.values()))
 
     def before(self, hook: Hook, /) -> Hook:
         """Call this before each task, in its process, with its Context; what it raises fails it."""
@@ -256,6 +296,10 @@ class TaskFunction(Generic[P, R]):
         tasks = with_parameters(self._new(None, client.defaults), parameters, ids)
         accepted = submit_many(client.store, tasks, self._connection)
         return [TaskHandle(client.store, task, self._convert) for task in accepted]
+
+    def pattern(self, arguments: Mapping[str, object]) -> NewTask:
+        """What a call with these keyword arguments would submit."""
+        return self._new(self._arguments.pack(**arguments), Defaults())
 
     def get_task(self, id: str) -> TaskHandle[R]:
         """A task of this function that was submitted before; its result has the right type."""

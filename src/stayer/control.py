@@ -39,6 +39,7 @@ from stayer.core.model import (
     Submitted,
     Task,
     Verb,
+    Worker,
 )
 from stayer.store import ServedStore, Store
 
@@ -275,6 +276,11 @@ def lose(store: Store, tasks: Iterable[Task]) -> int:
     """Decide what buried workers held as lost; how many this call returned."""
     changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in tasks]
     return sum(applied is not None for applied in store.commit(changes)) if changes else 0
+
+
+def drain(store: Store, worker: str) -> Worker:
+    """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
+    return store.drain_worker(worker)
 
 
 def drop_worker(store: Store, worker: str) -> int:

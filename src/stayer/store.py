@@ -20,11 +20,13 @@ Rules that hold for every operation:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -34,6 +36,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -45,6 +48,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
 """How long the id of a purged task is refused, in seconds."""
@@ -106,7 +110,8 @@ class Store(Protocol):
         queue, state and times, and `purged`) with `fresh=False`. Also within one call, and across
         processes.
 
-        A task with an eta to come is `scheduled`, any other `pending`. Its queue is made.
+        A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
+        `start_before` is the one given, or `expire` seconds from now.
         """
 
     def reserve(
@@ -116,7 +121,8 @@ class Store(Protocol):
 
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). Leaves alone what is held, what `handles` does not name,
-        paused queues, and what would exceed a queue's limit. Raises LeaseLost if the worker is not
+        what has not been started by its `start_before`, paused queues, and what would exceed a
+        queue's limit; a worker that drains gets nothing. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 
@@ -130,11 +136,11 @@ class Store(Protocol):
         Besides what the change says, the store sets: `updated`; `started_at` on coming to
         `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
         `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
-        `paused` cleared on leaving `started`; `eta` to
-        now + `delay`; `last_order` one higher if `order`; `returned_from` to (worker, attempt) if
-        `returned`, else cleared; an Attempt's end if `ending` is set and a worker held the task;
-        an Event named by the new state (ending and note are its note) or, if the state stays, by
-        the note.
+        `paused` cleared on leaving `started`; `start_before` cleared on coming to `started` and on
+        leaving an end; `eta` to now + `delay`; `last_order` one higher if `order`; `returned_from`
+        to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
+        worker held the task; an Event named by the new state (ending and note are its note) or, if
+        the state stays, by the note (what follows a first `: ` in it is the event's note).
         """
 
     def turn(
@@ -150,9 +156,12 @@ class Store(Protocol):
         """
 
     def promote(self, limit: int) -> float | None:
-        """Make up to `limit` due tasks `pending`; when the next one is due, None if there is none.
+        """Make up to `limit` due tasks `pending`, and end up to `limit` that have not been started
+        by their `start_before` (as `decide(task, Expire())` says). The answer is when time brings
+        the next thing: a task that is due, one that expires, a schedule to be looked at; None if
+        nothing will come.
 
-        The answer may lie in the past: then there are more, call again.
+        It may lie in the past: then there are more, call again; or `due_schedules` has some.
         """
 
     # Workers
@@ -190,6 +199,11 @@ class Store(Protocol):
         them, unless they know already.
         """
 
+    def drain_worker(self, worker: str) -> Worker:
+        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        """
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
         a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
@@ -223,6 +237,16 @@ class Store(Protocol):
     def peek(self, queue: str, limit: int) -> list[Task]:
         """What would be reserved next, best first, without taking it."""
 
+    def ahead(self, id: str) -> int:
+        """How many tasks of its queue stand before a pending one: those that can be taken and have
+        a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
+        submitted last first.
+        """
+
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
 
@@ -247,9 +271,33 @@ class Store(Protocol):
         """These queues (those that exist), or all, by name."""
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
-        """Change a queue's settings, making it if need be. None for `limit`: no limit."""
+        """Change a queue's settings, making it if need be. None for `limit`: no limit; in
+        `retention`: as the workers are told. What `retention` does not name stays.
+        """
+
+    def sample(self) -> float:
+        """Write down the figures of the minutes that are over and that nobody has counted yet: by
+        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
+        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
+        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
+        many seconds there is more to do.
+        """
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
+        `since` on and before `until`, by time and queue: of these queues, of every one if none is
+        named, or with None of all together. One that is not there: nobody looked, or the queue
+        was at rest.
+        """
 
     def drop_queue(self, name: str, limit: int) -> int:
         """Delete up to `limit` of its tasks; when none is left, the queue. The answer is how many
@@ -264,6 +312,37 @@ class Store(Protocol):
         """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
         these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`.
         """
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        """Forget what has been kept for long enough by its queue's retention, or by the one given
+        for what the queue does not say: whole tasks as `purge` does, logs, results. About `limit`
+        at a time; the answer is how many were seen to: 0 if nothing is left to be forgotten.
+
+        The newest task of a schedule is kept, however old.
+        """
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        """These schedules (those that exist), or all, by name."""
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        """Up to `limit` that are to be looked at by now, the longest due first; no paused ones."""
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Make a schedule, or change the one of that name. `last_task` stays, and so does `last`,
+        unless it gets another expression or zone, or goes on after a pause: then, and at first, it
+        is now. Workers that listen to the queue of its task hear of it.
+        """
+
+    def fire(self, firing: Firing) -> bool:
+        """In one step, if the schedule's `updated` and `last` are those that the firing names:
+        submit the tasks (an id that is there is not accepted again), and set `last`, `next` and,
+        if there are tasks, `last_task`. Whether that was done.
+        """
+
+    def drop_schedule(self, name: str) -> bool:
+        """Forget a schedule; whether there was one. Its tasks stay."""
 
 
 class TransactionalStore(Store, Protocol):
@@ -283,6 +362,9 @@ class ServedStore(Protocol):
 
     def ask(self, id: str, happening: Happening) -> Task:
         """Let the server decide and commit what an operator wants; the task as it is then."""
+
+    def explain(self, id: str) -> Explanation:
+        """As `explain.explain`."""
 
     def give_up(self, worker: str) -> int:
         """As `control.drop_worker`."""

@@ -353,3 +353,13 @@ def live_dangerously(connection: Connection, url: str, name: str) -> None:
         ended = store.commit([decide(task, Done("end")) for task in tasks])
         connection.send(("finished", [task.id for task in ended if task is not None]))
         beat(store, name, number + 2)
+
+
+# Counting
+
+
+def sample_together(ready: Ready, url: str) -> None:
+    with opened(url) as store:
+        ready()
+        for _ in range(20):
+            store.sample()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from stayer.core import scheduling
 from stayer.core.lifecycle import Done, Fail, Interrupt, Start, decide
 from stayer.core.model import (
     EVERYTHING,
@@ -26,6 +27,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Schedule
 from stayer.stores.sql.sqlite import open_store
 
 _HOURS = 9.0
@@ -97,6 +99,12 @@ class Scene:
             self.now, _, step = heapq.heappop(self._agenda)
             step()
         self.now = self.end
+        for name, cron, zone in (
+            ("nightly-etl", "30 2 * * *", "Europe/Berlin"),
+            ("crawl-again", "*/15 * * * *", "UTC"),
+        ):
+            wanted = Schedule(name=name, cron=cron, zone=zone, task=self.new(name, "nightly"))
+            self.store.put_schedule(scheduling.checked(wanted, self.now))
         self.store.set_queue("nightly", paused=True)
         self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
         for worker in self.workers:
@@ -135,6 +143,7 @@ class Scene:
     def _look(self, worker: Worker) -> None:
         """Take what there is for free slots."""
         self._beat(worker)
+        self.store.sample()
         free = worker.slots - self._busy[worker.id]
         if free:
             for task in self.store.reserve(worker.id, worker.queues, free, EVERYTHING):

@@ -30,6 +30,7 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
     Stop,
+    Tell,
     acknowledge,
     decide,
 )
@@ -50,6 +51,7 @@ HAPPENINGS: tuple[Happening, ...] = (
     Expire(),
     Cancel(),
     Ask("pause"),
+    Tell("adopted", "by another"),
     Set(priority=1),
     Retry(),
     Hold(),
@@ -337,14 +339,23 @@ def test_a_queued_task_is_cancelled_at_once(state):
 
 
 @while_running
-@pytest.mark.parametrize(("grace", "arguments"), [(None, {}), (0.0, {"grace": 0.0})])
-def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments):
+@pytest.mark.parametrize(
+    ("grace", "arguments", "note"),
+    [(None, {}, "cancel"), (0.0, {"grace": 0.0}, "cancel: grace 0.0")],
+)
+def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments, note):
     assert what_changes(decide(a_task(state), Cancel(grace))) == {
         "to": state,
         "orders": (Order(4, "cancel", arguments),),
         "order": True,
-        "note": "cancel",
+        "note": note,
     }
+
+
+@while_running
+def test_what_is_told_changes_nothing(state):
+    change = decide(a_task(state), Tell("thawed", "stood still for 3 s"))
+    assert what_changes(change) == {"to": state, "note": "thawed: stood still for 3 s"}
 
 
 @while_running
@@ -355,7 +366,7 @@ def test_an_order_joins_those_that_are_open(state):
         "to": state,
         "orders": (first, Order(4, "signal", {"signal": 10})),
         "order": True,
-        "note": "signal",
+        "note": "signal: 10",
     }
 
 

@@ -30,6 +30,9 @@ VERBS = {
     "ls": Verb("look", TASKS, "List tasks, newest first."),
     "top": Verb("top", TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb("look", TASKS, "Show all there is to know about a task."),
+    "explain": Verb(
+        "explain", TASKS, "Say why a task is not running, or what it does, and when it will end."
+    ),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
     "cancel": Verb("steer", TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
@@ -60,11 +63,11 @@ VERBS = {
         "Take tasks and run them, each in a process of its own, or with --threads in a thread.",
     ),
     "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
-    "drain": Verb(
-        "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
-    ),
+    "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
-    "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
+    "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
+    "queues": Verb("queues", STORE, "List queues; drop one, set its limit or what it keeps."),
+    "stats": Verb("stats", STORE, "Show what the queues did, by the minute, the hour or the day."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

@@ -1,16 +1,41 @@
-"""`queues`: what there is, dropping one, setting its limit."""
+"""`queues`: what there is, dropping one, setting its limit and what it keeps."""
 
 from __future__ import annotations
 
 import rich_click as click
+from msgspec import UNSET
 
 from stayer import control
-from stayer.cli.command import Given, Group, argument
+from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, print_json, print_json_array, say
 from stayer.cli.selection import check_queues, confirm
-from stayer.cli.values import LIMIT, complete_queue
+from stayer.cli.values import KEEP, LIMIT, complete_queue
+from stayer.config import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.model import KEPT, Kept
+from stayer.core.units import format_duration
+
+_ENDED = {
+    "complete": "complete tasks",
+    "failed": "failed tasks",
+    "cancelled": "cancelled tasks",
+    "log": "the logs of tasks that have ended",
+    "result": "the results of tasks that have ended",
+}
+
+
+def keep_options(function: Decorated) -> Decorated:
+    """`--keep-complete` and the like, given to the function by their names."""
+    for what in reversed(KEPT):
+        function = click.option(
+            f"--keep-{what}",
+            type=KEEP,
+            metavar="DURATION|forever|default",
+            help=f"How long {_ENDED[what]} are kept.",
+        )(function)
+    return function
+
 
 NAME = argument(
     "name", metavar="QUEUE", shell_complete=complete_queue, help="The name of the queue."
@@ -21,7 +46,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> None:
-    """List queues; drop one, or set its limit."""
+    """List queues; drop one, set its limit or what it keeps."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -64,16 +89,38 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     metavar="N|none",
     help="How many of its tasks may run at once; none for any number.",
 )
+@keep_options
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
 @click.pass_obj
-def set_(given: Given, name: str, limit: int | None, as_json: bool) -> None:
-    """Set how many tasks of a queue may run at once."""
-    if limit is None:
-        raise BadInput("say what to set: --limit N, or --limit none")
+def set_(
+    given: Given, /, name: str, limit: int | None, as_json: bool, **keep: float | None
+) -> None:
+    """Set how many tasks of a queue may run at once, and how long what has ended is kept.
+
+    A duration such as 7d counts from the end of a task; `default` is what the workers are told.
+    """
+    retention: dict[Kept, float | None] = {
+        what: None if seconds < 0 else seconds
+        for what in KEPT
+        if (seconds := keep[f"keep_{what}"]) is not None
+    }
+    if limit is None and not retention:
+        raise BadInput("say what to set: --limit N, --limit none, or --keep-complete 7d")
     store = given.store()
     check_queues(store, [name])
-    queue = store.set_queue(name, limit=limit or None)
+    queue = store.set_queue(
+        name, limit=UNSET if limit is None else limit or None, retention=retention
+    )
     if as_json:
         print_json(codec.queue_record(queue))
-    else:
+        return
+    if limit is not None:
         say(f"{name} limit {queue.limit or 'none'}")
+    for what in retention:
+        say(f"{name} keep {what} {_kept(queue.retention.get(what))}")
+
+
+def _kept(seconds: float | None) -> str:
+    if seconds is None:
+        return "as the workers are told"
+    return "forever" if seconds >= FOREVER else format_duration(seconds)

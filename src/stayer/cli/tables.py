@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
+from stayer.core.figures import Figures
 from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
 
@@ -33,6 +34,7 @@ STYLES = {
     "STALE": "bold red",
 }
 
+_FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
 _USUAL = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
@@ -254,6 +256,25 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
             *(cell(number, STYLES[state] if number else "dim") for state, number in counts),
             cell(queue.workers),
             cell(None if queue.oldest is None else age(now - queue.oldest)),
+        )
+    return table
+
+
+def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
+    """What queues did."""
+    heading = ["FROM", *(["QUEUE"] if by_queue else [])]
+    numbers = (*(name.upper() for name in _FIGURES), "OLDEST", "RAN", "WAITED")
+    table = grid(*heading, *numbers, right=numbers)
+    for each in found:
+        ended = each.complete + each.failed + each.cancelled
+        values = [getattr(each, name) for name in _FIGURES]
+        table.add_row(
+            local_time(each.at),
+            *([cell(each.queue)] if by_queue else []),
+            *("" if value is None else f"{value:,}" for value in values),
+            "" if each.age is None else format_duration(each.age),
+            format_duration(each.ran / ended) if ended else "",
+            format_duration(each.waited / ended) if ended else "",
         )
     return table
 

@@ -53,6 +53,8 @@ class Life(_Common, total=False):
     """What a submission may say of any task."""
 
     owner: str | None
+    expire: Duration | None
+    start_before: Moment | None
     retries: int | None
     retry_wait: Duration | None
     retry_backoff: float
@@ -85,6 +87,8 @@ def build(
     id: str | None = None,
     eta: Moment | None = None,
     delay: Duration | None = None,
+    expire: Duration | None = None,
+    start_before: Moment | None = None,
     owner: str | None = None,
     retries: int | None = None,
     retry_wait: Duration | None = None,
@@ -106,6 +110,8 @@ def build(
         id=id,
         eta=None if eta is None else epoch(eta),
         delay=None if delay is None else seconds(delay),
+        expire=None if expire is None else seconds(expire),
+        start_before=None if start_before is None else epoch(start_before),
         owner=defaults.owner if owner is None else owner,
         retries=defaults.retries if retries is None else retries,
         retry_wait=None if retry_wait is None else seconds(retry_wait),

@@ -7,6 +7,7 @@ StayerError
 │   ├── UnknownTask         no task has this id (or prefix)
 │   ├── UnknownQueue        no queue has this name
 │   ├── UnknownWorker       no worker has this id
+│   ├── UnknownSchedule     no schedule has this name
 │   └── BadConfig           a setting, URL or configuration file that can't be used
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
 │   └── NotHeld             the task is no longer held by this worker and attempt
@@ -62,6 +63,10 @@ class UnknownQueue(BadInput):
 
 class UnknownWorker(BadInput):
     """No worker has this id."""
+
+
+class UnknownSchedule(BadInput):
+    """No schedule has this name."""
 
 
 class BadConfig(BadInput):

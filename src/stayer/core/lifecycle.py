@@ -34,6 +34,8 @@ from stayer.core.model import (
     Verb,
 )
 
+EXPIRED = Fault("Expired", "too old to be started")
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 
@@ -111,6 +113,13 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
+class Tell(Struct, frozen=True):
+    """Something worth remembering happened to the running task; nothing follows from it."""
+
+    event: str
+    note: str
+
+
 class Set(Struct, frozen=True):
     """Somebody decides otherwise about its life; a running process hears of new limits."""
 
@@ -145,6 +154,7 @@ Happening: TypeAlias = (
     | Expire
     | Cancel
     | Ask
+    | Tell
     | Set
     | Retry
     | Hold
@@ -166,6 +176,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
+    **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending",) for state in FINISHED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
@@ -212,14 +223,15 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Stop():
             return _cancelled(task)
         case Expire():
-            fault = Fault("Expired", "too old to be started")
-            return _finish(task, "failed", "expired", error=fault)
+            return _finish(task, "failed", "expired", error=EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
                 return _cancelled(task)
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
+        case Tell(event=event, note=note):
+            return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
         case Retry():
@@ -307,7 +319,11 @@ def _lose(task: Task, note: str | None) -> Change:
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
-    return _change(task, task.state, orders=(*task.orders, order), order=True, note=verb)
+    said = ", ".join(
+        f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
+    )
+    note = f"{verb}: {said}" if said else verb
+    return _change(task, task.state, orders=(*task.orders, order), order=True, note=note)
 
 
 def _set(task: Task, wanted: Set) -> Change:

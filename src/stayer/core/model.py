@@ -129,6 +129,10 @@ class NewTask(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     eta: float | None = None
     delay: float | None = None
+    start_before: float | None = None
+    """A moment: what has not been started by then never will be."""
+    expire: float | None = None
+    """The same, in seconds from the store's now."""
     held: bool = False
     policy: Policy = Policy()
     generated: bool = False
@@ -174,6 +178,8 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
+    start_before: float | None = None
+    """If it has not been started by then, it never will be."""
 
     @property
     def kind(self) -> str:
@@ -309,6 +315,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     lease: float = 120.0
     keeps: bool = False
     """Its tasks run on without a lease (`fence = "keep"`), so nobody may take them from it."""
+    handles: Handles | None = None
+    """What it can run; None: it did not say."""
     number: int = 0
     started_at: float = 0.0
     beat_at: float = 0.0
@@ -340,6 +348,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     suspects: tuple[Suspect, ...] = ()
     watched: bool = False
     """Somebody looks at what this worker runs: news are welcome every second."""
+    drain: bool = False
+    """Somebody wants this worker to finish what it runs, and to take no more."""
 
 
 class Handles(Struct, frozen=True, kw_only=True):
@@ -378,6 +388,11 @@ class Page(Struct, frozen=True):
     next: str | None = None
 
 
+Kept = Literal["complete", "failed", "cancelled", "log", "result"]
+KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
+"""What is kept for a while: tasks in these states, their logs, their results."""
+
+
 class QueueInfo(Struct, frozen=True, kw_only=True):
     """A queue, its settings, and how many of its tasks are in each state."""
 
@@ -389,3 +404,6 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     workers: int = 0
     oldest: float | None = None
     """When the oldest task that could be taken was created."""
+    retention: dict[Kept, float] = {}
+    """How many seconds after their end its tasks are kept, by state, and how long their logs and
+    results; what is not here: as the workers are told."""

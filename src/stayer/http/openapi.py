@@ -11,12 +11,15 @@ from msgspec import Struct
 
 from stayer import __version__
 from stayer.core import codec
+from stayer.core.explanation import Reason
+from stayer.core.figures import Figures
 from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Order,
     Policy,
@@ -26,6 +29,8 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Schedule
+from stayer.core.scheduling import WrittenSchedule
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
@@ -227,6 +232,7 @@ def _schemas() -> Schema:
         task["properties"][name] = _field(name, policy[name])
         task["required"].append(name)
     counts = dict.fromkeys(STATES, _INTEGER)
+    schedule = _record(Schedule, task={"$ref": f"{_REF}Submission"})
     return {
         "Any": {},
         "Problem": _object(type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING),
@@ -260,6 +266,16 @@ def _schemas() -> Schema:
                 },
             ]
         },
+        "Reason": _record(Reason),
+        "Span": _object(low=_TIME, likely=_TIME, high=_TIME),
+        "Forecast": _object(
+            starts=_optional({"$ref": f"{_REF}Span"}), ends=_optional({"$ref": f"{_REF}Span"}),
+            samples=_INTEGER,
+        ),
+        "Explanation": _object(
+            id=_STRING, state=_STRING, reasons=_array("Reason"), ahead=_optional(_INTEGER),
+            forecast=_optional({"$ref": f"{_REF}Forecast"}),
+        ),
         "Attempt": _record(Attempt),
         "Attempts": _object(attempts=_array("Attempt")),
         "Event": _record(Event),
@@ -275,6 +291,15 @@ def _schemas() -> Schema:
         "Queue": _record(QueueInfo),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
+        "ScheduleToMake": _struct(WrittenSchedule),
+        "Schedule": {
+            **schedule,
+            "properties": {**schedule["properties"], "last_state": _optional(_STRING)},
+            "required": [*schedule["required"], "last_state"],
+        },
+        "Schedules": _object(schedules=_array("Schedule")),
+        "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
+        "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
@@ -286,7 +311,9 @@ def _schemas() -> Schema:
             rates=_object(
                 window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
             ),
+            history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
+        "Figures": _record(Figures, queue=_optional(_STRING)),
         "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
         "Health": _object(status=_STRING),

@@ -10,7 +10,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from stayer import control
 from stayer.core import codec, submission
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import FINISHED, JSON
+from stayer.core.model import FINISHED, JSON, Kept
+from stayer.core.units import CENTURY
 from stayer.http.filters import Limit
 from stayer.http.route import Answer, Call
 
@@ -56,10 +57,13 @@ def resume(call: Call) -> Answer:
 
 
 class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a queue; a limit of null is none."""
+    """Settings of a queue; a limit of null is none. `retention` is how many seconds after their end
+    tasks, logs and results are kept; null: as the workers are told.
+    """
 
     paused: bool | None = None
     limit: Annotated[int, Meta(ge=1, lt=2**31)] | UnsetType | None = UNSET
+    retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] = {}
 
 
 def set_queue(call: Call) -> Answer:
@@ -67,7 +71,9 @@ def set_queue(call: Call) -> Answer:
     body: QueueBody = call.body
     name = call.path["name"]
     submission.new_task(queue=name)  # checks the name
-    queue = call.store.set_queue(name, paused=body.paused, limit=body.limit)
+    queue = call.store.set_queue(
+        name, paused=body.paused, limit=body.limit, retention=body.retention
+    )
     return Answer(codec.queue_record(queue))
 
 

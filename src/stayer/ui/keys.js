@@ -13,6 +13,7 @@ const HELP = [
   ["g n", "go to Now"],
   ["g t", "go to Tasks"],
   ["g q", "go to Queues"],
+  ["g s", "go to Schedules"],
   ["g w", "go to Nodes"],
   ["g f", "go to Failures"],
   ["g l", "go to Timeline"],

@@ -16,6 +16,7 @@ const PAGES = {
   now: { label: "Now", key: "n", load: () => import("./views/now.js") },
   tasks: { label: "Tasks", key: "t", load: () => import("./views/tasks.js") },
   queues: { label: "Queues", key: "q", load: () => import("./views/queues.js") },
+  schedules: { label: "Schedules", key: "s", load: () => import("./views/schedules.js") },
   nodes: { label: "Nodes", key: "w", load: () => import("./views/nodes.js") },
   failures: { label: "Failures", key: "f", load: () => import("./views/failures.js") },
   timeline: { label: "Timeline", key: "l", load: () => import("./views/timeline.js") },

@@ -1,4 +1,4 @@
-"""Records from the JSON that shows them, and submissions to it: the way back from `core.codec`."""
+"""Records from the JSON that shows them: the way back from `core.codec`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec
-from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, Submitted, Task, Value
+from stayer.core import codec, scheduling
+from stayer.core.model import JSON, Submitted, Task, Value
+from stayer.core.schedule import Schedule
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
-_PLAIN = ("name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "held")
 _FREE = ("parameters", "result")
 """Values of users: what is in them is not ours to read."""
 
@@ -35,6 +34,15 @@ def task(shown: Mapping[str, Any]) -> Task:
 def submitted(shown: Mapping[str, Any]) -> Submitted:
     """The answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
+
+
+def schedule(shown: Mapping[str, Any]) -> Schedule:
+    """A schedule from its record."""
+    said = {name: shown[name] for name in scheduling.WrittenSchedule.__struct_fields__}
+    times = {name: shown[name] for name in ("next", "created", "updated", "last")}
+    found = scheduling.parse(said, "the server's answer", {})
+    known = {name: value and instant(value) for name, value in times.items()}
+    return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
@@ -61,22 +69,3 @@ def _value(value: Any) -> Value:
         return base64.b64decode(value["base64"])
     found: JSON = value
     return found
-
-
-def submission(new: NewTask) -> dict[str, JSON]:
-    """What asks for this task."""
-    codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
-    shown: dict[str, Any] = {"id": new.id, "queue": new.queue}
-    if isinstance(new.parameters, bytes | bytearray | memoryview):
-        shown["parameters"] = {"base64": base64.b64encode(new.parameters).decode()}
-    else:
-        if isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
-            raise BadInput('parameters: over HTTP {"base64": …} stands for bytes: pass them so')
-        shown["parameters"] = new.parameters
-    for name in _PLAIN:
-        shown[name] = getattr(new, name)
-    default = Policy()
-    for name in codec.POLICY:
-        if (value := getattr(new.policy, name)) != getattr(default, name):
-            shown[name] = value
-    return {name: value for name, value in shown.items() if value is not None}

@@ -7,14 +7,24 @@ operator wants is asked for by its verb, and decided by the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
+from stayer.core import explanation, scheduling, submission
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnusable,
+    UnknownSchedule,
+    UnknownTask,
+)
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -25,6 +35,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -36,6 +47,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
 from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
@@ -130,6 +142,11 @@ class HttpStore:
     def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
         return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
 
+    def explain(self, id: str) -> Explanation:
+        shown = self._ask("GET", _path("tasks", id, "explain"))
+        forecast = explanation.times_read(shown["forecast"])
+        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+
     def give_up(self, worker: str) -> int:
         return int(self._ask("DELETE", _path("workers", worker))["returned"])
 
@@ -163,6 +180,18 @@ class HttpStore:
     def peek(self, queue: str, limit: int) -> list[Task]:
         answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
         return [records.task(shown) for shown in answer["tasks"]]
+
+    def ahead(self, id: str) -> int:
+        found = self._of_task(id, "explain").get("ahead")
+        return int(found or 0)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        page = self.find(Filter(queues=(queue,), states=("complete",)), None, limit)
+        return [
+            (task.kind, task.finished_at - task.started_at)
+            for task in page.tasks
+            if task.started_at is not None and task.finished_at is not None
+        ]
 
     def attempts(self, id: str) -> list[Attempt]:
         found = self._of_task(id, "attempts")
@@ -214,12 +243,35 @@ class HttpStore:
         return [records.read(QueueInfo, shown) for shown in answer["queues"]]
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         wanted: dict[str, JSON] = {} if paused is None else {"paused": paused}
         if limit is not UNSET:
             wanted["limit"] = limit
+        if retention:
+            wanted["retention"] = {str(what): keep for what, keep in retention.items()}
         return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        query: Query = {
+            "since": _moment(since), "until": _moment(until), "step": f"{step}s",
+            "queue": tuple(queues or ()), "each": queues is not None,
+        }  # fmt: skip
+        history = self._ask("GET", "/v1/stats", query)["history"]
+        return [
+            records.read(Figures, {**shown, "queue": shown["queue"] or ""})
+            for shown in history["points"]
+        ]
+
+    def sample(self) -> float:
+        self._for_workers()
 
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", _path("queues", name), {"force": True})
@@ -245,9 +297,29 @@ class HttpStore:
     def workers(self) -> list[Worker]:
         return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
 
+    def drain_worker(self, worker: str) -> Worker:
+        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
+
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
         self._ask("POST", "/v1/workers/attend", body=body)
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
+        return [records.schedule(shown) for shown in answer["schedules"]]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        body = scheduling.written(schedule)
+        return records.schedule(self._ask("POST", "/v1/schedules", {"replace": True}, body=body))
+
+    def drop_schedule(self, name: str) -> bool:
+        try:
+            self._ask("DELETE", _path("schedules", name))
+        except UnknownSchedule:
+            return False
+        return True
 
     # What only workers do
 
@@ -278,6 +350,15 @@ class HttpStore:
     def promote(self, limit: int) -> float | None:
         self._for_workers()
 
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        self._for_workers()
+
+    def fire(self, firing: Firing) -> bool:
+        self._for_workers()
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         self._for_workers()
 
@@ -298,7 +379,7 @@ def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
     """As many as a request may bring."""
     portion: list[JSON] = []
     size = 0
-    for shown in map(records.submission, tasks):
+    for shown in map(submission.written, tasks):
         length = len(msgspec.json.encode(shown))
         if portion and (len(portion) >= _TASKS or size + length > _BYTES):
             yield portion

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from msgspec import UNSET, UnsetType
 
 from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -16,6 +17,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -27,10 +29,11 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, incoming, reading, record
+from stayer.stores.redis import address, figures, incoming, reading, record, schedules
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
@@ -179,6 +182,13 @@ class RedisStore:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
+    def drain_worker(self, worker: str) -> Worker:
+        try:
+            [found] = hands.workers(self._run("drain_worker", worker))
+        except Said as said:
+            _refuse_drop(worker, said)
+        return found
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -203,6 +213,12 @@ class RedisStore:
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
 
+    def ahead(self, id: str) -> int:
+        return int(self._run("ahead", id))
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return reading.durations(self._run("durations", queue, limit))
+
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)
 
@@ -222,11 +238,26 @@ class RedisStore:
         return reading.queues(self._run("queues", *names))
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         said_paused = "" if paused is None else int(paused)
         said_limit = "" if limit is UNSET else "none" if limit is None else limit
-        return reading.queues(self._run("set_queue", name, said_paused, said_limit))[0]
+        kept = _retention(retention or {})
+        return reading.queues(self._run("set_queue", name, said_paused, said_limit, kept))[0]
+
+    def sample(self) -> float:
+        figures.sample(self._server)
+        return 60.0 - self.now() % 60.0
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return figures.figures(self._server, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         try:
@@ -247,6 +278,30 @@ class RedisStore:
         among = record.pack(False if ids is None else ids)
         gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
         return [id.decode() for id in gone]
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        return int(self._run("forget", limit, _retention(retention)))
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        return schedules.schedules(self._server, names)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        return schedules.due_schedules(self._server, limit)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        return schedules.put_schedule(self._server, schedule)
+
+    def fire(self, firing: Firing) -> bool:
+        return schedules.fire(self._server, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        return schedules.drop_schedule(self._server, name)
+
+
+def _retention(retention: Mapping[Kept, float | None]) -> bytes:
+    """For how long what is kept, as the scripts get it."""
+    said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
+    return record.pack([part for pair in said for part in pair])
 
 
 def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:

@@ -19,7 +19,9 @@ A task
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the last wake-up
+    <prefix>:{<queue>}:queue       hash: paused, limit, keep_… (for how many seconds), wakes (the
+                                   number of the last wake-up), logs_gone and results_gone (those
+                                   of tasks that ended up to then are forgotten)
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
                                    -priority, member number (12 digits) and id
@@ -27,8 +29,16 @@ A queue
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
+    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
-    <prefix>:finished:<state>      sorted set: ids of finished tasks, by finished_at
+    <prefix>:expiring              sorted set: ids of what has not been started, by start_before
+
+Schedules
+
+    <prefix>:schedules             sorted set: the names of all, by when they are to be looked at
+                                   (inf: never)
+    <prefix>:schedule:<name>       hash: a schedule
+    <prefix>:newest                set: the ids of the newest task of each, which is not forgotten
 
 Workers
 
@@ -45,7 +55,10 @@ What happened
     <prefix>:last                  string: the number of the newest event; tasks take theirs from it
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
-    <prefix>:meta                  hash: schema, the version of this map
+    <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
+                                   empty name for all together; expires (see `sample.lua`)
+    <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
+                                   figures are counted
 
 From outside
 
@@ -90,8 +103,12 @@ KEYS = {
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
+    "finished": "<prefix>:{<queue>}:finished:<state>",
     "due": "<prefix>:due",
-    "finished": "<prefix>:finished:<state>",
+    "expiring": "<prefix>:expiring",
+    "schedules": "<prefix>:schedules",
+    "schedule": "<prefix>:schedule:<name>",
+    "newest": "<prefix>:newest",
     "workers": "<prefix>:workers",
     "dead": "<prefix>:dead",
     "worker": "<prefix>:worker:<worker>",
@@ -102,6 +119,7 @@ KEYS = {
     "early": "<prefix>:early",
     "last": "<prefix>:last",
     "events": "<prefix>:events",
+    "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",

@@ -7,13 +7,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stayer.core.model import STATES, Attempt, Checkpoint, Event, LogPiece, QueueInfo, Task, Usage
+from stayer.core.model import (
+    STATES,
+    Attempt,
+    Checkpoint,
+    Event,
+    Kept,
+    LogPiece,
+    QueueInfo,
+    Task,
+    Usage,
+)
 from stayer.stores.redis import record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
 
 _AT_ONCE = 2000
+_retention = msgspec.json.Decoder(dict[Kept, float])
 _words = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -23,6 +34,12 @@ def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
     for first in range(0, len(ids), _AT_ONCE):
         found += record.tasks_or_none(*server.run("get", *ids[first : first + _AT_ONCE]))
     return found
+
+
+def durations(answer: Raw) -> list[tuple[str, float]]:
+    """How long complete tasks took."""
+    kinds = (kind.decode() for kind in answer[::2])
+    return list(zip(kinds, map(float, answer[1::2]), strict=True))
 
 
 def attempts(server: Server, id: str) -> list[Attempt]:
@@ -83,12 +100,13 @@ def queues(answer: Raw) -> list[QueueInfo]:
 
 def _queue(stored: Raw, listeners: Counter[str]) -> QueueInfo:
     name, paused, limit, *rest = stored
-    counts, oldest = rest[:8], rest[8:]
+    counts, oldest, retention = rest[:8], rest[8], rest[9]
     return QueueInfo(
         name=name.decode(),
         paused=paused == 1,
         limit=None if limit is None else int(limit),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
-        oldest=float(record.fields(oldest[0])[record.CREATED]) if oldest and oldest[0] else None,
+        oldest=float(record.fields(oldest)[record.CREATED]) if oldest else None,
+        retention=_retention.decode(retention),
     )

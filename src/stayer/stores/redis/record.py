@@ -38,7 +38,7 @@ FIELDS = (
     "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
     "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
-    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage",
+    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -117,6 +117,9 @@ def from_new(new: NewTask, form: str | bytes | None) -> bytes:
             False if new.cwd is None else new.cwd,
             text(new.env), text(new.policy),
         )  # fmt: skip
+    if new.start_before is not None:
+        fields += [False] * (len(FIELDS) - 1 - len(fields))
+        fields.append(float(new.start_before))
     return pack(fields)
 
 
@@ -127,6 +130,7 @@ def _is_plain(new: NewTask) -> bool:
         not special
         and new.env is None
         and new.eta is None
+        and new.start_before is None
         and new.name is None
         and new.policy == _DEFAULT_POLICY
     )
@@ -136,11 +140,13 @@ def task_as_submitted(new: NewTask, now: float) -> Task:
     """A fresh task as the script has written it."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
+    start_before = now + new.expire if new.expire is not None else new.start_before
     state: State = "scheduled" if eta is not None and eta > now else "pending"
     return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
         0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
         now, eta, None, None, new.policy,
+        start_before=None if start_before is None else float(start_before),
     )  # fmt: skip
 
 
@@ -208,7 +214,7 @@ def _long_task(record: list[Raw]) -> Task:
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
-        paused, usage,
+        paused, usage, start_before,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -234,6 +240,7 @@ def _long_task(record: list[Raw]) -> Task:
         () if orders is False else tuple(map(order, orders)),
         last_order or 0, returned_from or None, paused,
         None if usage is False else _dated(_usage, usage),
+        None if start_before is False else float(start_before),
     )  # fmt: skip
 
 

@@ -81,7 +81,8 @@ def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) 
         if change.to == "started":
             ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
     elif change.note is not None:
-        ledger.event(seq, change.id, queue, change.note, attempt, worker)
+        event, _, said = change.note.partition(": ")
+        ledger.event(seq, change.id, queue, event, attempt, worker, said or None)
     if change.ending is not None and worker is not None:
         ledger.ended(seq, attempt, change.ending, _error_cell(change))
     if change.order:
@@ -108,7 +109,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["eta"] = None if change.delay is None else now + change.delay
     if change.to != change.state:
         if change.to == "started":
-            columns["started_at"] = now
+            columns.update(started_at=now, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
         if change.state == "started":
@@ -116,7 +117,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         if change.to in FINISHED:
             columns["finished_at"] = now
         elif change.state in FINISHED:
-            columns["finished_at"] = columns["ending"] = None
+            columns.update(finished_at=None, ending=None, start_before=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:

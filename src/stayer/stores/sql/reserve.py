@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from stayer.core.errors import LeaseLost
-from stayer.core.model import EVERYTHING, Handles, Task
+from stayer.core.lanes import handled
+from stayer.core.lifecycle import Expire, decide
+from stayer.core.model import Handles, Task
+from stayer.stores.sql.commit import apply
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -22,6 +24,9 @@ def reserve(
         raise LeaseLost(
             f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
         )
+    node, drains = registered
+    if drains:
+        return []
     tasks: list[Task] = []
     ledger = Ledger(tx)
     for queue in queues:
@@ -32,7 +37,7 @@ def reserve(
         if not seqs:
             continue
         taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, registered[0], taken)
+        tx.run("reserve", tx.now, worker, node, taken)
         tx.run("reserve.attempts", tx.now, taken)
         fresh = by_seq(tx, seqs)
         for seq, task in zip(seqs, fresh, strict=True):
@@ -46,14 +51,17 @@ def reserve(
 
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
-    lanes = [lane for (lane,) in tx.all("reserve.lanes", queue) if _handled(lane, handles)]
-    heads = [tx.all("reserve.next", queue, lane, limit) for lane in lanes]
+    lanes = [lane for (lane,) in tx.all("reserve.lanes", queue) if handled(lane, handles)]
+    heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
     ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
     return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first."""
+    """Due tasks become pending, the longest due first; those that nobody has started end."""
+    overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
+    if overdue:
+        apply(tx, [decide(task, Expire()) for task in overdue])
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))
@@ -71,16 +79,3 @@ def _room(tx: Transaction, queue: str, enough: int) -> int:
     if settings is None or settings[0]:
         return 0
     return enough if settings[1] is None else int(settings[1])
-
-
-def _handled(lane: str, handles: Handles) -> bool:
-    if handles is EVERYTHING:
-        return True
-    form, _, word = lane.partition(" ")
-    match form:
-        case "name":
-            return any(fnmatchcase(word, pattern) for pattern in handles.names)
-        case "command":
-            return any(fnmatchcase(word, pattern) for pattern in handles.programs)
-        case _:
-            return handles.plain

@@ -13,6 +13,8 @@ from stayer.core.model import (
     Attempt,
     Event,
     Fault,
+    Handles,
+    Kept,
     NewTask,
     Order,
     Policy,
@@ -23,6 +25,7 @@ from stayer.core.model import (
     Worker,
     WorkerState,
 )
+from stayer.core.schedule import Schedule, unpacked_task
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
@@ -31,16 +34,22 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, paused, usage, seq"
+    "returned_from, paused, usage, start_before, seq"
 )
 """In the order of Task's fields, `seq` behind."""
+SCHEDULE_COLUMNS = (
+    "name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, "
+    "last, last_task"
+)
 
 _words = msgspec.json.Decoder(tuple[str, ...])
+_handles = msgspec.json.Decoder(Handles)
 _environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
 _policy = msgspec.json.Decoder(Policy)
+_retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
@@ -52,7 +61,7 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, _,
+        returned_from, paused, usage, start_before, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -72,6 +81,7 @@ def task_from_row(row: Row) -> Task:
         () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
+        start_before,
     )  # fmt: skip
 
 
@@ -102,18 +112,20 @@ def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
     """The parameters of the statement `submit`, and the task as it will be there."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
+    start_before = now + new.expire if new.expire is not None else new.start_before
+    start_before = None if start_before is None else float(start_before)
     state = "scheduled" if eta is not None and eta > now else "pending"
     parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     row = (
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
-        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy),
+        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         "scheduled" if state == "scheduled" else "pending", new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
-        new.policy,
+        new.policy, start_before=start_before,
     )  # fmt: skip
     return row, task
 
@@ -159,7 +171,7 @@ def event_from_row(row: Row) -> Event:
 
 def queue_from_row(row: Row) -> QueueInfo:
     """A row of the statement `queues`."""
-    name, paused, limit, *counts, workers, oldest = row
+    name, paused, limit, retention, *counts, workers, oldest = row
     return QueueInfo(
         name=name,
         paused=paused != 0,
@@ -167,14 +179,33 @@ def queue_from_row(row: Row) -> QueueInfo:
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,
+        retention=retention_from_cell(retention),
     )
+
+
+def retention_from_cell(cell: Cell) -> dict[Kept, float]:
+    """The column `retention`."""
+    return {} if cell is None else _retention.decode(cell)
+
+
+def schedule_from_row(row: Row) -> Schedule:
+    """A row of the statement `schedules`."""
+    (
+        name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated,
+        last, last_task,
+    ) = row  # fmt: skip
+    return Schedule(
+        name=name, cron=cron, zone=zone, task=unpacked_task(task), overlap=overlap,
+        catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
+        created=created, updated=updated, last=last, last_task=last_task,
+    )  # fmt: skip
 
 
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
-        id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-        lease_end, running,
+        id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+        beat_at, lease_end, running,
     ) = row  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
@@ -183,8 +214,9 @@ def worker_from_row(row: Row, now: float) -> Worker:
         state = "STALE"
     return Worker(
         id=id, node=node, pid=pid, queues=_words.decode(queues), slots=slots, version=version,
-        draining=draining != 0, lease=lease, keeps=keeps != 0, number=number, started_at=started_at,
-        beat_at=beat_at, running=running, state=state,
+        draining=draining != 0, lease=lease, keeps=keeps != 0,
+        handles=None if handles is None else _handles.decode(handles), number=number,
+        started_at=started_at, beat_at=beat_at, running=running, state=state,
     )  # fmt: skip
 
 

@@ -1,7 +1,15 @@
--- Store.promote: what is due becomes pending, the longest due first.
+-- Store.promote: what is due becomes pending, the longest due first; what nobody has started in time
+-- ends.
 -- ARGV   3 limit
--- returns {when the next one is due or nil, how many came in from outside}
--- needs: base, tasks
+-- returns {when time brings the next thing or nil, how many came in from outside}
+-- needs: base, tasks, expire
+
+local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
+if #late > 0 then
+  fetch_all(late)
+  for _, id in ipairs(late) do expire(fetch(id)) end
+  flush()
+end
 
 local ids = call('ZRANGEBYSCORE', key_due(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
 if #ids > 0 then
@@ -18,5 +26,12 @@ if #ids > 0 then
   end
   flush()
 end
-local following = call('ZRANGE', key_due(), 0, 0, 'WITHSCORES')
-return {following[2] or false, call('LLEN', key_incoming())}
+
+local following
+for _, key in ipairs({key_due(), key_expiring(), key_schedules()}) do
+  local score = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  if score and score ~= 'inf' and (not following or tonumber(score) < tonumber(following)) then
+    following = score
+  end
+end
+return {following or false, call('LLEN', key_incoming())}

@@ -11,7 +11,8 @@ local function forget_all(found, wanted)
   fetch_all(found)
   for _, id in ipairs(found) do
     local entry = fetch(id)
-    if entry and #gone < limit and (not wanted or (wanted[entry.r[STATE]]
+    local is_newest = not wanted and call('SISMEMBER', key_newest(), id) == 1
+    if entry and #gone < limit and not is_newest and (not wanted or (wanted[entry.r[STATE]]
       and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) then
       forget(entry)
       gone[#gone + 1] = id
@@ -24,9 +25,14 @@ if ids then
   for _, state in ipairs(states) do wanted[state] = FINISHED[state] end
   forget_all(ids, wanted)
 else
-  for _, state in ipairs(states) do
-    if FINISHED[state] and #gone < limit then
-      forget_all(call('ZRANGEBYSCORE', key_finished(state), '-inf', '(' .. ARGV[3], 'LIMIT', 0, limit - #gone))
+  -- What a schedule refers to stays: so many more are looked at.
+  local most = limit + call('SCARD', key_newest())
+  for _, queue in ipairs(call('SMEMBERS', key_queues())) do
+    for _, state in ipairs(states) do
+      if FINISHED[state] and #gone < limit then
+        local key = key_finished(queue, state)
+        forget_all(call('ZRANGEBYSCORE', key, '-inf', '(' .. ARGV[3], 'LIMIT', 0, most - #gone))
+      end
     end
   end
 end

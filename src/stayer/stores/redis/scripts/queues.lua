@@ -1,7 +1,7 @@
 -- Store.queues: settings and counts.
 -- ARGV   the rest: names, or nothing for all
 -- returns {the queues that each worker listens to (JSON), …}, then a queue each: {name, paused, limit,
---         eight counts, its oldest task that could be taken}
+--         eight counts, its oldest task that could be taken, its retention (JSON)}
 -- needs: base, queues
 
 return queue_infos({unpack(ARGV, 3)})

@@ -3,7 +3,7 @@
 --        the rest: results that are kept apart
 -- returns {which were applied (1 or 0), values, kept apart}, or the error LEASELOST
 -- to be confirmed by replicas: what was given must not be given to another
--- needs: base, tasks, change, reserve
+-- needs: base, tasks, change, expire, reserve
 
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -19,6 +20,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -30,12 +32,14 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import figures, keeping, reading, schedules
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
+from stayer.stores.sql.forget import forget, is_anything_old
 from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
@@ -178,6 +182,10 @@ class SqliteStore:
         with self._write() as tx:
             hands.attend(tx, workers, seconds)
 
+    def drain_worker(self, worker: str) -> Worker:
+        with self._write() as tx:
+            return hands.drain_worker(tx, worker)
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
             return hands.drop_worker(tx, worker, number)
@@ -224,6 +232,14 @@ class SqliteStore:
         with self._read() as tx:
             return reading.peek(tx, queue, limit)
 
+    def ahead(self, id: str) -> int:
+        with self._read() as tx:
+            return reading.ahead(tx, id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        with self._read() as tx:
+            return reading.durations(tx, queue, limit)
+
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
             return reading.attempts(tx, id)
@@ -249,10 +265,31 @@ class SqliteStore:
             return reading.queues(tx, names)
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit)
+            return keeping.set_queue(tx, name, paused, limit, retention or {})
+
+    def sample(self) -> float:
+        with self._read() as tx:
+            last = figures.last_sampled(tx)
+            minutes = figures.whole_minutes(tx.now)
+            points = figures.counted(tx, last) if last is None or last < minutes else []
+        if points:
+            with self._write() as tx:
+                figures.write(tx, last, points, minutes)
+        return minutes + figures.MINUTE - self.now()
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        with self._read() as tx:
+            return figures.read(tx, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
@@ -263,3 +300,30 @@ class SqliteStore:
     ) -> list[str]:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        with self._read() as tx:  # others need not stand in line behind a look
+            if not is_anything_old(tx, retention):
+                return 0
+        with self._write() as tx:
+            return forget(tx, retention, limit)
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.schedules(tx, names)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.due_schedules(tx, limit)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        with self._write() as tx:
+            return schedules.put_schedule(tx, schedule)
+
+    def fire(self, firing: Firing) -> bool:
+        with self._write() as tx:
+            return schedules.fire(tx, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        with self._write() as tx:
+            return schedules.drop_schedule(tx, name)

@@ -13,6 +13,10 @@ CREATE TABLE stayer_queues (
     name TEXT PRIMARY KEY,
     paused INTEGER NOT NULL DEFAULT 0,
     "limit" INTEGER,
+    retention TEXT, -- JSON object: seconds by what is kept
+    -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
+    logs_gone REAL NOT NULL DEFAULT 0,
+    results_gone REAL NOT NULL DEFAULT 0,
     -- How many tasks are in each state, kept with every change, so that nobody has to count.
     waiting INTEGER NOT NULL DEFAULT 0,
     scheduled INTEGER NOT NULL DEFAULT 0,
@@ -69,6 +73,7 @@ CREATE TABLE stayer_tasks (
     returned_from TEXT, -- 'worker attempt' that burial took the task from
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
+    start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -81,11 +86,16 @@ CREATE TABLE stayer_tasks (
 );
 
 -- What can be taken, in the order in which it is.
-CREATE INDEX stayer_tasks_ready ON stayer_tasks (queue, lane, priority DESC, created, seq)
+CREATE INDEX stayer_tasks_ready ON stayer_tasks (
+    queue, lane, priority DESC, created, seq, start_before
+)
 WHERE state = 'pending' AND held = 0;
 
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
+
+CREATE INDEX stayer_tasks_expiring ON stayer_tasks (start_before)
+WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
 
 -- What a worker holds.
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
@@ -93,8 +103,30 @@ WHERE state IN ('reserved', 'started');
 
 -- What lists show; what purge takes.
 CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
-CREATE INDEX stayer_tasks_finished ON stayer_tasks (state, finished_at)
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+CREATE TABLE stayer_schedules (
+    name TEXT PRIMARY KEY,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    task TEXT NOT NULL, -- JSON object: what each tick submits
+    overlap TEXT NOT NULL,
+    catch_up TEXT NOT NULL,
+    jitter REAL NOT NULL,
+    paused INTEGER NOT NULL,
+    origin TEXT, -- the file or app that declares it
+    next REAL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    last REAL,
+    last_task TEXT
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_schedules_due ON stayer_schedules (next)
+WHERE paused = 0 AND next IS NOT NULL;
+
+CREATE INDEX stayer_schedules_task ON stayer_schedules (last_task);
 
 CREATE TABLE stayer_attempts (
     task INTEGER NOT NULL, -- stayer_tasks.seq
@@ -160,6 +192,8 @@ CREATE TABLE stayer_workers (
     draining INTEGER NOT NULL,
     lease REAL NOT NULL,
     keeps INTEGER NOT NULL DEFAULT 0,
+    handles TEXT, -- JSON object; null if it did not say what it can run
+    drain INTEGER NOT NULL DEFAULT 0, -- somebody wants it to take no more
     number INTEGER NOT NULL,
     nonce TEXT NOT NULL,
     started_at REAL NOT NULL,
@@ -169,6 +203,23 @@ CREATE TABLE stayer_workers (
     wakes INTEGER NOT NULL DEFAULT 0,
     watched_until REAL NOT NULL DEFAULT 0,
     times_watched INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- What queues did in a stretch of time; the queue '' is all of them together.
+CREATE TABLE stayer_figures (
+    step INTEGER NOT NULL, -- its length in seconds: 60, 3600 or 86400
+    at REAL NOT NULL,
+    queue TEXT NOT NULL,
+    depth INTEGER,
+    running INTEGER,
+    age REAL,
+    submitted INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    ran REAL NOT NULL,
+    waited REAL NOT NULL,
+    PRIMARY KEY (step, at, queue)
 ) WITHOUT ROWID;
 
 -- Ids of tasks that are gone, refused until they are forgotten.

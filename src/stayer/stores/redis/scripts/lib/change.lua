@@ -44,7 +44,7 @@ local function set_what_follows(r, group, attempt)
   if delay then r[ETA] = delay ~= 'none' and now + delay or nil end
   if to ~= from then
     if to == 'started' then
-      r[STARTED_AT] = now
+      r[STARTED_AT], r[START_BEFORE] = now, nil
     elseif QUEUED[to] then
       r[WORKER], r[NODE], r[PID], r[STARTED_AT], r[USAGE] = nil, nil, nil, nil, nil
     end
@@ -52,7 +52,7 @@ local function set_what_follows(r, group, attempt)
     if FINISHED[to] then
       r[FINISHED_AT] = now
     elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING] = nil, nil
+      r[FINISHED_AT], r[ENDING], r[START_BEFORE] = nil, nil, nil
     end
   end
   if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
@@ -69,7 +69,9 @@ local function words_of(group, before, r, fault)
     if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
     pid = to == 'started' and r[PID] or false
   elseif group[C_NOTE] then
-    event = group[C_NOTE]
+    local from, to = string.find(group[C_NOTE], ': ', 1, true)
+    event = from and string.sub(group[C_NOTE], 1, from - 1) or group[C_NOTE]
+    note = from and string.sub(group[C_NOTE], to + 1) or false
   end
   ending = worker and ending
   local said = (event or ending)
@@ -99,7 +101,8 @@ end
 
 local function tell(r, group, before)
   local to = group[C_TO]
-  if to ~= before and to == 'pending' then wake(r[QUEUE]) end
+  -- A new eta may be the next one due: those who sleep until then should look again.
+  if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[QUEUE]) end
   -- A place becomes free, which matters only where they are counted.
   if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] and has_limit(r[QUEUE]) then
     wake(r[QUEUE])

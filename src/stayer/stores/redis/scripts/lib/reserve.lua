@@ -94,6 +94,32 @@ local function take_out(queue, lanes)
   end
 end
 
+-- The best tasks of a queue, out of their lanes: tickets and ids. What is too old to be started ends
+-- on the way; if that is very much, the rest is left for another look.
+local function taken_from(queue, limit, handles)
+  local tickets, ids, ended, late = {}, {}, 0, 0
+  repeat
+    local best, lanes = best_of(queue, limit - #ids, handles)
+    local found = ids_of(best)
+    take_out(queue, lanes)
+    fetch_all(found)
+    late = 0
+    for number, id in ipairs(found) do
+      local entry = fetch(id)
+      if is_late(entry.r) then
+        entry.popped, entry.ticket = true, best[number]
+        expire(entry)
+        late = late + 1
+      else
+        tickets[#tickets + 1], ids[#ids + 1] = best[number], id
+      end
+    end
+    ended = ended + late
+  until late == 0 or #ids == limit or ended >= PART
+  if ended >= PART then wake(queue) end
+  return tickets, ids, ended
+end
+
 local function room(queue, enough)
   local settings = call('HMGET', key_queue(queue), 'paused', 'limit')
   if settings[1] == '1' then return 0 end
@@ -111,14 +137,17 @@ local function give(entry, stood, worker, node, number, said)
   remember(entry, number, r[ATTEMPT], said)
 end
 
--- The node of a worker that may take tasks; nothing if it is unknown or buried.
+-- The node of a worker; nothing if it is unknown or buried. One that drains may take no tasks.
+local drains
 local function node_of(worker)
-  local known = call('HMGET', key_worker(worker), 'node', 'dead')
+  local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining')
+  drains = known[3] == '1'
   return not known[2] and known[1] or nil
 end
 
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
+  if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
   if not handles[1] then
     with_bytes(handles[4])
@@ -127,10 +156,7 @@ local function reserve(worker, node, queues, limit, handles)
   for _, queue in ipairs(queues) do
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then
-      local tickets, lanes = best_of(queue, left, handles)
-      local ids = ids_of(tickets)
-      take_out(queue, lanes)
-      fetch_all(ids)
+      local tickets, ids, ended = taken_from(queue, left, handles)
       local first, attempts = last_number(), {}
       for number, id in ipairs(ids) do
         local entry = fetch(id)
@@ -138,10 +164,8 @@ local function reserve(worker, node, queues, limit, handles)
         attempts[number] = entry.r[ATTEMPT]
         given[#given + 1] = entry
       end
-      if #ids > 0 then
-        note_events(ids, queue, 'reserved', attempts, worker)
-        flush()
-      end
+      if #ids > 0 then note_events(ids, queue, 'reserved', attempts, worker) end
+      if #ids + ended > 0 then flush() end
     end
   end
   return given

@@ -1,11 +1,12 @@
 -- Accepting tasks: each id once.
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
--- held?, drawn at random?, delay or nil, has an eta?, number of the argument with the first record,
--- ids, and for each id false or {form, number of the argument} of parameters that are kept apart}
+-- held?, drawn at random?, delay or nil, has an eta?, after how many seconds it expires (text: at a
+-- moment that its record has) or nil, number of the argument with the first record, ids, and for each id
+-- false or {form, number of the argument} of parameters that are kept apart}
 
-local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_FIRST, G_IDS, G_APART =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_EXPIRE, G_FIRST, G_IDS, G_APART =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 local TIMES = struct.pack('>BdBd', 203, now, 203, now)
 
@@ -28,6 +29,7 @@ local function accept(group, number)
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
+  if tonumber(group[G_EXPIRE]) then r[START_BEFORE] = now + group[G_EXPIRE] end
   local flags = apart and apart[1] or 0
   if r[ETA] and r[ETA] > now then
     r[STATE] = 'scheduled'
@@ -56,7 +58,7 @@ end
 -- The caller sees to it that no id comes twice.
 local function accept_all(group)
   local ids, queue = group[G_IDS], group[G_QUEUE]
-  if group[G_DELAY] or group[G_ETA] or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
+  if group[G_DELAY] or group[G_ETA] or group[G_EXPIRE] or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
     return false
   end
   local records, places, tickets, names = {}, {}, {}, {}

@@ -12,7 +12,7 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS = 1, 2, 3, 4, 5, 6
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE = 1, 2, 3, 4, 5, 6, 7
 
 local entries = {}
 local touched = {}
@@ -62,7 +62,7 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS]}
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE]}
   end
 end
 
@@ -167,7 +167,8 @@ local function kept(make)
 end
 
 local lists_of = kept(function(queue) return kept(function(state) return key_state(queue, state) end) end)
-local held_key, finished_key = kept(key_held), kept(key_finished)
+local finished_of = kept(function(queue) return kept(function(state) return key_finished(queue, state) end) end)
+local held_key = kept(key_held)
 
 local function move_lists(entry, old, new)
   local member, list_of = place(entry), lists_of(entry.r[QUEUE])
@@ -191,8 +192,13 @@ local function move_due(entry, old, new)
   elseif old then write(removals, key_due(), entry.r[ID]) end
 end
 
+local function move_expiring(entry, old, new)
+  if new then write(additions, key_expiring(), exact(new), entry.r[ID])
+  elseif old then write(removals, key_expiring(), entry.r[ID]) end
+end
+
 local function move_finished(entry, before, state)
-  local id = entry.r[ID]
+  local id, finished_key = entry.r[ID], finished_of(entry.r[QUEUE])
   if FINISHED[before] then write(removals, finished_key(before), id) end
   if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
 end
@@ -213,6 +219,9 @@ local function move(entry)
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
+  end
+  if was[W_START_BEFORE] or r[START_BEFORE] then
+    move_expiring(entry, QUEUED[before] and was[W_START_BEFORE], QUEUED[state] and r[START_BEFORE])
   end
   if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
