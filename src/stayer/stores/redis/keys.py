@@ -72,11 +72,13 @@ Channels
     <prefix>:events                the events of one change as a JSON array, for anyone to hear
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
-On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`, and
+On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
+of workers also below `<prefix>:{%lobby}`; and
 
     <prefix>:shards                set: the names of all queues that ever were
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of it
     <prefix>:homes:<worker>        set: the queues that the worker is known in
+    <prefix>:burying               set: the workers whose burial may not be over yet
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
     <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
@@ -126,6 +128,7 @@ KEYS = {
     "shards": "<prefix>:shards",
     "claim": "<prefix>:claim:<id>",
     "homes": "<prefix>:homes:<worker>",
+    "burying": "<prefix>:burying",
     "relayed": "<prefix>:{news}:relayed",
     "news": "<prefix>:{news}:stream",
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, StoreUnreachable, StoreUnusable
+from stayer.core.figures import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -15,6 +18,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -26,14 +30,15 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
+from stayer.stores.redis import RedisStore
 from stayer.stores.redis.check import check, server_version
 from stayer.stores.redis.cluster import listing, news
-from stayer.stores.redis.cluster.claims import Claim
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
-from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.keys import key
 
 OLDEST = (7, 0)
@@ -188,13 +193,17 @@ class ClusterStore:
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
 
+    def drain_worker(self, worker: str) -> Worker:
+        return self._workers.drain(worker)
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         return self._workers.drop(worker, number)
 
     # Hearing
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
-        return news.waiter_for(self._shards, worker, queues)
+        homes = [] if worker is None else self._workers.homes(worker)
+        return news.waiter_for(self._shards, worker, queues, homes)
 
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         return news.watch(self._shards, since, timeout, limit)
@@ -212,6 +221,12 @@ class ClusterStore:
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
+
+    def ahead(self, id: str) -> int:
+        return 0 if (queue := self._place(id)) is None else self._shards.of(queue).ahead(id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return self._shards.of(queue).durations(queue, limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
@@ -240,43 +255,97 @@ class ClusterStore:
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
 
     def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
     ) -> QueueInfo:
         self._shards.add([name])
-        return self._shards.of(name).set_queue(name, paused=paused, limit=limit)
+        shard = self._shards.of(name)
+        return shard.set_queue(name, paused=paused, limit=limit, retention=retention)
+
+    def sample(self) -> float:
+        # In the lobby nothing ever happens, which makes it count the minutes without tasks.
+        return min(shard.sample() for shard in (self._shards.of(LOBBY), *self._shards.all()))
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return listing.figures(self._shards, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
-        """In steps, so that the claims of what goes can be let go."""
-        shard = self._shards.of(name)
-        going = [task.id for task in self.find(Filter(queues=(name,)), None, limit).tasks]
-        claims = self._claims(going)
-        left = shard.drop_queue(name, limit)
-        gone = [claim for claim in claims if shard.get([claim.id])[0] is None]
-        self._let_go(gone)
-        return left
+        return self._forgetting(name, lambda shard: shard.drop_queue(name, limit))
 
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         gone: list[str] = []
-        if ids is None:
-            for shard in self._shards.all():
-                if len(gone) < limit:
-                    gone += shard.purge(None, states, before, limit - len(gone))
-            claims = self._claims(gone)
-        else:
-            claims = self._claims(ids)
-            for queue, numbered in self._shards.by_place(ids, ids).items():
-                if queue and len(gone) < limit:
-                    some = [id for _, id in numbered]
-                    gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
-        went = set(gone)
-        self._let_go([claim for claim in claims if claim.id in went])
+        for queue, some in self._among(ids):
+            if len(gone) < limit:
+                gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
+        self._shards.let_go(gone)
         return gone
 
-    def _claims(self, ids: Sequence[str]) -> list[Claim]:
-        return [claim for claim in self._shards.claims.find(ids) if claim is not None]
+    def _among(self, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
+        """The queues to look in, and for which ids."""
+        if ids is None:
+            return [(name, None) for name in self._shards.names()]
+        places = self._shards.by_place(ids, ids)
+        return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
 
-    def _let_go(self, claims: Sequence[Claim]) -> None:
-        self._shards.forget(claim.id for claim in claims)
-        self._shards.claims.expire(claims)
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        seen = 0
+        for name in self._shards.names():
+            if seen < limit:
+                step = partial(RedisStore.forget, retention=retention, limit=limit - seen)
+                seen += self._forgetting(name, step)
+        return seen
+
+    def _forgetting(self, name: str, step: Callable[[RedisStore], int]) -> int:
+        """A step that forgets tasks, and tells of each; their claims are let go afterwards."""
+        shard = self._shards.of(name)
+        since = shard.last_event()
+        answer = step(shard)
+        while events := shard.watch(since, 0, 1000):
+            self._shards.let_go([each.id for each in events if each.event == "deleted"])
+            since = events[-1].number
+        return answer
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        found = [each for shard in self._shards.all() for each in shard.schedules(names)]
+        return sorted(found, key=lambda schedule: schedule.name)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        found = [each for shard in self._shards.all() for each in shard.due_schedules(limit)]
+        return sorted(found, key=lambda schedule: schedule.next or 0.0)[:limit]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """In the shard of its queue, so that a tick and its tasks are one step."""
+        queue = schedule.task.queue
+        self._shards.add([queue])
+        put = self._shards.of(queue).put_schedule(schedule)
+        for name in self._shards.names():
+            if name != queue:
+                self._shards.of(name).drop_schedule(schedule.name)
+        return put
+
+    def fire(self, firing: Firing) -> bool:
+        """Ids are claimed first; what comes of a claim is up to the step that compares."""
+        homes = [name for name in self._shards.names() if self._has(name, firing.name)]
+        claims = self._shards.claims.mention(firing.tasks) if homes else []
+        for home in homes:
+            taken = {claim.id for claim in claims if claim.queue == home}
+            fresh = tuple(new for new in firing.tasks if new.id in taken)
+            if self._shards.of(home).fire(replace(firing, tasks=fresh)):
+                return True
+        return False
+
+    def drop_schedule(self, name: str) -> bool:
+        return sum(shard.drop_schedule(name) for shard in self._shards.all()) > 0
+
+    def _has(self, queue: str, schedule: str) -> bool:
+        return bool(self._shards.of(queue).schedules([schedule]))

@@ -12,10 +12,10 @@ from msgspec import Struct
 from stayer.core.model import NewTask
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.record import pack
 from stayer.stores.redis.server import Call
 
 _AT_ONCE = 1000
-_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(NewTask).decode
 
 
@@ -41,13 +41,22 @@ class Claims:
         answers = self._run(
             "claim",
             [
-                (new.id, new.queue, nonce, _encode(new))
+                (new.id, new.queue, nonce, pack(new))
                 for new, nonce in zip(tasks, nonces, strict=True)
             ],
         )
         return [
             Claim(new.id, new.queue, nonce, new) if answer is None else _claim(new.id, answer)
             for new, nonce, answer in zip(tasks, nonces, answers, strict=True)
+        ]
+
+    def mention(self, tasks: Sequence[NewTask]) -> list[Claim]:
+        """The same, but nobody has to finish what comes of it: the task may come, or not."""
+        given = [(new.id, new.queue, secrets.token_hex(4), "") for new in tasks]
+        answers = self._run("claim", given)
+        return [
+            Claim(new.id, new.queue, said[2], None) if answer is None else _claim(new.id, answer)
+            for new, said, answer in zip(tasks, given, answers, strict=True)
         ]
 
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
@@ -66,7 +75,7 @@ class Claims:
     def take_over(self, gone: Claim, new: NewTask) -> Claim | None:
         """Claim an id whose task is gone; None if somebody else was faster."""
         nonce = secrets.token_hex(4)
-        given = (new.id, gone.nonce, new.queue, nonce, _encode(new))
+        given = (new.id, gone.nonce, new.queue, nonce, pack(new))
         done = self._run("take_claim", [given])[0] == 1
         return Claim(new.id, new.queue, nonce, new) if done else None
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from stayer.core.model import Event
-from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Call
@@ -27,29 +27,36 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Event).decode
 
 
-def waiter_for(shards: Shards, worker: str | None, queues: Sequence[str]) -> RedisWaiter:
-    """A waiter for queues and a worker, of which any of its shards may have news."""
-    names = list(dict.fromkeys(queues))
-    channels = {
-        queue: _channels(shards.server_of(queue).address.prefix, queue, worker) for queue in names
-    }
+def waiter_for(
+    shards: Shards, worker: str | None, queues: Sequence[str], homes: Sequence[str]
+) -> RedisWaiter:
+    """A waiter for queues and for a worker, for whom there may be orders in its homes."""
+    wakes = {queue: _channel(shards, "wake", queue) for queue in dict.fromkeys(queues)}
+    orders = {} if worker is None else {
+        home: key("orders", shards.server_of(home).address.prefix, worker=worker)
+        for home in (LOBBY, *homes)
+    }  # fmt: skip
 
     def marks() -> Marks:
         numbers: dict[str, str | None] = {}
-        for queue in names:
-            of_worker, _, *of_queue = shards.server_of(queue).run("mark", worker or "", queue)
-            told = [*of_queue, *([] if worker is None else [of_worker])]
-            said = [None if each is None else each.decode() for each in told]
-            numbers |= zip(channels[queue], said, strict=True)
+        for name in {**wakes, **orders}:
+            asked = [name] if name in wakes else []
+            of_worker, _, *of_queue = shards.server_of(name).run("mark", worker or "", *asked)
+            if name in orders:
+                numbers[orders[name]] = _text(of_worker)
+            if name in wakes:
+                numbers[wakes[name]] = _text(of_queue[0])
         return Marks(numbers, 0)
 
-    listened = [channel for queue in names for channel in channels[queue]]
-    return RedisWaiter(shards.server_of(names[0] if names else "default"), listened, marks)
+    return RedisWaiter(shards.server_of(LOBBY), [*wakes.values(), *orders.values()], marks)
 
 
-def _channels(prefix: str, queue: str, worker: str | None) -> list[str]:
-    found = [key("wake", prefix, queue=queue)]
-    return found if worker is None else [*found, key("orders", prefix, worker=worker)]
+def _channel(shards: Shards, name: str, queue: str) -> str:
+    return key(name, shards.server_of(queue).address.prefix, queue=queue)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
 
 
 def watch(shards: Shards, since: int, timeout: float, limit: int) -> list[Event]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.cluster.nodes import Nodes
-from stayer.stores.redis.keys import tag
 from stayer.stores.redis.server import Server
 
 
@@ -19,12 +18,12 @@ class Shard(Server):
     of its keys, and what is being moved waits until it has been.
     """
 
-    def __init__(self, nodes: Nodes, queue: str, clock: Callable[[], float] | None) -> None:
+    def __init__(self, nodes: Nodes, tag: str, clock: Callable[[], float] | None) -> None:
         options = nodes.options
         super().__init__(
             Address(
                 url=nodes.url,
-                prefix=f"{options.prefix}:{{{tag(queue)}}}",
+                prefix=f"{options.prefix}:{{{tag}}}",
                 database=0,
                 open=nodes.open_any,
                 moves=True,

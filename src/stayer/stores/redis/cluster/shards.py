@@ -9,11 +9,16 @@ from typing import TypeVar
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import RedisStore, record
+from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.claims import Claim, Claims
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.shard import Shard
-from stayer.stores.redis.keys import key
+from stayer.stores.redis.keys import key, tag
+from stayer.stores.redis.server import translated
+from stayer.stores.redis.submitting import packed_groups
 
+LOBBY = "%lobby"
+"""The shard in which all workers are known. No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 
 T = TypeVar("T")
@@ -38,7 +43,8 @@ class Shards:
         """The store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
-                self._servers[queue] = Shard(self.nodes, queue, self._clock)
+                name = queue if queue == LOBBY else tag(queue)
+                self._servers[queue] = Shard(self.nodes, name, self._clock)
                 self._stores[queue] = RedisStore(self._servers[queue])
             return self._stores[queue]
 
@@ -66,6 +72,16 @@ class Shards:
         return [self.of(name) for name in self.names()]
 
     # Ids
+
+    def let_go(self, ids: Sequence[str]) -> None:
+        """Let the claims of tasks that are gone expire: seen without a task, and still the same."""
+        self.forget(ids)
+        claims = [claim for claim in self.claims.find(ids) if claim is not None]
+        settled = [claim for claim in claims if claim.task is None]
+        there = [self.of(claim.queue).get([claim.id])[0] for claim in settled]
+        self.claims.expire(
+            [claim for claim, task in zip(settled, there, strict=True) if task is None]
+        )
 
     def remember(self, tasks: Iterable[Task | None]) -> None:
         """Where these are: an id stays where it is, as long as its task is there."""
@@ -115,6 +131,10 @@ class Shards:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept each id once, in whichever queue."""
+        with translated(self.nodes.url):
+            packed_groups(
+                tasks, Arguments(fixed=4)
+            )  # says what can't be kept, before it is claimed
         self.add(new.queue for new in tasks)
         claims = self.claims.claim(tasks)
         mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
