@@ -57,8 +57,8 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
-SELDOM = ("redis-6.2",)
-"""Stores so like another one that only the long tests try them."""
+SELDOM = ("redis-6.2", "cluster")
+"""Stores so like another one, or so far from being used, that only the long tests try them."""
 
 
 @pytest.fixture(

@@ -38,7 +38,7 @@ from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
-from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.check import check, is_in_cluster, server_version
 from stayer.stores.redis.find import find
 from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import packed_groups
@@ -56,7 +56,14 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore
 
 
 def _address(url: str) -> address.Address:
-    if url.partition(":")[0].endswith("+sentinel"):
+    scheme = url.partition(":")[0]
+    if scheme.endswith("+cluster"):
+        raise address.bad(
+            url,
+            "Redis Cluster can't be used yet. Use one server, or several that replace each other "
+            "(redis+sentinel://host:26379/service)",
+        )
+    if scheme.endswith("+sentinel"):
         from stayer.stores.redis import sentinel  # rarely needed
 
         return sentinel.parse(url)
@@ -72,6 +79,11 @@ class RedisStore:
         self._run = server.run
 
     def setup(self) -> None:
+        if is_in_cluster(self._server):
+            raise StoreUnusable(
+                f"{self.url} is a node of a cluster, which can't be used yet: give the URL of a "
+                "single server"
+            )
         version = server_version(self._server)
         if version is not None and version < OLDEST:
             shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))

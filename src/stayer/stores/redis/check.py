@@ -35,6 +35,14 @@ def server_version(server: Server) -> tuple[int, ...] | None:
         return None
 
 
+def is_in_cluster(server: Server) -> bool:
+    """Whether it has only some of the keys; False if it does not tell."""
+    try:
+        return _info(server, "cluster").get("cluster_enabled") == "1"
+    except StoreError:
+        return False
+
+
 def _numbers(version: str) -> tuple[int, ...] | None:
     parts = version.split(".")[:2]
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else None

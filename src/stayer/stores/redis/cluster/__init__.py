@@ -146,8 +146,8 @@ class ClusterStore:
         for queue in [*(set(places) - {*wanted, ""}), *wanted]:
             numbered = places.get(queue, [])
             room = limit - len(given) if queue in wanted else 0
-            if not numbered and not room:
-                continue
+            if not numbered and not room and queue != wanted[0]:
+                continue  # the first one is asked in any case: it says if the worker is dead
             told = [change for _, change in numbered]
             try:
                 done, tasks = self._turn(worker, told, queue, room, handles)

@@ -72,7 +72,8 @@ class Workers:
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         """The verdict, and what follows from this one and earlier ones."""
-        self._write_down(silent)
+        if silent:
+            self._write_down({worker.id for worker in self._lobby().workers()} & set(silent))
         self._lobby().bury(judge, silent)
         return self._carry_out()
 
@@ -83,6 +84,7 @@ class Workers:
             self._lobby().drop_worker(worker, number)
         except UnknownWorker:
             if not self._read_homes(worker):
+                self._cross_out(worker)
                 raise
         return [task for task in self._carry_out() if task.worker == worker]
 
@@ -90,6 +92,11 @@ class Workers:
         if names := list(workers):
             name = key("burying", self._shards.nodes.options.prefix)
             self._shards.nodes.ask(name, "SADD", name, *names)
+
+    def _cross_out(self, worker: str) -> None:
+        """One that was refused stays written down, for another may have judged it meanwhile."""
+        name = key("burying", self._shards.nodes.options.prefix)
+        self._shards.nodes.ask(name, "SREM", name, worker)
 
     def _is_being_buried(self, worker: str) -> bool:
         name = key("burying", self._shards.nodes.options.prefix)
@@ -107,7 +114,7 @@ class Workers:
             if not held:
                 homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
                 self._shards.nodes.ask(homes, "DEL", homes)
-                self._shards.nodes.ask(name, "SREM", name, worker)
+                self._cross_out(worker)
             lost += held
         return _oldest_first(lost)
 
