@@ -278,6 +278,23 @@ class TaskFunction(Generic[P, R]):
         changed._connection = self._connection if connection is None else connection
         return changed
 
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> FunctionCall:
+        """A call that is not submitted yet, for a flow."""
+        return FunctionCall(self, self._arguments.pack(*args, **kwargs))
+
+    def _made(
+        self,
+        build: Callable[..., NewTask],
+        parameters: Value,
+        queue: str | None,
+        otherwise: str | None,
+        options: Mapping[str, Any],
+    ) -> NewTask:
+        """A task of this function for a flow, in this queue; `otherwise`: if it has none itself."""
+        own = None if self._queue == self._app.queue else self._queue
+        said = {"eta": self._eta, "delay": self._delay, **self._options, **options}
+        return build(queue or own or otherwise or self._queue, parameters, name=self.name, **said)
+
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
         """Submit a call to be run by a worker."""
         parameters = self._arguments.pack(*args, **kwargs)
@@ -327,7 +344,7 @@ class TaskFunction(Generic[P, R]):
     def _begin(self, parameters: Value, context: Context | None) -> object:
         positional, named = self._arguments.unpack(parameters, context)
         # ParamSpec can't know what was made from JSON.
-        return cast(Callable[..., object], self._function)(*positional, **named)
+        return cast("Callable[..., object]", self._function)(*positional, **named)
 
     def _stored(self, result: object) -> Value:
         try:
@@ -354,6 +371,28 @@ class TaskFunction(Generic[P, R]):
             raise BadInput(
                 f"the result of a task {self.name} is of another type: {error}"
             ) from None
+
+
+class FunctionCall:
+    """A call of a task function with its arguments, to be put into a flow."""
+
+    def __init__(self, function: TaskFunction[..., Any], parameters: Value) -> None:
+        self.name = function.name
+        self._function = function
+        self._parameters = parameters
+
+    def __repr__(self) -> str:
+        return f"<FunctionCall of {self.name}>"
+
+    def made(
+        self,
+        build: Callable[..., NewTask],
+        queue: str | None,
+        otherwise: str | None,
+        options: Mapping[str, Any],
+    ) -> NewTask:
+        """The task that it is."""
+        return self._function._made(build, self._parameters, queue, otherwise, options)
 
 
 class AsyncTaskFunction(TaskFunction[P, R]):

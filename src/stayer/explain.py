@@ -125,9 +125,11 @@ def _held(look: Look) -> Reason | None:
 
 
 def _waits_for_others(look: Look) -> Reason | None:
-    if look.task.state == "waiting":
-        return Reason("waiting", "for other tasks to end")
-    return None
+    if look.task.state != "waiting":
+        return None
+    some, number = look.store.waits(look.task.id, _NAMED)
+    more = f" and {number - len(some):,} more" if number > len(some) else ""
+    return Reason("waiting", f"for {', '.join(some)}{more} to end" if some else "for others to end")
 
 
 def _is_due(look: Look) -> Reason | None:

@@ -27,6 +27,7 @@ from msgspec import UNSET, UnsetType
 
 from stayer.core.explanation import Explanation
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -112,6 +113,17 @@ class Store(Protocol):
 
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
         `start_before` is the one given, or `expire` seconds from now.
+
+        A task that is to run `after` (or `behind`) others is `waiting` until they have ended, in
+        whichever queues they are; they may come in the same call, in any order. What has ended
+        already counts at once, also if it is purged. Raises BadInput, accepting nothing, if one of
+        them is not there, or if tasks of the call wait for each other in a circle. A call in which
+        any task has `after` or `behind` is one step.
+        """
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        """Accept a whole flow in one step. False, doing nothing, if a flow with its id is there.
+        Raises Refused, accepting nothing, if an id of its tasks is or was in use; else as `submit`.
         """
 
     def reserve(
@@ -141,6 +153,11 @@ class Store(Protocol):
         to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
         worker held the task; an Event named by the new state (ending and note are its note) or, if
         the state stays, by the note (what follows a first `: ` in it is the event's note).
+
+        With `waits`, these are from then on what the task waits for; on leaving `waiting` it waits
+        for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
+        same step, and passed on (see `promote`) before this returns, as far as that is quick. That
+        may fail without harm: the note stays.
         """
 
     def turn(
@@ -161,7 +178,14 @@ class Store(Protocol):
         the next thing: a task that is due, one that expires, a schedule to be looked at; None if
         nothing will come.
 
-        It may lie in the past: then there are more, call again; or `due_schedules` has some.
+        Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
+        task is taken from the set of what a dependent waits for, and `core.flows.relayed` says what
+        becomes of the dependent. A note leaves the outbox when all dependents have heard of it, or
+        when its task is not ended any more; one that was deleted before its end counts as
+        `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
+
+        The answer may lie in the past: then there are more, call again; or `due_schedules` has
+        some.
         """
 
     # Workers
@@ -233,6 +257,20 @@ class Store(Protocol):
 
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         """Tasks that match, newest first, from the cursor of the page before on."""
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        """What each of these tasks was to run after, in the order in which it was named."""
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        """Up to `limit` of the ids that the task waits for now, and how many they are."""
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        """Flows, newest first, from the cursor of the page before on. A flow is there as long as
+        any of its tasks is.
+        """
+
+    def flow(self, id: str) -> FlowInfo | None:
+        """The flow with this id."""
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         """What would be reserved next, best first, without taking it."""
@@ -312,7 +350,8 @@ class Store(Protocol):
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
-        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`.
+        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`. Leaves
+        alone what a task that has not ended was to run after.
         """
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
@@ -370,3 +409,9 @@ class ServedStore(Protocol):
 
     def give_up(self, worker: str) -> int:
         """As `control.drop_worker`."""
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        """As `flow_control.cancel`."""
+
+    def retry_flow(self, id: str) -> int:
+        """As `flow_control.retry`."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stayer.core import scheduling
+from stayer.core.flows import NewFlow, Part
 from stayer.core.lifecycle import Done, Fail, Interrupt, Start, decide
 from stayer.core.model import (
     EVERYTHING,
@@ -107,6 +108,7 @@ class Scene:
             self.store.put_schedule(scheduling.checked(wanted, self.now))
         self.store.set_queue("nightly", paused=True)
         self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
+        self._flow()
         for worker in self.workers:
             self._beat(worker)
         gone = Worker(
@@ -116,6 +118,24 @@ class Scene:
         self.now = self.end - 760
         self._beat(gone)
         self.now = self.end
+
+    def _flow(self) -> None:
+        """One that is half done, in a queue that nobody listens to."""
+        parts = {"list": (), "clean": ("list",), "train": ("clean",), "report": ("train", "list")}
+        after = {part: tuple(f"weekly.{each}" for each in of) for part, of in parts.items()}
+        flow = NewFlow(
+            id="weekly", name="weekly report", owner="ada",
+            parts=tuple(Part(name=name, queue="flows", after=of) for name, of in parts.items()),
+        )  # fmt: skip
+        self.store.submit_flow(
+            flow,
+            [
+                NewTask(id=f"weekly.{part}", queue="flows", flow="weekly", part=part, after=of)
+                for part, of in after.items()
+            ],
+        )
+        [first] = self.store.reserve(self.workers[0].id, ["flows"], 1, EVERYTHING)
+        self.store.commit([decide(first, Done())])
 
     def _at(self, moment: float, step: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (moment, next(self._numbers), step))

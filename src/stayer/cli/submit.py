@@ -8,10 +8,10 @@ from typing import Any
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, SIZE, complete_queue
+from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
 from stayer.core import codec, submission, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Submitted, Value
@@ -60,6 +60,19 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         type=ETA,
         metavar="TIME",
         help="If it has not been started by 20:30, 2026-11-15T20:30:00Z …, it never is.",
+    ),
+    "after": click.option(
+        "--after",
+        multiple=True,
+        metavar="ID",
+        help="Run it when this task is complete, and give it the result. May be repeated.",
+        shell_complete=complete_task,
+    ),
+    "when_failed": click.option(
+        "--when-failed",
+        type=click.Choice(("cancel", "run", "hold")),
+        default="cancel",
+        help="What to do with it if a task that it is to run after fails. Default: cancel it.",
     ),
     "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
     "env": click.option(
@@ -145,7 +158,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """Submit the task that these words and options mean; says so if it is there already."""
     new = submission.new_task(**task_fields(given, words, options))
     store = given.store(make=True)
-    answer = store.submit([new])[0]
+    with telemetry.submitting([new]) as traced:
+        answer = store.submit(traced)[0]
     if not answer.fresh:
         other = control.difference(new, answer)
         if other is None:
@@ -184,6 +198,8 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         start_before=moment("start_before"),
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
+        after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
+        when_failed=options.get("when_failed", "cancel"),
         **{name: options[name] for name in _LIFE},
     )
 

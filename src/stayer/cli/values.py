@@ -178,6 +178,18 @@ def complete_schedule(
     return _offer(context, names)
 
 
+def complete_flow(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of the newest flows that begin like this."""
+
+    def ids(store: Store) -> list[str]:
+        found = store.flows(None, 10 * _OFFERED).flows
+        return [flow.id for flow in found if flow.id.startswith(incomplete)]
+
+    return _offer(context, ids)
+
+
 def complete_worker(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control
+from stayer import config, control, flow_control, schedules
+from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, epoch, seconds
+from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
 from stayer.client.listener import Listener
 from stayer.client.processor import Processor
 from stayer.client.queue import Queue
-from stayer.client.submit import Defaults
+from stayer.client.submit import Defaults, Life, Options, build
+from stayer.core import scheduling
 from stayer.core.errors import BadInput
 from stayer.core.model import (
     EVERYTHING,
     STATES,
     Filter,
     Handles,
+    NewTask,
     QueueInfo,
     State,
     Task,
     Value,
     Worker,
 )
+from stayer.core.schedule import CatchUp, Overlap, Schedule
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -69,6 +74,22 @@ class Client:
         """The task with this id; UnknownTask if there is none."""
         return TaskHandle(self.store, control.get(self.store, id), as_stored)
 
+    def submit(self, flow: Plan) -> FlowHandle:
+        """Submit a flow (see `stayer.flows.Flow`): all of it, or nothing. One with an id that is
+        there already is not accepted again.
+        """
+        build_task = functools.partial(_build, defaults=self.defaults)
+        new, tasks = flow.laid_out(build_task, self.defaults.owner)
+        return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
+
+    def get_flow(self, id: str) -> FlowHandle:
+        """The flow with this id; UnknownFlow if there is none."""
+        return FlowHandle(self.store, flow_control.get(self.store, id))
+
+    def flows(self) -> Iterator[FlowHandle]:
+        """All flows, newest first."""
+        return (FlowHandle(self.store, flow) for flow in flow_control.find_all(self.store))
+
     def get_listener(
         self,
         queues: str | Sequence[str],
@@ -110,6 +131,53 @@ class Client:
         """All that take tasks, listeners included."""
         return self.store.workers()
 
+    def schedules(self) -> list[Schedule]:
+        """All schedules, by name."""
+        return self.store.schedules()
+
+    def add_schedule(
+        self,
+        name: str,
+        cron: str,
+        parameters: Storable = None,
+        *,
+        queue: str,
+        zone: str = "UTC",
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "last",
+        jitter: Duration = 0.0,
+        paused: bool = False,
+        replace: bool = False,
+        task: str | None = None,
+        command: Sequence[str] | None = None,
+        **options: Unpack[Life],
+    ) -> Schedule:
+        """Let the clock submit a task, which runs the function `task` or this command. The same
+        once more is no error; another one of that name takes its place with `replace`.
+        """
+        new = build(queue, parameters, self.defaults, name=task, command=command, **options)
+        wanted = Schedule(
+            name=name, cron=cron, zone=zone, overlap=overlap, catch_up=catch_up,
+            jitter=seconds(jitter), paused=paused, task=scheduling.repeated(new),
+        )  # fmt: skip
+        return schedules.add(self.store, wanted, replacing=replace)
+
+    def pause_schedule(self, name: str) -> None:
+        """Let it tick no more until it is resumed."""
+        schedules.pause(self.store, name)
+
+    def resume_schedule(self, name: str) -> None:
+        """Let it tick again, from now on."""
+        schedules.resume(self.store, name)
+
+    def run_schedule(self, name: str) -> TaskHandle[Value]:
+        """Submit its task now, once, apart from its ticks."""
+        return TaskHandle(self.store, schedules.run(self.store, name), as_stored)
+
+    def drop_schedule(self, name: str) -> None:
+        """Forget it; its tasks stay."""
+        schedules.drop(self.store, name)
+
     def find(
         self,
         *,
@@ -124,6 +192,7 @@ class Client:
         held: bool | None = None,
         since: Moment | None = None,
         until: Moment | None = None,
+        flow: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """The tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
@@ -140,9 +209,16 @@ class Client:
             held=held,
             since=None if since is None else epoch(since),
             until=None if until is None else epoch(until),
+            flow=flow,
         )
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)
+
+
+def _build(
+    queue: str, parameters: Storable, *, defaults: Defaults, **options: Unpack[Options]
+) -> NewTask:
+    return build(queue, parameters, defaults, **options)
 
 
 def _words(given: W | Sequence[W]) -> tuple[W, ...]:

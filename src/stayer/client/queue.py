@@ -7,9 +7,10 @@ from typing import Literal, Unpack
 
 from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Size, Storable
+from stayer.client.inputs import Duration, Moment, Size, Storable, seconds
 from stayer.client.submit import (
     Defaults,
+    HasId,
     Options,
     TaskOptions,
     build,
@@ -18,7 +19,7 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import STATES, QueueInfo, State, Value
+from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Value, WhenFailed
 from stayer.store import Store
 
 
@@ -62,9 +63,14 @@ class Queue:
         memory_limit: Size | None = None,
         grace: Duration | None = None,
         fence: Literal["freeze", "kill"] | None = None,
+        after: Sequence[str | HasId] = (),
+        when_failed: WhenFailed = "cancel",
         connection: object = None,
     ) -> str:
         """Submit a task; its id. An id that is there already is not accepted again.
+
+        It runs when the tasks named in `after` are complete, and gets their results as its inputs;
+        should one of them fail, `when_failed` says whether to cancel it, run it, or hold it.
 
         With a `connection` of yours to the same database, the task is there if and only if your
         transaction commits.
@@ -97,6 +103,8 @@ class Queue:
             memory_limit=memory_limit,
             grace=grace,
             fence=fence,
+            after=after,
+            when_failed=when_failed,
         )
         return submit(self._store, new, connection).id
 
@@ -166,6 +174,18 @@ class Queue:
                 "pause the queue to let nothing run"
             )
         self._store.set_queue(self.name, limit=limit)
+
+    def set_retention(self, /, **kept: Duration | None) -> None:
+        """How long after their end its `complete`, `failed` and `cancelled` tasks are kept, and
+        `log` and `result` of them; None: as the workers are told.
+        """
+        if unknown := [what for what in kept if what not in KEPT]:
+            raise BadInput(f"nothing kept is called {unknown[0]!r}: there are {', '.join(KEPT)}")
+        given = ((what, kept[what]) for what in KEPT if what in kept)
+        wanted: dict[Kept, float | None] = {
+            what: None if time is None else seconds(time) for what, time in given
+        }
+        self._store.set_queue(self.name, retention=wanted)
 
     def delete(self, task_id: str) -> None:
         """Forget one of its tasks that has ended; its id stays refused for a while."""

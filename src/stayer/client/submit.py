@@ -6,17 +6,17 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal, TypedDict, TypeVar, Unpack, cast
+from typing import Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
 from stayer.core.errors import BadInput, Refused, StayerError
-from stayer.core.model import NewTask, Submitted, Task, Value
+from stayer.core.model import NewTask, Submitted, Task, Value, WhenFailed
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -34,6 +34,13 @@ class Defaults(Struct, frozen=True):
 
     owner: str | None = None
     retries: int = 0
+
+
+class HasId(Protocol):
+    """A task, by whatever handle."""
+
+    @property
+    def id(self) -> str: ...
 
 
 class _Common(TypedDict, total=False):
@@ -66,6 +73,8 @@ class Life(_Common, total=False):
     memory_limit: Size | None
     grace: Duration | None
     fence: Literal["freeze", "kill"] | None
+    after: Sequence[str | HasId]
+    when_failed: WhenFailed
 
 
 class TaskOptions(Life, _Kind, total=False):
@@ -101,9 +110,13 @@ def build(
     memory_limit: Size | None = None,
     grace: Duration | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    after: Sequence[str | HasId] = (),
+    when_failed: WhenFailed = "cancel",
     **options: Unpack[_Kind],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
+    if isinstance(after, str):
+        raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
     return submission.new_task(
         queue=queue,
         parameters=cast(Value, parameters),
@@ -124,6 +137,8 @@ def build(
         memory_limit=None if memory_limit is None else units.size(memory_limit),
         grace=None if grace is None else seconds(grace),
         fence=fence,
+        after=[each if isinstance(each, str) else each.id for each in after],
+        when_failed=when_failed,
         **options,
     )
 
@@ -182,6 +197,11 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    with telemetry.submitting(tasks) as traced:
+        return _accept_traced(store, traced, connection)
+
+
+def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
     if connection is None:
         return store.submit(tasks)
     if not hasattr(store, "submit_on"):

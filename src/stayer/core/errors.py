@@ -8,6 +8,7 @@ StayerError
 │   ├── UnknownQueue        no queue has this name
 │   ├── UnknownWorker       no worker has this id
 │   ├── UnknownSchedule     no schedule has this name
+│   ├── UnknownFlow         no flow has this id
 │   └── BadConfig           a setting, URL or configuration file that can't be used
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
 │   └── NotHeld             the task is no longer held by this worker and attempt
@@ -55,6 +56,10 @@ class BadResult(BadInput):
 
 class UnknownTask(BadInput):
     """No task has this id or prefix."""
+
+
+class UnknownFlow(BadInput):
+    """No flow has this id."""
 
 
 class UnknownQueue(BadInput):

@@ -36,11 +36,23 @@ from stayer.core.model import (
 
 EXPIRED = Fault("Expired", "too old to be started")
 
+NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
+"""What can be asked of a process, but not of a thread."""
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 
 class Ready(Struct, frozen=True):
     """All that it waited for is there."""
+
+
+class Forsake(Struct, frozen=True):
+    """What it waits for has ended badly: its policy says what becomes of it."""
+
+    upstream: str
+    """Which one, and how it ended, in words."""
+    last: bool = False
+    """It waits for nothing else."""
 
 
 class Due(Struct, frozen=True):
@@ -129,7 +141,15 @@ class Set(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """Somebody wants a finished task run again."""
+    """Somebody wants a finished task run again, once these have ended."""
+
+    waits: tuple[str, ...] = ()
+
+
+class Await(Struct, frozen=True):
+    """What it was to run after is run again: it waits for it once more."""
+
+    waits: tuple[str, ...]
 
 
 class Hold(Struct, frozen=True):
@@ -142,6 +162,7 @@ class Release(Struct, frozen=True):
 
 Happening: TypeAlias = (
     Ready
+    | Forsake
     | Due
     | Reserve
     | Start
@@ -157,12 +178,14 @@ Happening: TypeAlias = (
     | Tell
     | Set
     | Retry
+    | Await
     | Hold
     | Release
 )
 
 TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("waiting", Ready): ("pending", "scheduled"),
+    ("waiting", Forsake): ("waiting", "pending", "scheduled", "cancelled"),
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
@@ -178,7 +201,8 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
-    **{(state, Retry): ("pending",) for state in FINISHED},
+    **{(state, Retry): ("pending", "waiting") for state in FINISHED},
+    **{(state, Await): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
 }
@@ -196,8 +220,12 @@ def decide(task: Task, happening: Happening) -> Change:
 
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
+        case Done(result=result):
+            return _done(task, result)
         case Ready():
-            return _change(task, "pending" if task.eta is None else "scheduled")
+            return _change(task, _ready(task))
+        case Forsake():
+            return _forsake(task, happening)
         case Due():
             return _change(task, "pending")
         case Reserve():
@@ -206,8 +234,6 @@ def _decide(task: Task, happening: Happening) -> Change:
             )
         case Start(pid=pid):
             return _change(task, "started", pid=pid)
-        case Done(result=result):
-            return _finish(task, "complete", "done", result=result, error=None, late=True)
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
@@ -234,8 +260,10 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
-        case Retry():
-            return _retry(task)
+        case Retry(waits=waits):
+            return _retry(task, waits)
+        case Await(waits=waits):
+            return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
         case Hold():
             return _change(task, task.state, held=True, order=True, note="held")
         case Release():
@@ -251,9 +279,46 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         worker=task.worker,
         attempt=task.attempt,
         last_order=task.last_order,
+        queue=task.queue,
         to=to,
         **becomes,  # type: ignore[arg-type]
     )
+
+
+def _done(task: Task, result: Value) -> Change:
+    """Written out: of all changes the one that is made most often."""
+    return Change(
+        id=task.id,
+        state=task.state,
+        worker=task.worker,
+        attempt=task.attempt,
+        last_order=task.last_order,
+        queue=task.queue,
+        to="complete",
+        ending="done",
+        orders=(),
+        result=result,
+        error=None,
+        late=True,
+    )
+
+
+def _ready(task: Task) -> State:
+    return "pending" if task.eta is None else "scheduled"
+
+
+def _forsake(task: Task, forsake: Forsake) -> Change:
+    to: State = _ready(task) if forsake.last else "waiting"
+    match task.policy.when_failed:
+        case "cancel":
+            fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
+            return _cancelled(task, error=fault)
+        case "hold":
+            return _change(task, to, held=True, note=f"held: {forsake.upstream}")
+        case "run":
+            return _change(task, to)
+        case _ as never:
+            assert_never(never)
 
 
 def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
@@ -333,11 +398,12 @@ def _set(task: Task, wanted: Set) -> Change:
     return _change(task, task.state, order=True, note="set", **becomes)
 
 
-def _retry(task: Task) -> Change:
+def _retry(task: Task, waits: tuple[str, ...]) -> Change:
     """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
     return _change(
         task,
-        "pending",
+        "waiting" if waits else "pending",
+        waits=waits or UNSET,
         result=None,
         error=None,
         failures=0,

@@ -35,6 +35,7 @@ Ending = Literal[
     "snoozed",
 ]
 WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
+WhenFailed = Literal["cancel", "run", "hold"]
 Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
 
 STATES: tuple[State, ...] = (
@@ -112,6 +113,10 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     grace: float | None = None
     fence: Literal["freeze", "kill"] | None = None
     """None, here and in the limits: what the worker was told."""
+    when_failed: WhenFailed = "cancel"
+    """What becomes of it when a task that it is to run after ends failed or cancelled."""
+    over: str | None = None
+    """The map of its flow of which one task, that of the same place, is its input."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -135,6 +140,13 @@ class NewTask(Struct, frozen=True, kw_only=True):
     """The same, in seconds from the store's now."""
     held: bool = False
     policy: Policy = Policy()
+    after: tuple[str, ...] = ()
+    """Ids of the tasks that must be complete before it, and whose results are its inputs."""
+    behind: tuple[str, ...] = ()
+    """Ids of tasks that must only have ended, in whatever way: a throttle."""
+    flow: str | None = None
+    part: str | None = None
+    """Its name in the flow; the tasks of a map have one in common."""
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -180,6 +192,12 @@ class Task(Struct, frozen=True):
     """The newest of its attempt."""
     start_before: float | None = None
     """If it has not been started by then, it never will be."""
+    flow: str | None = None
+    part: str | None = None
+    upstreams: int = 0
+    """How many tasks it was to wait for; `Store.upstreams` names them."""
+    dependents: bool = False
+    """Others wait, or have waited, for it."""
 
     @property
     def kind(self) -> str:
@@ -188,7 +206,8 @@ class Task(Struct, frozen=True):
 
     @property
     def cancel_wanted(self) -> bool:
-        return any(order.verb == "cancel" for order in self.orders)
+        # Hardly any has orders, and every one is asked.
+        return bool(self.orders) and any(order.verb == "cancel" for order in self.orders)
 
 
 class Submitted(Struct, frozen=True):
@@ -213,6 +232,8 @@ class Change(Struct, frozen=True, kw_only=True):
     worker: str | None
     attempt: int
     last_order: int
+    queue: str | None = None
+    """Where the task is, if whoever decided knew: a store may then do many at once."""
 
     to: State
     ending: Ending | None = None
@@ -229,6 +250,8 @@ class Change(Struct, frozen=True, kw_only=True):
     orders: tuple[Order, ...] | UnsetType = UNSET
     delay: float | UnsetType | None = UNSET
     """Seconds until due, from the store's now; None: no eta any more."""
+    waits: tuple[str, ...] | UnsetType = UNSET
+    """Ids that it waits for from now on."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
     returned: bool = False
@@ -360,6 +383,8 @@ class Handles(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """Commands, by their first word."""
+    threads: bool = False
+    """In threads of one process, where a task can be asked to stop, and nothing else."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))
@@ -379,6 +404,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     held: bool | None = None
     since: float | None = None
     until: float | None = None
+    flow: str | None = None
 
 
 class Page(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, Value
+from stayer.core.model import JSON, NewTask, Policy, Value, WhenFailed
 from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
@@ -18,7 +18,7 @@ FAR = 100 * 366 * 86400.0
 _PRIORITY = 2**31
 _WRITTEN = (
     "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
-    "start_before", "held",
+    "start_before", "held", "after",
 )  # fmt: skip
 
 
@@ -50,13 +50,15 @@ def new_task(
     memory_limit: int | None = None,
     grace: float | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    after: Sequence[str] = (),
+    when_failed: WhenFailed = "cancel",
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
-    _check_word("queue", queue)
+    check_word("queue", queue)
     if id is not None:
-        _check_word("id", id)
+        check_word("id", id)
     if name is not None:
-        _check_word("name", name)
+        check_word("name", name)
     if command is not None:
         command = _checked_command(command)
         if name is not None:
@@ -65,14 +67,14 @@ def new_task(
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
     _check_surroundings(cwd, env or {})
     if owner is not None:
-        _check_word("owner", owner)
+        check_word("owner", owner)
     check_priority(priority)
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
         raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
     if isinstance(tags, str):
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
-        _check_word("tag", tag)
+        check_word("tag", tag)
     _check_time("eta", eta, "delay", delay)
     _check_time("start_before", start_before, "expire", expire)
     policy = Policy(
@@ -87,6 +89,7 @@ def new_task(
         memory_limit=memory_limit,
         grace=grace,
         fence=fence,
+        when_failed=when_failed,
     )
     check_policy(policy)
     return NewTask(
@@ -107,6 +110,7 @@ def new_task(
         start_before=start_before,
         held=held,
         policy=policy,
+        after=_upstreams(after),
     )
 
 
@@ -122,11 +126,19 @@ def _wait_before_retry(retries: int, asked: float | None) -> float:
     return DEFAULT_WAIT if retries else 0.0
 
 
+def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(after, str):
+        raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
+    for id in after:
+        check_word("after", id)
+    return tuple(dict.fromkeys(after))
+
+
 def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
     for pattern in patterns:
-        _check_word(what, pattern)
+        check_word(what, pattern)
     return tuple(patterns)
 
 
@@ -153,9 +165,15 @@ def check_policy(policy: Policy) -> None:
             f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
             "lease; `keep` is a worker's to say"
         )
+    if policy.when_failed not in ("cancel", "run", "hold"):
+        raise BadInput(
+            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
+            "of the task when one that it is to run after fails"
+        )
 
 
-def _check_word(what: str, word: str) -> None:
+def check_word(what: str, word: str) -> None:
+    """BadInput if it can't be a name or an id."""
     if not isinstance(word, str) or not word:
         raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
     if len(word) > NAME_LIMIT:
@@ -224,4 +242,8 @@ def written(new: NewTask) -> dict[str, JSON]:
     for name in codec.POLICY:
         if (value := getattr(new.policy, name)) != getattr(default, name):
             shown[name] = value
-    return {name: value for name, value in shown.items() if value is not None}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in shown.items()
+        if value is not None
+    }

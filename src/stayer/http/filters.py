@@ -33,6 +33,7 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     held: Annotated[bool, Meta(description="Held, or not.")] | None = None
     since: Annotated[str, Meta(description=f"Submitted since: {MOMENT}.")] | None = None
     until: Annotated[str, Meta(description=f"Submitted before: {MOMENT}.")] | None = None
+    flow: Annotated[str, Meta(description="Of this flow.")] | None = None
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -69,6 +70,7 @@ def to_filter(store: Store, asked: TaskFilter) -> Filter:
         held=asked.held,
         since=None if asked.since is None else moment(store, "since", asked.since),
         until=None if asked.until is None else moment(store, "until", asked.until),
+        flow=asked.flow,
     )
 
 

@@ -13,6 +13,7 @@ from stayer import __version__
 from stayer.core import codec
 from stayer.core.explanation import Reason
 from stayer.core.figures import Figures
+from stayer.core.flows import Part
 from stayer.core.model import (
     STATES,
     Attempt,
@@ -225,6 +226,44 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
     return {"allOf": [{"$ref": _REF + name}, more]}
 
 
+def _flow_schemas(counts: Schema) -> Schema:
+    """What is about flows; `counts` says how many tasks are in each state."""
+    names: Schema = {"type": "array", "items": _STRING}
+    part = _record(Part)
+    part["properties"] |= {"state": {"enum": list(STATES)}, "counts": counts}
+    part["required"] += ["state", "counts"]
+    about = {"id": _STRING, "name": _STRING, "owner": _optional(_STRING)}
+    ties: Schema = {
+        "after": {**names, "description": "Parts of this flow that it runs after."},
+        "after_tasks": {**names, "description": "Ids of tasks outside the flow."},
+        "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
+        "at_once": {"type": "integer", "minimum": 1},
+    }
+    written = _struct(codec.WrittenSubmission)
+    fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
+    task: Schema = {"type": "object", "properties": fields, "additionalProperties": False}
+    return {
+        "FlowPart": part,
+        "Flow": _object(
+            **about, created=_TIME, state={"enum": list(STATES)}, counts=counts,
+            parts=_array("FlowPart"),
+        ),
+        "FlowPage": _object(flows=_array("Flow"), next=_optional(_STRING)),
+        "AcceptedFlow": _with("Flow", {"fresh": {"type": "boolean"}}),
+        "FlowTold": _object(id=_STRING, tasks=_INTEGER),
+        "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
+        "FlowSubmission": {
+            "type": "object",
+            "properties": {
+                **about, "defaults": task,
+                "tasks": {"type": "object", "additionalProperties": task},
+            },
+            "required": ["name", "tasks"],
+            "additionalProperties": False,
+        },
+    }  # fmt: skip
+
+
 def _schemas() -> Schema:
     policy = _struct(Policy)["properties"]
     task = _record(Task, codec.RECORD)
@@ -288,6 +327,7 @@ def _schemas() -> Schema:
             Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
         ),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
+        **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from stayer.http import log, queues, schedules, stats, streams, system, tasks, workers
+from stayer.http import flows, log, queues, schedules, stats, streams, system, tasks, workers
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
+from stayer.http.tasks import CancelBody
 
 _TASK = "/v1/tasks/{id}"
 _QUEUE = "/v1/queues/{name}"
 _SCHEDULE = "/v1/schedules/{schedule}"
+_FLOW = "/v1/flows/{id}"
 _TEXT, _HTML = "text/plain", "text/html"
 _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", run=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
@@ -126,6 +128,41 @@ _STEERING = (
         method="POST", path="/v1/tasks/purge", role="operate", run=tasks.purge,
         summary="Forget finished tasks that ended long ago, some at a time: repeat until none.",
         body=tasks.PurgeBody, body_needed=True, answer="Purged", problems=(415,),
+    ),
+)  # fmt: skip
+
+_FLOWS = (
+    Route(
+        method="POST", path="/v1/flows", role="submit", run=flows.submit,
+        summary="Submit a flow, all of it or nothing: what a flow.json says. A fresh id is "
+        "accepted (201), one that is there is not accepted again (200).",
+        body=bytes, body_schema={"$ref": "#/components/schemas/FlowSubmission"}, body_needed=True,
+        answer="AcceptedFlow", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="GET", path="/v1/flows", role="read", run=flows.find,
+        summary="List flows, newest first, page by page.", query=flows.FlowsQuery,
+        answer="FlowPage",
+    ),
+    Route(
+        method="GET", path=_FLOW, role="read", run=flows.show,
+        summary="A flow: its parts, what they run after, how many tasks are in each state.",
+        answer="Flow", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_FLOW}/cancel", role="operate", run=flows.cancel,
+        summary="Cancel all tasks of a flow that have not ended.",
+        body=CancelBody, answer="FlowTold", problems=(404, 415),
+    ),
+    Route(
+        method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
+        summary="Run again what failed or was cancelled; what is complete stays.",
+        answer="FlowTold", problems=(404, 409),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,
+        summary="What a task runs after, and what it waits for now.",
+        query=flows.UpstreamsQuery, answer="Upstreams", problems=(404,),
     ),
 )  # fmt: skip
 
@@ -308,6 +345,7 @@ GROUPS = {
     "Submitting tasks": _SUBMITTING,
     "Looking at tasks": _LOOKING,
     "Steering tasks": _STEERING,
+    "Flows": _FLOWS,
     "Queues": _QUEUES,
     "Schedules": _SCHEDULES,
     "Workers": _WORKERS,

@@ -66,6 +66,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
             "STAYER_REPORT": str(folder / "report"),
             "STAYER_CHECKPOINT": str(folder / "checkpoint"),
             "STAYER_RESULT": str(folder / "result"),
+            **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
         }
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
+from stayer import inputs
 from stayer.context.checkpoints import Checkpoints
 from stayer.context.context import Context, in_this_thread
 from stayer.context.reports import Number, number, short
@@ -29,35 +30,42 @@ Tell: TypeAlias = "Callable[[ThreadContext, Report, bool], None]"
 class ThreadContext(Context):
     """The running task, seen from inside its thread or coroutine."""
 
+    # In the class, what most tasks never change: short ones make many of these.
+    noticed = False
+    """The task has seen that it must stop."""
+    why: Why | None = None
+    """Why it must."""
+    abort: Callable[[], object] | None = None
+    """Stops a coroutine from outside."""
+    has_news = False
+    told = 0
+    """The number of the last news that was told."""
+    _cancelled = False
+    _stop_by = None
+    _progress: Progress | None = None
+    _last = Progress()
+    _first: tuple[float, float] | None = None
+    _log_start = 0
+    _token: Token[Context | None] | None = None
+
     def __init__(self, task: Task, store: Store, tell: Tell) -> None:
-        # Nothing of what a run directory needs: short tasks make many of these.
+        # Nothing of what a run directory needs.
         self.record = task
-        self.noticed = False
-        """The task has seen that it must stop."""
-        self.why: Why | None = None
-        """Why it must."""
-        self.abort: Callable[[], object] | None = None
-        """Stops a coroutine from outside."""
-        self.has_news = False
-        self.told = 0
-        """The number of the last news that was told."""
         self._store = store
         self._tell = tell
         self._steps_done = set()
-        self._cancelled = False
-        self._stop_by = None
-        self._news = threading.Lock()
-        self._progress: Progress | None = None
-        self._last = Progress()
-        self._first: tuple[float, float] | None = None
         self._log: list[bytes] = []
-        self._log_start = 0
-        self._token: Token[Context | None] | None = None
+        self._news = threading.Lock()
 
     @functools.cached_property
     def folder(self) -> Path:  # type: ignore[override]
         """A folder of its own for as long as it runs, made when it is first asked for."""
         return Path(tempfile.mkdtemp(prefix="stayer-"))
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The results of what it runs after, read from the store when first asked for."""
+        return inputs.of(self._store, self.record)
 
     def __enter__(self) -> Self:
         self._token = in_this_thread.set(self)

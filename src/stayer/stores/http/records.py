@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from stayer.core import codec, scheduling
-from stayer.core.model import JSON, Submitted, Task, Value
+from stayer.core.flows import FlowInfo, NewFlow, Part
+from stayer.core.model import JSON, NewTask, Submitted, Task, Value
 from stayer.core.schedule import Schedule
+from stayer.core.submission import written
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
+_STATES_OF_FLOWS = ("state", "counts")
 _FREE = ("parameters", "result")
 """Values of users: what is in them is not ours to read."""
 
@@ -43,6 +46,41 @@ def schedule(shown: Mapping[str, Any]) -> Schedule:
     found = scheduling.parse(said, "the server's answer", {})
     known = {name: value and instant(value) for name, value in times.items()}
     return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
+
+
+def flow(shown: Mapping[str, Any]) -> FlowInfo:
+    """A flow from its record."""
+    parts = tuple(
+        msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
+        for part in shown["parts"]
+    )
+    return FlowInfo(
+        id=shown["id"],
+        name=shown["name"],
+        owner=shown["owner"],
+        created=instant(shown["created"]),
+        parts=parts,
+        counts={
+            part["name"]: {state: number for state, number in part["counts"].items() if number}
+            for part in shown["parts"]
+        },
+    )
+
+
+def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
+    """What asks for this flow."""
+    laid_out = [
+        {
+            **written(task),
+            "part": task.part,
+            "behind": list(task.behind),
+            "over": task.policy.over,
+        }
+        for task in tasks
+    ]
+    parts = [msgspec.to_builtins(part) for part in new.parts]
+    about = {"id": new.id, "name": new.name, "owner": new.owner}
+    return {**about, "parts": parts, "laid_out": laid_out}
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:

@@ -20,11 +20,13 @@ from stayer.core.errors import (
     BadInput,
     Refused,
     StoreUnusable,
+    UnknownFlow,
     UnknownSchedule,
     UnknownTask,
 )
 from stayer.core.explanation import Explanation
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -115,10 +117,26 @@ class HttpStore:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         answers: list[Submitted] = []
-        for portion in _portions(tasks):
+        portions = list(_portions(tasks))
+        if len(portions) > 1 and any(new.after for new in tasks):
+            raise BadInput(
+                f"{len(tasks):,} tasks that run after others are too many for one request: submit "
+                "them as a flow"
+            )
+        for portion in portions:
             answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
             answers += map(records.submitted, answer["tasks"])
         return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        body = records.flow_submission(flow, tasks)
+        return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
+
+    def retry_flow(self, id: str) -> int:
+        return int(self._ask("POST", _path("flows", id, "retry"))["tasks"])
 
     def ask(self, id: str, happening: Happening) -> Task:
         match happening:
@@ -166,7 +184,7 @@ class HttpStore:
             "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
             "state": filter.states, "name": filter.name, "owner": filter.owner,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
-            "since": _moment(filter.since), "until": _moment(filter.until),
+            "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:
@@ -176,6 +194,26 @@ class HttpStore:
             cursor = answer["next"]
             if cursor is None or len(tasks) >= limit:
                 return Page(tuple(tasks), cursor)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        answer = self._ask("GET", "/v1/flows", {"cursor": cursor, "limit": min(limit, _PAGE)})
+        return FlowPage(tuple(map(records.flow, answer["flows"])), answer["next"])
+
+    def flow(self, id: str) -> FlowInfo | None:
+        if not id:
+            return None
+        try:
+            return records.flow(self._ask("GET", _path("flows", id)))
+        except UnknownFlow:
+            return None
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        found = (self._of_task(id, "upstreams", {"limit": 0}) for id in ids)
+        return [Upstreams(tuple(of.get("after", ())), tuple(of.get("behind", ()))) for of in found]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        found = self._of_task(id, "upstreams", {"limit": min(limit, _PAGE)})
+        return list(found.get("waits", ())), int(found.get("waiting_for", 0))
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})

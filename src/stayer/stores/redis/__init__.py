@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from msgspec import UNSET, UnsetType
 
-from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.errors import (
+    LeaseLost,
+    Refused,
+    StoreError,
+    StoreUnusable,
+    UnknownQueue,
+    UnknownWorker,
+)
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows import check as check_ties
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -34,6 +44,7 @@ from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import address, figures, incoming, reading, record, schedules
+from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
@@ -41,10 +52,12 @@ from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, is_in_cluster, server_version
 from stayer.stores.redis.find import find
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import packed_groups
+from stayer.stores.redis.submitting import packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
+_AT_ONCE, _ROUNDS = 500, 4
+"""How many dependents hear of an end in one step, and how many of these follow a commit."""
 OLDEST = (6, 2)
 
 
@@ -107,16 +120,44 @@ class RedisStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        arguments = Arguments(fixed=4)
-        packed = record.pack(packed_groups(tasks, arguments))
-        twice = int(len({new.id for new in tasks}) < len(tasks))
-        told_now, told = self._run("submit", packed, twice, *arguments.values)
-        now = float(told_now)
+        now, told, waiting, needed = self._submit(tasks)
         known = _known(tasks, told)
         return [
-            known[at] if at in known else Submitted(record.task_as_submitted(new, now), True)
+            known[at]
+            if at in known
+            else Submitted(
+                record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
+            )
             for at, new in enumerate(tasks)
         ]
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        try:
+            self._submit(tasks, ties.packed(flow))
+        except ties.FlowKnown:
+            return False
+        return True
+
+    def _submit(
+        self, tasks: Sequence[NewTask], flow: bytes = b""
+    ) -> tuple[float, list[record.Raw], set[str], set[str]]:
+        """The time, what was not fresh, which wait, and which are needed by others of them."""
+        tied = packed_ties(tasks)
+        if tied:
+            check_ties(tasks)
+        needed = {id for new in tasks for id in (*new.after, *new.behind)} if tied else set()
+        arguments = Arguments(fixed=6)
+        packed = record.pack(packed_groups(tasks, arguments, needed))
+        twice = int(len({new.id for new in tasks}) < len(tasks))
+        now, *answer = self._run(
+            "submit", packed, twice, record.pack(tied) if tied else "", flow, *arguments.values
+        )
+        if len(answer) == 1:
+            ties.refuse(answer[0])
+        told, waiting, ended_before = answer
+        if ended_before:
+            self._relay()
+        return float(now), told, {id.decode() for id in waiting}, needed
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -133,8 +174,17 @@ class RedisStore:
             return []
         arguments = Arguments(fixed=3)
         packed = record.pack(packed_changes(changes, arguments))
-        values, kept_apart = self._run("commit", packed, *arguments.values)
+        values, kept_apart, told = self._run("commit", packed, *arguments.values)
+        if told:
+            self._relay()
         return record.tasks_or_none(values, kept_apart)
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            for _ in range(_ROUNDS):
+                if not ties.relay(self._server, _AT_ONCE):
+                    break
 
     def turn(
         self,
@@ -148,19 +198,23 @@ class RedisStore:
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            applied, values, kept_apart = self._run(
+            applied, values, kept_apart, told = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values
             )
         except Said:
             raise _may_take_no_tasks(worker) from None
+        if told:
+            self._relay()
         return [each == 1 for each in applied], record.tasks(values, kept_apart)
 
     def promote(self, limit: int) -> float | None:
-        following, came_in = self._run("promote", limit)
+        following, came_in, noted = self._run("promote", limit)
+        if noted and ties.relay(self._server, limit):
+            return 0.0
         if came_in and incoming.take(self._server, limit):
             return self.now()
-        if came_in:
-            following, _ = self._run("promote", 0)
+        if came_in or noted:
+            following, *_ = self._run("promote", 0)
         return None if following is None else float(following)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
@@ -221,6 +275,18 @@ class RedisStore:
 
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return find(self._server, filter, cursor, limit)
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        return ties.upstreams(self._server, ids)
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        return ties.waits(self._server, id, limit)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        return ties.flows(self._server, cursor, limit)
+
+    def flow(self, id: str) -> FlowInfo | None:
+        return ties.flow(self._server, id)
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))

@@ -16,6 +16,20 @@ A task
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
     <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
 
+What ties tasks together
+
+    <prefix>:upstreams:<id>        list: what the task was to run after; members a<id>, or b<id>
+                                   for one that need only have ended
+    <prefix>:waits:<id>            hash: what it waits for now, id → a or b
+    <prefix>:waiters:<id>          set: who waits for the task now
+    <prefix>:dependents:<id>       set: who was to run after it
+    <prefix>:outbox                hash: tasks that have ended and whose waiters have not all heard
+                                   of it, id → state
+    <prefix>:flows                 sorted set of score 0: created in µs (16 digits), id of each flow
+    <prefix>:flow:<flow>           string: name, owner, created and parts of a flow as JSON
+    <prefix>:parts:<flow>          hash: `state part` → how many of its tasks
+    <prefix>:members:<flow>        sorted set of score 0: its tasks, members as in a list of a state
+
 A queue
 
     <prefix>:queues                set: the names of all queues
@@ -98,6 +112,15 @@ KEYS = {
     "log": "<prefix>:log:<attempt>:<id>",
     "usage": "<prefix>:usage:<attempt>:<id>",
     "purged": "<prefix>:purged:<id>",
+    "upstreams": "<prefix>:upstreams:<id>",
+    "waits": "<prefix>:waits:<id>",
+    "waiters": "<prefix>:waiters:<id>",
+    "dependents": "<prefix>:dependents:<id>",
+    "outbox": "<prefix>:outbox",
+    "flows": "<prefix>:flows",
+    "flow": "<prefix>:flow:<flow>",
+    "parts": "<prefix>:parts:<flow>",
+    "members": "<prefix>:members:<flow>",
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",

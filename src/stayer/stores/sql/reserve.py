@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from stayer.core.errors import LeaseLost
 from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import Handles, Task
+from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
+from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
+from stayer.stores.sql.rows import json_cell, just_reserved, task_from_row
 from stayer.stores.sql.transaction import Transaction
+
+_attempt = attrgetter("attempt")
 
 
 def reserve(
@@ -36,16 +42,29 @@ def reserve(
         seqs = best(tx, queue, left, handles)
         if not seqs:
             continue
-        taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, node, taken)
-        tx.run("reserve.attempts", tx.now, taken)
-        fresh = by_seq(tx, seqs)
-        for seq, task in zip(seqs, fresh, strict=True):
-            ledger.event(seq, task.id, queue, "reserved", task.attempt, worker)
-        tasks += fresh
+        tasks += _take(tx, seqs, queue, worker, node, ledger)
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()
+    return tasks
+
+
+def _take(
+    tx: Transaction, seqs: list[int], queue: str, worker: str, node: str, ledger: Ledger
+) -> list[Task]:
+    """The tasks of a queue, now held by the worker."""
+    first = ledger.numbers(len(seqs))
+    before, behind = history.around_attempt(tx.now, worker, node)
+    tx.run("reserve", tx.now, worker, node, first, before, behind, json_cell(seqs))
+    tasks = just_reserved(tx, seqs, queue, worker, node)
+    number = first
+    for attempt, alike in groupby(tasks, key=_attempt):
+        ids = [task.id for task in alike]
+        ledger.told(number, ids, queue, "reserved", attempt, worker)
+        if attempt > 1:
+            for position in range(number - first, number - first + len(ids)):
+                ledger.grown(seqs[position])
+        number += len(ids)
     return tasks
 
 
@@ -58,10 +77,13 @@ def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first; those that nobody has started end."""
+    """Due tasks become pending, the longest due first; those that nobody has started in time end;
+    dependents hear of what has ended.
+    """
     overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
     if overdue:
         apply(tx, [decide(task, Expire()) for task in overdue])
+    relay(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))

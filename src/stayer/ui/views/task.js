@@ -2,7 +2,7 @@
 
 import { get, mayOperate, post, Problem, taskPath } from "../api.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { absolute, age, clean, clock, count, duration, fraction, kind, now, percent, seconds, size, title as nameOf } from "../format.js";
+import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
@@ -196,6 +196,8 @@ function facts(view, task) {
     ["Limits", limits.length ? limits.join(", ") : "none"],
     ["Attempts", `${task.attempt}, failed ${task.failures}, interrupted ${task.interruptions}`],
     ["Retries", count(task.retries)],
+    ["Flow", task.flow && h("a", { href: href("flow", task.flow) }, clean(task.flow, 80))],
+    ["Runs after", task.upstreams && many(task.upstreams, "task")],
     ["Ending", task.ending], ["Directory", task.cwd && clean(task.cwd, 200)], ["Worker", task.worker && clean(task.worker, 80)],
     ["Submitted", setTime(h("time"), task.created, absolute(task.created).split(" (")[0])],
   ];

@@ -95,7 +95,7 @@ def relay(shards: Shards) -> None:
 def _copied(shards: Shards, queue: str, seen: int, up_to: int, events: Sequence[Event]) -> bool:
     given = (queue, seen, up_to, _KEPT, *map(_encode, events))
     name = key("news", shards.nodes.options.prefix)
-    [answer] = shards.nodes.run_many([Call(name, "relay", given)])
+    [answer] = shards.nodes.run_many([Call(name, "copy_news", given)])
     return bool(answer == 1)
 
 

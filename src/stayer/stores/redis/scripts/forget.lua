@@ -6,20 +6,24 @@
 local limit, usual = tonumber(ARGV[3]), {}
 local pairs_of = cmsgpack.unpack(ARGV[4])
 for number = 1, #pairs_of, 2 do usual[pairs_of[number]] = pairs_of[number + 1] end
-local newest = call('SCARD', key_newest())
 local seen = 0
 
 local function forget_tasks(queue, state, before)
-  local ids = call('ZRANGEBYSCORE', key_finished(queue, state), '-inf', '(' .. exact(before), 'LIMIT', 0,
-                   limit - seen + newest)
-  fetch_all(ids)
-  for _, id in ipairs(ids) do
-    if seen >= limit then return end
-    if call('SISMEMBER', key_newest(), id) == 0 then
-      forget(fetch(id))
-      seen = seen + 1
+  -- What a schedule or another task still needs stays where it is, and is passed over.
+  local key, passed = key_finished(queue, state), 0
+  repeat
+    local most = limit - seen
+    local ids = call('ZRANGEBYSCORE', key, '-inf', '(' .. exact(before), 'LIMIT', passed, most)
+    fetch_all(ids)
+    for _, id in ipairs(ids) do
+      local entry = fetch(id)
+      if call('SISMEMBER', key_newest(), id) == 0 and not is_needed(entry) then
+        forget(entry)
+        seen = seen + 1
+      end
     end
-  end
+    passed = passed + #ids
+  until seen >= limit or #ids < most
 end
 
 local function forget_log(entry)
@@ -27,7 +31,7 @@ local function forget_log(entry)
 end
 
 local function forget_result(entry)
-  if entry.r[RESULT] or bit.band(entry.flags, 12) ~= 0 then
+  if (entry.r[RESULT] or bit.band(entry.flags, 12) ~= 0) and not is_needed(entry) then
     touch(entry)
     set_result(entry, 0)
   end

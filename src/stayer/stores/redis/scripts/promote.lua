@@ -1,7 +1,7 @@
 -- Store.promote: what is due becomes pending, the longest due first; what nobody has started in time
 -- ends.
 -- ARGV   3 limit
--- returns {when time brings the next thing or nil, how many came in from outside}
+-- returns {when time brings the next thing or nil, how many came in from outside, how many are in the outbox}
 -- needs: base, tasks, expire
 
 local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
@@ -34,4 +34,4 @@ for _, key in ipairs({key_due(), key_expiring(), key_schedules()}) do
     following = score
   end
 end
-return {following or false, call('LLEN', key_incoming())}
+return {following or false, call('LLEN', key_incoming()), call('HLEN', key_outbox())}

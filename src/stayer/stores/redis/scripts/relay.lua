@@ -1,15 +1,20 @@
--- Cluster: copy events of a shard into the stream of all, in the order in which they are copied.
--- ARGV   3 the queue, 4 the number up to which they had been copied, 5 up to which they are now,
---        6 how many are kept; the rest: events (MessagePack)
--- returns 1, or 0 if somebody else has copied some meanwhile
--- needs: base
+-- Let waiters hear of what has ended: each in one step with what becomes of it.
+-- ARGV   3 {id, how many it waits for, {those that have ended}, a group of one change or false} of each waiter
+--        (MessagePack, see lib/change.lua)
+-- returns how many are in the outbox now
+-- needs: base, tasks, change
 
-if (call('HGET', key_relayed(), ARGV[3]) or '0') ~= ARGV[4] then return 0 end
-call('HSET', key_relayed(), ARGV[3], ARGV[5])
-local last = tonumber(call('HGET', key_relayed(), '') or 0)
-for number = 7, #ARGV do
-  last = last + 1
-  call('XADD', key_news(), 'MAXLEN', '~', ARGV[6], string.format('%.0f-0', last), 'e', ARGV[number])
+-- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
+local waiters = cmsgpack.unpack(ARGV[3])
+local ids = {}
+for number, each in ipairs(waiters) do ids[number] = each[1] end
+fetch_all(ids)
+for _, each in ipairs(waiters) do
+  local id, ended, group = each[1], each[3], each[4]
+  if call('HLEN', key_waits(id)) == each[2] and (not group or apply(group, group[C_CHANGES][1])) then
+    in_parts('HDEL', key_waits(id), ended)
+    for _, upstream in ipairs(ended) do call('SREM', key_waiters(upstream), id) end
+  end
 end
-call('HSET', key_relayed(), '', string.format('%.0f', last))
-return 1
+flush()
+return call('HLEN', key_outbox())

@@ -10,8 +10,9 @@ from contextlib import suppress
 from msgspec import UNSET, UnsetType
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
+from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -36,9 +37,11 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.sql import figures, keeping, reading, schedules
+from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
-from stayer.stores.sql.commit import apply, commit
+from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
+from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
 from stayer.stores.sql.reserve import promote, reserve
 from stayer.stores.sql.rows import json_cell
@@ -46,8 +49,10 @@ from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
 from stayer.stores.sql.sqlite.database import Database, translated
 from stayer.stores.sql.sqlite.wake import FileWaiter
-from stayer.stores.sql.submit import IdTaken, submit
+from stayer.stores.sql.submit import IdTaken, submit, submit_flow
 
+_AT_ONCE, _ROUNDS = 500, 4
+"""How many dependents hear of an end in one transaction, and how many of these follow a commit."""
 _SYNCHRONOUS = ("normal", "full", "extra", "off")
 
 
@@ -110,10 +115,20 @@ class SqliteStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         try:
             with self._write() as tx:
-                return submit(tx, tasks)
+                answers = submit(tx, tasks)
         except IdTaken:
             with self._write() as tx:
-                return submit(tx, tasks, trusting=False)
+                answers = submit(tx, tasks, trusting=False)
+        if any(answer.fresh and answer.task.state == "waiting" for answer in answers):
+            self._relay()
+        return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        with self._write() as tx:
+            fresh = submit_flow(tx, flow, tasks)
+        if fresh:
+            self._relay()
+        return fresh
 
     def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not isinstance(connection, sqlite3.Connection):
@@ -140,7 +155,18 @@ class SqliteStore:
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         with self._write() as tx:
-            return commit(tx, changes)
+            tasks, told = commit(tx, changes)
+        if told:
+            self._relay()
+        return tasks
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            for _ in range(_ROUNDS):
+                with self._write() as tx:
+                    if not relay(tx, _AT_ONCE):
+                        break
 
     def turn(
         self,
@@ -151,8 +177,10 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            applied = [seq is not None for seq in apply(tx, changes)]
-            return applied, reserve(tx, worker, queues, limit, handles)
+            answers, told = applied(tx, changes)
+            if told:
+                relay(tx, _AT_ONCE)
+            return answers, reserve(tx, worker, queues, limit, handles)
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
@@ -227,6 +255,22 @@ class SqliteStore:
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         with self._read() as tx:
             return find(tx, filter, cursor, limit)
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        with self._read() as tx:
+            return ties.upstreams(tx, ids)
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        with self._read() as tx:
+            return ties.waits(tx, id, limit)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        with self._read() as tx:
+            return ties.flows(tx, cursor, limit)
+
+    def flow(self, id: str) -> FlowInfo | None:
+        with self._read() as tx:
+            return ties.flow(tx, id)
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         with self._read() as tx:

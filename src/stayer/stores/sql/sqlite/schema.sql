@@ -43,9 +43,11 @@ CREATE TABLE stayer_tasks (
     cwd TEXT,
     env TEXT CHECK (json_type(env) = 'object'),
     parameters, -- JSON text, or a blob: raw or compressed bytes
-    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN (
-        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
-    )),
+    -- Not `IN`, for which SQLite would make a table of the words at every change.
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (
+        state = 'complete' OR state = 'reserved' OR state = 'started' OR state = 'pending'
+        OR state = 'failed' OR state = 'scheduled' OR state = 'cancelled' OR state = 'waiting'
+    ),
     held INTEGER NOT NULL DEFAULT 0,
     attempt INTEGER NOT NULL DEFAULT 0,
     failures INTEGER NOT NULL DEFAULT 0,
@@ -74,6 +76,12 @@ CREATE TABLE stayer_tasks (
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
     start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),
+    flow TEXT, -- stayer_flows.id
+    part TEXT, -- its name in the flow
+    upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
+    dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
+    -- What happened to it, a line each, so that a change writes one row and no more (history.py).
+    history TEXT NOT NULL DEFAULT '',
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -101,8 +109,10 @@ WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
 WHERE state IN ('reserved', 'started');
 
--- What lists show; what purge takes.
-CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
+-- What lists show, but for what runs, which is little and would change places too often; what purge
+-- takes. A statement uses it if it says the same about the state in the same words.
+CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
+WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
@@ -128,34 +138,61 @@ WHERE paused = 0 AND next IS NOT NULL;
 
 CREATE INDEX stayer_schedules_task ON stayer_schedules (last_task);
 
-CREATE TABLE stayer_attempts (
+CREATE INDEX stayer_tasks_flow ON stayer_tasks (flow, part, state)
+WHERE flow IS NOT NULL;
+
+-- What tasks are to run after. `waits` is 1 until the upstream's end was passed on to the task.
+CREATE TABLE stayer_upstreams (
     task INTEGER NOT NULL, -- stayer_tasks.seq
-    attempt INTEGER NOT NULL,
-    worker TEXT,
-    node TEXT,
-    pid INTEGER,
-    reserved_at REAL,
-    started_at REAL,
-    finished_at REAL,
-    ending TEXT,
-    error TEXT,
-    PRIMARY KEY (task, attempt)
+    position INTEGER NOT NULL,
+    upstream TEXT NOT NULL, -- stayer_tasks.id
+    anyhow INTEGER NOT NULL DEFAULT 0, -- it need only have ended, and is no input
+    waits INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (task, position)
 ) WITHOUT ROWID;
 
--- The newest row is never deleted, so numbers only grow.
+CREATE INDEX stayer_upstreams_waits ON stayer_upstreams (task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_waiters ON stayer_upstreams (upstream, task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_dependents ON stayer_upstreams (upstream);
+
+-- Tasks that have ended and whose dependents have not all heard of it.
+CREATE TABLE stayer_outbox (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL, -- how it ended, should it be gone
+    at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_outbox_at ON stayer_outbox (at);
+
+CREATE TABLE stayer_flows (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    owner TEXT,
+    created REAL NOT NULL,
+    parts TEXT NOT NULL -- JSON array
+);
+
+-- Older lines of a history, moved out of the task's row when it grows.
+CREATE TABLE stayer_history (
+    task INTEGER NOT NULL, -- stayer_tasks.seq
+    number INTEGER NOT NULL, -- of the last event before they were moved
+    lines TEXT NOT NULL,
+    PRIMARY KEY (task, number)
+) WITHOUT ROWID;
+
+-- What happened lately, to whoever watches: events of one kind that came together are one row,
+-- under the number of the last of them. The newest row is never deleted, so numbers only grow.
 CREATE TABLE stayer_events (
     number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
-    task INTEGER, -- stayer_tasks.seq; null once the task is gone
-    id TEXT NOT NULL,
+    ids TEXT NOT NULL, -- JSON array; the id is '' where it happened to the queue
     queue TEXT NOT NULL,
     event TEXT NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0,
     worker TEXT,
     note TEXT
 );
-
-CREATE INDEX stayer_events_task ON stayer_events (task);
 
 CREATE TABLE stayer_logs (
     task INTEGER NOT NULL,
@@ -244,14 +281,20 @@ BEGIN
         SELECT 1 FROM stayer_purged
         WHERE id = new.id AND at > (julianday('now') - 2440587.5) * 86400.0 - 30 * 86400.0
     );
-    UPDATE stayer_tasks
-    SET updated = created, state = iif(new.eta > new.created, 'scheduled', 'pending')
-    WHERE seq = new.seq;
-    INSERT INTO stayer_events (at, task, id, queue, event)
+    INSERT INTO stayer_events (at, ids, queue, event)
     VALUES (
-        new.created, new.seq, new.id, new.queue,
+        new.created, json_array(new.id), new.queue,
         iif(new.eta > new.created, 'scheduled', 'pending')
     );
+    UPDATE stayer_tasks
+    SET updated = created,
+        state = iif(new.eta > new.created, 'scheduled', 'pending'),
+        history = printf(
+            '[%d,%!.17g,"%s"]%s',
+            (SELECT max(number) FROM stayer_events), new.created,
+            iif(new.eta > new.created, 'scheduled', 'pending'), char(10)
+        )
+    WHERE seq = new.seq;
     INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
     UPDATE stayer_queues
     SET scheduled = scheduled + (new.eta IS NOT NULL AND new.eta > new.created),
@@ -262,9 +305,10 @@ END;
 
 CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks
 BEGIN
-    INSERT INTO stayer_events (at, id, queue, event, attempt)
+    INSERT INTO stayer_events (at, ids, queue, event, attempt)
     VALUES (
-        (julianday('now') - 2440587.5) * 86400.0, old.id, old.queue, 'deleted', old.attempt
+        (julianday('now') - 2440587.5) * 86400.0, json_array(old.id), old.queue, 'deleted',
+        old.attempt
     );
     UPDATE stayer_queues
     SET waiting = waiting - (old.state = 'waiting'),
@@ -279,9 +323,47 @@ BEGIN
             old.state IN ('reserved', 'started'), (SELECT max(number) FROM stayer_events), wakes
         )
     WHERE name = old.queue;
-    DELETE FROM stayer_events WHERE task = old.seq;
-    DELETE FROM stayer_attempts WHERE task = old.seq;
+    DELETE FROM stayer_history WHERE task = old.seq;
     DELETE FROM stayer_logs WHERE task = old.seq;
     DELETE FROM stayer_usage WHERE task = old.seq;
     DELETE FROM stayer_checkpoints WHERE task = old.seq;
+    DELETE FROM stayer_upstreams WHERE task = old.seq;
+    INSERT INTO stayer_outbox (id, state, at)
+    SELECT old.id, iif(old.finished_at IS NULL, 'cancelled', old.state),
+        (julianday('now') - 2440587.5) * 86400.0
+    WHERE old.dependents = 1 AND EXISTS (
+        SELECT 1 FROM stayer_upstreams WHERE upstream = old.id AND waits = 1
+    )
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state;
+    DELETE FROM stayer_flows
+    WHERE id = old.flow AND NOT EXISTS (SELECT 1 FROM stayer_tasks WHERE flow = old.flow);
 END;
+
+-- The attempts of all tasks, read from their histories, for people who ask with SQL.
+CREATE VIEW stayer_attempts AS
+WITH parts (task, number, lines) AS (
+    SELECT task, number, lines FROM stayer_history
+    UNION ALL
+    SELECT seq, 9e18, history FROM stayer_tasks
+),
+
+entries (task, entry) AS (
+    SELECT task, value
+    FROM parts, json_each('[' || replace(rtrim(lines, char(10)), char(10), ',') || ']')
+)
+
+SELECT
+    task,
+    entry ->> 3 AS attempt,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 4, NULL)) AS worker,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 8, NULL)) AS node,
+    max(entry ->> 9) AS pid,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 1, NULL)) AS reserved_at,
+    max(iif(entry ->> 2 = 'started', entry ->> 1, NULL)) AS started_at,
+    max(iif(entry ->> 6 IS NULL, NULL, entry ->> 1)) AS finished_at,
+    -- Those of the last line that has one: a late end may follow a loss.
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 6)), 17) AS ending,
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
+FROM entries
+GROUP BY task, attempt
+HAVING reserved_at IS NOT NULL;

@@ -1,7 +1,7 @@
 -- Accepting tasks: each id once.
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
--- held?, drawn at random?, delay or nil, has an eta?, after how many seconds it expires (text: at a
+-- held?, drawn at random?, delay or nil, has an eta or a tie?, after how many seconds it expires (text: at a
 -- moment that its record has) or nil, number of the argument with the first record, ids, and for each id
 -- false or {form, number of the argument} of parameters that are kept apart}
 
@@ -19,11 +19,13 @@ end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
 -- purged (then the entry is what is left of it).
+local nothing_purged = false -- it has been looked at: none of these ids was ever here
+local waits_of = {} -- id → {id, a or b, …} of what a new task has to wait for
 local function accept(group, number)
   local id, apart = group[G_IDS][number], group[G_APART][number]
   local there = fetch(id)
   if there then return there, 1 end
-  local left = call('GET', key_purged(id))
+  local left = not nothing_purged and call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
   if left then call('DEL', key_purged(id)) end
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
@@ -34,6 +36,10 @@ local function accept(group, number)
   if r[ETA] and r[ETA] > now then
     r[STATE] = 'scheduled'
     flags = flags + 16
+  end
+  if waits_of[id] then
+    r[STATE] = 'waiting'
+    flags = apart and apart[1] + 32 or 32
   end
   if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
   local entry = {r = r, flags = flags, history = '', touched = true, was = {}}

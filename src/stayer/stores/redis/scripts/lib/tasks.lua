@@ -209,6 +209,42 @@ local function move_between(where, old, new, id)
   if new then write(arrivals, where(new), id) end
 end
 
+-- How many tasks of each part of a flow are in each state.
+local changed_flows
+local function move_in_flow(entry, before, state)
+  local r = entry.r
+  local flow = r[FLOW]
+  local changed = changed_flows[flow]
+  if not changed then
+    changed = {}
+    changed_flows[flow] = changed
+  end
+  local part = ' ' .. (r[FLOW_PART] or '')
+  if before then changed[before .. part] = (changed[before .. part] or 0) - 1 end
+  if state then changed[state .. part] = (changed[state .. part] or 0) + 1 end
+  if not before then write(additions, key_members(flow), '0', place(entry)) end
+  if not state then write(removals, key_members(flow), place(entry)) end
+end
+
+local function write_flows()
+  for flow, changed in pairs(changed_flows) do
+    for field, number in pairs(changed) do
+      if number ~= 0 then call('HINCRBY', key_parts(flow), field, number) end
+    end
+    if call('EXISTS', key_members(flow)) == 0 then
+      local about = call('GET', key_flow(flow))
+      if about then call('ZREM', key_flows(), string.format('%016.0f', cjson.decode(about).micros) .. flow) end
+      call('DEL', key_flow(flow), key_parts(flow))
+    end
+  end
+end
+
+local function wait_for_nothing(id)
+  local awaited = call('HKEYS', key_waits(id))
+  for _, upstream in ipairs(awaited) do call('SREM', key_waiters(upstream), id) end
+  if #awaited > 0 then call('DEL', key_waits(id)) end
+end
+
 local function move(entry)
   local r, was = entry.r, entry.was
   local before, state = was[W_STATE], not entry.gone and r[STATE] or nil
@@ -231,6 +267,8 @@ local function move(entry)
       move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, r[ID])
     end
   end
+  if r[FLOW] and before ~= state then move_in_flow(entry, before, state) end
+  if before == 'waiting' and state ~= 'waiting' then wait_for_nothing(r[ID]) end
   if entry.gone then
     write(removals, key_ids(r[QUEUE]), r[ID])
   elseif not before then
@@ -240,6 +278,7 @@ local function move(entry)
 end
 
 local function write_indexes()
+  changed_flows = {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
@@ -249,6 +288,7 @@ local function write_indexes()
   for key, arguments in pairs(additions) do in_parts('ZADD', key, arguments) end
   for key, arguments in pairs(departures) do in_parts('SREM', key, arguments) end
   for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
+  write_flows()
 end
 
 -- The record as it is stored. With a hole in it Lua takes it for a map; that is rare, so it is mended
