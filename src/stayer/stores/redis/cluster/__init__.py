@@ -8,8 +8,9 @@ from functools import partial
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, Refused, StoreUnreachable, StoreUnusable
 from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -42,6 +43,7 @@ from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.keys import key
 
 OLDEST = (7, 0)
+_NO_FLOWS = "on a cluster tasks can't depend on each other yet. Nothing was accepted"
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
@@ -85,7 +87,12 @@ class ClusterStore:
     # The one road
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        if any(new.after or new.behind for new in tasks):
+            raise Refused(_NO_FLOWS)
         return self._shards.submit(tasks) if tasks else []
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        raise Refused(_NO_FLOWS)
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -218,6 +225,18 @@ class ClusterStore:
 
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return listing.find(self._shards, filter, cursor, limit)
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        return [Upstreams((), ()) for _ in ids]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        return [], 0
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        return FlowPage(())
+
+    def flow(self, id: str) -> FlowInfo | None:
+        return None
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
