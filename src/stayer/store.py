@@ -21,9 +21,7 @@ Rules that hold for every operation:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
-
-from msgspec import UNSET, UnsetType
+from typing import Protocol, Unpack, runtime_checkable
 
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
@@ -38,6 +36,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -106,6 +105,10 @@ class Store(Protocol):
         queue, state and times, and `purged`) with `fresh=False`. Also within one call, and across
         processes.
 
+        So with its `unique` word, if another task of the queue holds it: the answer is that one.
+        A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
+        runs; then for `unique_for` seconds after its end.
+
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made.
         """
 
@@ -115,14 +118,20 @@ class Store(Protocol):
         """Give the worker up to `limit` tasks: `reserved`, held by it, `attempt` one higher.
 
         Queue by queue in the order given; within one, higher priority first, then older first (a
-        returned task has kept its place). Leaves alone what is held, what `handles` does not name,
-        paused queues, and what would exceed a queue's limit. Raises LeaseLost if the worker is not
+        returned task has kept its place). In a queue that is `fair`, among tasks of equal priority
+        the share that has used least goes first (see `core.fair`). Leaves alone what is held, what
+        `handles` does not name, paused queues, and what would exceed a queue's limit, the limit of
+        its key, or the queue's rate. A key's place is taken from the reservation on until the task
+        leaves the states `reserved` and `started`. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         """Apply each change if the task's (state, worker, attempt, last_order) are those that it
         names; the answer is the task as it is after the call, or None where nothing was done.
+
+        A change that lets a finished task run again is not applied while another task holds its
+        unique word.
 
         A change with `late` applies also to a `pending` task whose `returned_from` names
         (worker, attempt).
@@ -150,9 +159,11 @@ class Store(Protocol):
         """
 
     def promote(self, limit: int) -> float | None:
-        """Make up to `limit` due tasks `pending`; when the next one is due, None if there is none.
+        """Make up to `limit` due tasks `pending`. The answer is when time next brings something: a
+        task that is due, or the next start that a queue's rate allows while tasks wait for it; None
+        if nothing will.
 
-        The answer may lie in the past: then there are more, call again.
+        It may lie in the past: then there are more, call again.
         """
 
     # Workers
@@ -219,7 +230,7 @@ class Store(Protocol):
         """Tasks that match, newest first, from the cursor of the page before on."""
 
     def peek(self, queue: str, limit: int) -> list[Task]:
-        """What would be reserved next, best first, without taking it."""
+        """What would be reserved next if nothing were limited, best first, without taking it."""
 
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
@@ -244,10 +255,12 @@ class Store(Protocol):
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         """These queues (those that exist), or all, by name."""
 
-    def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
-    ) -> QueueInfo:
-        """Change a queue's settings, making it if need be. None for `limit`: no limit."""
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        """Change those of a queue's settings that are named, making it if need be.
+
+        Cheap but for the step between a queue whose keys are limited, or whose owners take turns,
+        and one where neither is so: that takes as long as there are tasks waiting.
+        """
 
     def drop_queue(self, name: str, limit: int) -> int:
         """Delete up to `limit` of its tasks; when none is left, the queue. The answer is how many

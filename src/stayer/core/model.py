@@ -5,7 +5,8 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -34,6 +35,9 @@ Ending = Literal[
     "cancelled",
     "snoozed",
 ]
+UniqueWhile = Literal["waiting", "alive"]
+"""How long a task keeps its unique word to itself: until it is taken, or until it has ended."""
+Fair = Literal["owner", "key"]
 WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
 Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
 
@@ -130,6 +134,13 @@ class NewTask(Struct, frozen=True, kw_only=True):
     eta: float | None = None
     delay: float | None = None
     held: bool = False
+    key: str | None = None
+    """Whose it is (a user, a customer, a licence), for limits of how many run at once."""
+    unique: str | None = None
+    """While a task holds this word, its queue accepts no other one with it."""
+    unique_while: UniqueWhile = "alive"
+    unique_for: float = 0.0
+    """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
@@ -174,6 +185,10 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
+    key: str | None = None
+    unique: str | None = None
+    unique_while: UniqueWhile = "alive"
+    unique_for: float = 0.0
 
     @property
     def kind(self) -> str:
@@ -364,6 +379,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     states: tuple[State, ...] = ()
     name: str | None = None
     owner: str | None = None
+    key: str | None = None
+    unique: str | None = None
     tags: tuple[str, ...] = ()
     worker: str | None = None
     held: bool | None = None
@@ -378,6 +395,25 @@ class Page(Struct, frozen=True):
     next: str | None = None
 
 
+class Rate(Struct, frozen=True):
+    """So many starts in so many seconds, all of which may come at once after a rest."""
+
+    count: int
+    per: float
+
+
+class QueueSettings(TypedDict, total=False):
+    """What is to be changed in a queue; None takes a limit away, and what is not named stays."""
+
+    paused: bool
+    limit: int | None
+    key_limit: int | None
+    key_limits: Mapping[str, int | None]
+    """Of single keys; None for one: as any other. Keys that are not named stay."""
+    rate: Rate | None
+    fair: Fair | None
+
+
 class QueueInfo(Struct, frozen=True, kw_only=True):
     """A queue, its settings, and how many of its tasks are in each state."""
 
@@ -385,6 +421,16 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     paused: bool = False
     limit: int | None = None
     """How many of its tasks may run at once; None: any number."""
+    key_limit: int | None = None
+    """How many tasks of any one key may run at once."""
+    key_limits: dict[str, int] = {}
+    """The same for single keys, where it differs."""
+    rate: Rate | None = None
+    """How many of its tasks may begin in a time."""
+    fair: Fair | None = None
+    """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    next_start: float | None = None
+    """When the rate lets the next task begin, if not yet."""
     counts: dict[State, int] = msgspec.field(default_factory=dict)
     workers: int = 0
     oldest: float | None = None

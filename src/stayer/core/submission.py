@@ -8,7 +8,7 @@ from typing import Literal
 
 from stayer.core import ids
 from stayer.core.errors import BadInput
-from stayer.core.model import NewTask, Policy, Value
+from stayer.core.model import NewTask, Policy, UniqueWhile, Value
 from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
@@ -43,13 +43,17 @@ def new_task(
     memory_limit: int | None = None,
     grace: float | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    key: str | None = None,
+    unique: str | None = None,
+    unique_while: UniqueWhile | None = None,
+    unique_for: float | None = None,
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
-    _check_word("queue", queue)
+    check_word("queue", queue)
     if id is not None:
-        _check_word("id", id)
+        check_word("id", id)
     if name is not None:
-        _check_word("name", name)
+        check_word("name", name)
     if command is not None:
         command = _checked_command(command)
         if name is not None:
@@ -58,15 +62,18 @@ def new_task(
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
     _check_surroundings(cwd, env or {})
     if owner is not None:
-        _check_word("owner", owner)
+        check_word("owner", owner)
     check_priority(priority)
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
         raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
     if isinstance(tags, str):
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
-        _check_word("tag", tag)
+        check_word("tag", tag)
     _check_time(eta, delay)
+    if key is not None:
+        check_word("key", key)
+    _check_unique(unique, unique_while, unique_for)
     policy = Policy(
         retries=retries,
         retry_wait=_wait_before_retry(retries, retry_wait),
@@ -96,8 +103,30 @@ def new_task(
         eta=eta,
         delay=delay,
         held=held,
+        key=key,
+        unique=unique,
+        unique_while=unique_while or "alive",
+        unique_for=float(unique_for or 0.0),
         policy=policy,
     )
+
+
+def _check_unique(
+    unique: str | None, unique_while: UniqueWhile | None, unique_for: float | None
+) -> None:
+    if unique is not None:
+        check_word("unique", unique)
+    elif unique_while is not None or unique_for:
+        raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
+    if unique_while not in (None, "waiting", "alive"):
+        raise BadInput(f"unique_while {unique_while!r}: say waiting or alive")
+    if unique_for is not None and not (math.isfinite(unique_for) and 0 <= unique_for <= FAR):
+        raise BadInput(f"unique_for {unique_for!r}: give seconds from 0 to 100 years")
+    if unique_for and unique_while == "waiting":
+        raise BadInput(
+            "unique_for is for the time after its end, but with unique_while = waiting it gives "
+            "the word away when it starts: leave one out"
+        )
 
 
 def check_priority(priority: int) -> None:
@@ -116,7 +145,7 @@ def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
     for pattern in patterns:
-        _check_word(what, pattern)
+        check_word(what, pattern)
     return tuple(patterns)
 
 
@@ -145,7 +174,8 @@ def check_policy(policy: Policy) -> None:
         )
 
 
-def _check_word(what: str, word: str) -> None:
+def check_word(what: str, word: str) -> None:
+    """BadInput if it is none: a name, a key, a tag …"""
     if not isinstance(word, str) or not word:
         raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
     if len(word) > NAME_LIMIT:

@@ -9,14 +9,26 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec
+from stayer.core import codec, rate
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, Submitted, Task, Value
+from stayer.core.model import JSON, NewTask, Policy, QueueInfo, Submitted, Task, Value
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
-_PLAIN = ("name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "held")
+_PLAIN = (
+    "name",
+    "command",
+    "cwd",
+    "env",
+    "priority",
+    "owner",
+    "tags",
+    "eta",
+    "delay",
+    "held",
+    "key",
+)
 _FREE = ("parameters", "result")
 """Values of users: what is in them is not ours to read."""
 
@@ -35,6 +47,13 @@ def task(shown: Mapping[str, Any]) -> Task:
 def submitted(shown: Mapping[str, Any]) -> Submitted:
     """The answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
+
+
+def queue(shown: Mapping[str, Any]) -> QueueInfo:
+    """A queue from its record."""
+    said = shown.get("rate")
+    known = read(QueueInfo, {**shown, "rate": None})
+    return known if said is None else msgspec.structs.replace(known, rate=rate.parse(said))
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
@@ -75,6 +94,10 @@ def submission(new: NewTask) -> dict[str, JSON]:
         shown["parameters"] = new.parameters
     for name in _PLAIN:
         shown[name] = getattr(new, name)
+    if new.unique is not None:
+        shown["unique"] = new.unique
+        shown["unique_while"] = new.unique_while
+        shown["unique_for"] = new.unique_for
     default = Policy()
     for name in codec.POLICY:
         if (value := getattr(new.policy, name)) != getattr(default, name):

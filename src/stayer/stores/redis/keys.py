@@ -19,15 +19,31 @@ A task
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, and wakes, the number of the last wake-up
+    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
+                                   starts in so many seconds), tokens and tokens_at (how many could
+                                   have begun, and when), lined (1 if its tasks wait in lines), and
+                                   wakes, the number of the last wake-up
+    <prefix>:{<queue>}:key_limits  hash: limits of single keys
+    <prefix>:{<queue>}:running     hash: how many tasks of each key run
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
-                                   -priority, member number (12 digits) and id
+                                   -priority, member number (12 digits) and id. Where there are
+                                   lines, only the first of each line whose key has room, and a
+                                   lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:lines       set: the lines that have somebody in them
+    <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
+                                   lane; the name is `length length lane share key`
+    <prefix>:{<queue>}:lines:<key> set: the lines of one key
+    <prefix>:{<queue>}:heads       hash: line → who stands for it in its lane
+    <prefix>:{<queue>}:runs        hash, if it is fair: running task → `since share`
+    <prefix>:{<queue>}:shares      hash: share → `seconds runs at`, what its tasks have used
+    <prefix>:{<queue>}:unique:<unique>  sorted set: who holds a unique word, by until when
     <prefix>:{<queue>}:state:<state>  sorted set of score 0, for lists: member created in µs (16
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
+    <prefix>:rated                 set: the queues that have a rate
     <prefix>:finished:<state>      sorted set: ids of finished tasks, by finished_at
 
 Workers
@@ -82,6 +98,16 @@ KEYS = {
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
+    "key_limits": "<prefix>:{<queue>}:key_limits",
+    "running": "<prefix>:{<queue>}:running",
+    "lines": "<prefix>:{<queue>}:lines",
+    "line": "<prefix>:{<queue>}:line:<line>",
+    "lines_of": "<prefix>:{<queue>}:lines:<key>",
+    "heads": "<prefix>:{<queue>}:heads",
+    "runs": "<prefix>:{<queue>}:runs",
+    "shares": "<prefix>:{<queue>}:shares",
+    "unique": "<prefix>:{<queue>}:unique:<unique>",
+    "rated": "<prefix>:rated",
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
@@ -116,7 +142,7 @@ def _tag(queue: str) -> str:
 
 def lua(script: str) -> str:
     """The functions `key_…` that a script calls, each from the map's line of that name."""
-    used = sorted(set(re.findall(r"\bkey_(\w+)\b", script)))
+    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
     return _TAG + "".join(f"{_function(name)}\n" for name in used)
 
 

@@ -37,7 +37,8 @@ T = TypeVar("T")
 FIELDS = (
     "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
     "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
-    "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
+    "eta", "tags", "command", "cwd", "env", "policy", "key", "unique",
+    "unique_while", "unique_for", "failures", "interruptions", "losses",
     "last_order", "error", "progress", "orders", "returned_from", "paused", "usage",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
@@ -117,11 +118,20 @@ def from_new(new: NewTask, form: str | bytes | None) -> bytes:
             False if new.cwd is None else new.cwd,
             text(new.env), text(new.policy),
         )  # fmt: skip
+    if new.key is not None or new.unique is not None:
+        fields += (
+            False if new.key is None else new.key,
+            False if new.unique is None else new.unique,
+            new.unique_while == "waiting" and new.unique_while,
+            new.unique_for or False,
+        )  # fmt: skip
     return pack(fields)
 
 
 def _is_plain(new: NewTask) -> bool:
     """It has nothing but parameters and an owner, as most have."""
+    if new.key is not None or new.unique is not None:
+        return False
     special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
     return (
         not special
@@ -140,7 +150,8 @@ def task_as_submitted(new: NewTask, now: float) -> Task:
     return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
         0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
-        now, eta, None, None, new.policy,
+        now, eta, None, None, new.policy, key=new.key, unique=new.unique,
+        unique_while=new.unique_while, unique_for=new.unique_for,
     )  # fmt: skip
 
 
@@ -207,7 +218,8 @@ def _long_task(record: list[Raw]) -> Task:
     (
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
-        policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
+        policy, key, unique, unique_while, unique_for, failures, interruptions, losses, last_order,
+        error, progress, orders, returned_from,
         paused, usage,
     ) = record  # fmt: skip
     return Task(
@@ -234,6 +246,9 @@ def _long_task(record: list[Raw]) -> Task:
         () if orders is False else tuple(map(order, orders)),
         last_order or 0, returned_from or None, paused,
         None if usage is False else _dated(_usage, usage),
+        None if key is False else key,
+        None if unique is False else unique,
+        unique_while or "alive", float(unique_for or 0.0),
     )  # fmt: skip
 
 

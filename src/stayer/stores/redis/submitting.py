@@ -21,14 +21,14 @@ def packed_groups(tasks: Sequence[NewTask], arguments: Arguments) -> list[Raw]:
     for new, form in zip(tasks, forms, strict=True):
         mine = _likeness(new)
         number = arguments.add(from_new(new, form))
-        if mine != likeness or len(groups[-1][8]) == _AT_ONCE:
+        if mine != likeness or len(groups[-1][9]) == _AT_ONCE:
             likeness = mine
             groups.append((*mine, number, [], []))
-        groups[-1][8].append(new.id)
-        groups[-1][9].append(form if form is not None and apart(form) else False)
+        groups[-1][9].append(new.id)
+        groups[-1][10].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[9][:] = [
-            False if form is False else _kept_apart(form, arguments) for form in group[9]
+        group[10][:] = [
+            False if form is False else _kept_apart(form, arguments) for form in group[10]
         ]
     return groups
 
@@ -37,7 +37,7 @@ def _likeness(new: NewTask) -> tuple[Raw, ...]:
     return (
         new.queue, _lane(new), new.priority, new.held, new.generated,
         None if new.delay is None else float(new.delay),
-        new.eta is not None,
+        new.eta is not None, new.unique is not None,
     )  # fmt: skip
 
 

@@ -18,11 +18,13 @@ from stayer.core.model import (
     Policy,
     Progress,
     QueueInfo,
+    Rate,
     Task,
     Usage,
     Worker,
     WorkerState,
 )
+from stayer.core.rate import Bucket
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
@@ -31,9 +33,15 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, paused, usage, seq"
+    'returned_from, paused, usage, key, "unique", unique_while, unique_for, seq'
 )
 """In the order of Task's fields, `seq` behind."""
+
+SHARE = (
+    "(SELECT CASE q.fair WHEN 'owner' THEN ifnull(owner, '') WHEN 'key' THEN ifnull(key, '') "
+    "ELSE '' END FROM stayer_queues AS q WHERE q.name = queue AND q.lined)"
+)
+"""What `share` has to be in a row that becomes pending."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _environment = msgspec.json.Decoder(dict[str, str])
@@ -41,6 +49,7 @@ _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
 _policy = msgspec.json.Decoder(Policy)
+_limits = msgspec.json.Decoder(dict[str, int])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
@@ -52,7 +61,7 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, _,
+        returned_from, paused, usage, key, unique, unique_while, unique_for, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -72,6 +81,7 @@ def task_from_row(row: Row) -> Task:
         () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
+        key, unique, unique_while, unique_for,
     )  # fmt: skip
 
 
@@ -108,12 +118,14 @@ def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy),
+        new.key, new.unique, new.unique_while, new.unique_for,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         "scheduled" if state == "scheduled" else "pending", new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
-        new.policy,
+        new.policy, key=new.key, unique=new.unique, unique_while=new.unique_while,
+        unique_for=new.unique_for,
     )  # fmt: skip
     return row, task
 
@@ -157,13 +169,28 @@ def event_from_row(row: Row) -> Event:
     )  # fmt: skip
 
 
-def queue_from_row(row: Row) -> QueueInfo:
+def limits_from_cell(cell: Cell) -> dict[str, int]:
+    """The column `key_limits`."""
+    found: dict[str, int] = {} if cell is None else _decoded(_limits, cell, {})
+    return found
+
+
+def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
-    name, paused, limit, *counts, workers, oldest = row
+    (
+        name, paused, limit, key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair,
+        *counts, workers, oldest,
+    ) = row  # fmt: skip
+    bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
     return QueueInfo(
         name=name,
         paused=paused != 0,
         limit=limit,
+        key_limit=key_limit,
+        key_limits=limits_from_cell(key_limits),
+        rate=None if bucket is None else bucket.rate,
+        next_start=None if bucket is None else bucket.next(now),
+        fair=fair,
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,

@@ -23,6 +23,7 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     IdTaken, and the transaction is to be given up.
     """
     there, purged = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
+    holders = _holders(tx, tasks)
     answers: list[Submitted] = []
     rows: list[Row] = []
     ledger = Ledger(tx)
@@ -31,12 +32,18 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         if known is not None:
             answers.append(Submitted(known, False, new.id in purged))
             continue
+        word = (new.queue, new.unique)
+        if word in holders:
+            answers.append(Submitted(holders[word], False))
+            continue
         if "\0" in new.id or "\0" in new.queue:
             raise BadInput(
                 f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
             )
         row, task = row_from_new(new, tx.now)
         there[new.id] = task
+        if new.unique is not None:
+            holders[word] = task
         rows.append(row)
         answers.append(Submitted(task, True))
         ledger.moved(task.queue, None, task.state)
@@ -60,6 +67,15 @@ def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
     if fresh := [id for id in ids if id not in there]:
         tx.run("submit.forgotten", json_cell(fresh))
     return there, set(purged)
+
+
+def _holders(tx: Transaction, tasks: Sequence[NewTask]) -> dict[tuple[str, str | None], Task]:
+    """Which tasks hold the unique words that these ask for."""
+    wanted = [(new.queue, new.unique) for new in tasks if new.unique is not None]
+    if not wanted:
+        return {}
+    found = map(task_from_row, tx.all("submit.holders", tx.now, json_cell(wanted)))
+    return {(task.queue, task.unique): task for task in found}
 
 
 def _insert(tx: Transaction, rows: list[Row]) -> None:

@@ -2,7 +2,7 @@
 -- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself
 -- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
 --         seconds that are left of its lease)
--- needs: base, tasks, bury
+-- needs: base, lines, tasks, bury
 
 local known = call('HMGET', key_worker(ARGV[3]), 'number', 'lease_end', 'dead')
 if not known[1] then return redis.error_reply('UNKNOWN worker') end

@@ -2,7 +2,7 @@
 -- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0);
 --        the rest: records, and values kept apart
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh}
--- needs: base, tasks, submit
+-- needs: base, lines, tasks, unique, submit
 
 local known, index = {}, 0
 for _, one in ipairs(cmsgpack.unpack(ARGV[3])) do

@@ -2,7 +2,7 @@
 -- ARGV   3 worker, 4 limit, 5 queues and handles (MessagePack), 6 the changes in groups (MessagePack);
 --        the rest: results that are kept apart
 -- returns {which were applied (1 or 0), values, kept apart}, or the error LEASELOST
--- needs: base, tasks, change, reserve
+-- needs: base, lines, tasks, unique, change, reserve
 
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end

@@ -6,8 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-
-from msgspec import UNSET, UnsetType
+from typing import Unpack
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
@@ -23,6 +22,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -36,7 +36,7 @@ from stayer.stores.sql import keeping, reading
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
-from stayer.stores.sql.reserve import promote, reserve
+from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
@@ -152,9 +152,9 @@ class SqliteStore:
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
-            following = tx.one("promote.next")
-            if following is None or following[0] is None or following[0] > tx.now:
-                return following[0] if following else None
+            when = following(tx)
+            if when is None or when > tx.now:
+                return when
         with self._write() as tx:
             return promote(tx, limit)
 
@@ -248,11 +248,9 @@ class SqliteStore:
         with self._read() as tx:
             return reading.queues(tx, names)
 
-    def set_queue(
-        self, name: str, *, paused: bool | None = None, limit: int | UnsetType | None = UNSET
-    ) -> QueueInfo:
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit)
+            return keeping.set_queue(tx, name, settings)
 
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:

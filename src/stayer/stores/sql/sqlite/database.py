@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import TASK_COLUMNS
+from stayer.stores.sql.rows import SHARE, TASK_COLUMNS
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -32,7 +32,10 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
-    return {name: text.replace("{task}", TASK_COLUMNS) for name, text in texts.items()}
+    return {
+        name: text.replace("{task}", TASK_COLUMNS).replace("{share}", SHARE)
+        for name, text in texts.items()
+    }
 
 
 class SqliteTransaction:

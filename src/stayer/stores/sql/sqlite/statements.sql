@@ -1,13 +1,18 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS.
+-- {task} stands for rows.TASK_COLUMNS, {share} for rows.SHARE: what a task that becomes pending has to
+-- have there.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    updated, eta, policy, key, "unique", unique_while, unique_for, share
+) VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?17, '') ELSE '' END
+     FROM stayer_queues WHERE name = ?2 AND lined)
+)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.last
@@ -27,6 +32,19 @@ WHERE id IN (SELECT value FROM json_each(?)) AND at > ?;
 -- Ids that may be used again, so their old traces go.
 DELETE FROM stayer_purged WHERE id IN (SELECT value FROM json_each(?));
 
+-- name: submit.holders
+-- now, pairs of queue and unique word (JSON array of arrays): the tasks that hold them.
+SELECT {task} FROM stayer_tasks WHERE seq IN (
+    SELECT (
+        SELECT t.seq FROM stayer_tasks AS t
+        WHERE t.queue = json_extract(pairs.value, '$[0]')
+            AND t."unique" = json_extract(pairs.value, '$[1]') AND t.unique_end > ?1
+        ORDER BY t.unique_end DESC
+        LIMIT 1
+    )
+    FROM json_each(?2) AS pairs
+);
+
 -- name: get
 SELECT {task} FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?));
 
@@ -40,7 +58,9 @@ SELECT seq FROM stayer_tasks WHERE id = ?;
 SELECT node FROM stayer_workers WHERE id = ? AND dead = 0;
 
 -- name: reserve.queue
-SELECT paused, "limit" - reserved - started FROM stayer_queues WHERE name = ?;
+SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair, rate, rate_per,
+    tokens, tokens_at
+FROM stayer_queues WHERE name = ?;
 
 -- name: reserve.lanes
 -- The lanes of a queue that have something to take: from one lane to the next along the index,
@@ -63,12 +83,85 @@ WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
+-- name: lines.running
+-- How many tasks of each key run.
+SELECT key, count(*) FROM stayer_tasks
+WHERE queue = ? AND state IN ('reserved', 'started') AND key IS NOT NULL
+GROUP BY key;
+
+-- name: lines.first
+-- As reserve.next, with the key.
+SELECT -priority, created, seq, key FROM stayer_tasks
+WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+ORDER BY priority DESC, created, seq
+LIMIT ?;
+
+-- name: lines.heads
+-- The first task of every line of a lane: from one line to the next along the index, never along
+-- the tasks.
+WITH RECURSIVE heads (seq, line, priority, created, key, share) AS (
+    SELECT seq, line, priority, created, key, share FROM stayer_tasks
+    WHERE seq = (
+        SELECT seq FROM stayer_tasks
+        WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = 0 AND share IS NOT NULL
+        ORDER BY line, priority DESC, created, seq
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT t.seq, t.line, t.priority, t.created, t.key, t.share
+    FROM heads, stayer_tasks AS t
+    WHERE t.seq = (
+        SELECT n.seq FROM stayer_tasks AS n
+        WHERE n.queue = ?1 AND n.lane = ?2 AND n.state = 'pending' AND n.held = 0
+            AND n.share IS NOT NULL AND n.line > heads.line
+        ORDER BY n.line, n.priority DESC, n.created, n.seq
+        LIMIT 1
+    )
+)
+SELECT -priority, created, seq, key, share, line FROM heads;
+
+-- name: lines.next
+-- The best tasks of one line.
+SELECT -priority, created, seq FROM stayer_tasks
+WHERE queue = ? AND lane = ? AND line = ? AND state = 'pending' AND held = 0
+    AND share IS NOT NULL
+ORDER BY priority DESC, created, seq
+LIMIT ?;
+
+-- name: shares
+SELECT share, used, runs, at FROM stayer_shares WHERE queue = ?;
+
+-- name: shares.running
+SELECT t.share, a.reserved_at FROM stayer_tasks AS t, stayer_attempts AS a
+WHERE t.queue = ? AND t.state IN ('reserved', 'started') AND t.share IS NOT NULL
+    AND a.task = t.seq AND a.attempt = t.attempt;
+
+-- name: shares.run
+-- queue, share, task, attempt: since when it ran, and what its share had used before; nothing unless
+-- the queue is fair.
+SELECT a.reserved_at, s.used, s.runs, s.at
+FROM stayer_queues AS q
+INNER JOIN stayer_attempts AS a ON a.task = ?3 AND a.attempt = ?4
+LEFT JOIN stayer_shares AS s ON s.queue = ?1 AND s.share = ?2
+WHERE q.name = ?1 AND q.fair IS NOT NULL;
+
+-- name: shares.put
+INSERT INTO stayer_shares (queue, share, used, runs, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (queue, share) DO UPDATE SET
+    used = excluded.used, runs = excluded.runs, at = excluded.at;
+
+-- name: shares.forget
+DELETE FROM stayer_shares WHERE at < ?;
+
 -- name: reserve
 -- now, worker, node, seqs. The rows are read afterwards: RETURNING gives whole seconds as integers.
 UPDATE stayer_tasks
 SET state = 'reserved', attempt = attempt + 1, updated = ?, worker = ?, node = ?, pid = NULL,
     ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, usage = NULL
 WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: reserve.tokens
+UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.attempts
 -- now, seqs.
@@ -84,8 +177,14 @@ ORDER BY eta
 LIMIT ?;
 
 -- name: promote
-UPDATE stayer_tasks SET state = 'pending', updated = ?
+UPDATE stayer_tasks SET state = 'pending', updated = ?, share = {share}
 WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.rates
+-- The queues whose rate may keep tasks waiting.
+SELECT rate, rate_per, tokens, tokens_at FROM stayer_queues
+WHERE rate IS NOT NULL AND pending > 0 AND paused = 0
+    AND ("limit" IS NULL OR reserved + started < "limit");
 
 -- name: promote.next
 SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
@@ -276,7 +375,7 @@ ORDER BY start;
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
-SELECT name, paused, "limit", waiting, scheduled, pending, reserved, started, complete, failed,
+SELECT name, paused, "limit", key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair, waiting, scheduled, pending, reserved, started, complete, failed,
     cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
@@ -298,6 +397,28 @@ WHERE name = ?;
 UPDATE stayer_queues SET "limit" = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
+-- name: queue.key_limit
+UPDATE stayer_queues SET key_limit = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
+
+-- name: queue.key_limits
+-- A JSON object that is merged into the one there; null takes a key out.
+UPDATE stayer_queues
+SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
+    wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
+
+-- name: queue.rate
+-- A new bucket is full.
+UPDATE stayer_queues
+SET rate = ?1, rate_per = ?2, tokens = ?1, tokens_at = NULL,
+    wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?3;
+
+-- name: queue.fair
+UPDATE stayer_queues SET fair = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
+
 -- name: queue.running
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
 
@@ -310,6 +431,9 @@ FROM stayer_queues WHERE name = ?;
 
 -- name: queue.drop
 DELETE FROM stayer_queues WHERE name = ?;
+
+-- name: queue.drop_shares
+DELETE FROM stayer_shares WHERE queue = ?;
 
 -- name: purge.old
 -- state, before, limit.

@@ -1,11 +1,11 @@
 -- Accepting tasks: each id once.
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
--- held?, drawn at random?, delay or nil, has an eta?, number of the argument with the first record,
+-- held?, drawn at random?, delay or nil, has an eta?, is unique?, number of the argument with the first record,
 -- ids, and for each id false or {form, number of the argument} of parameters that are kept apart}
 
-local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_FIRST, G_IDS, G_APART =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_UNIQUE, G_FIRST, G_IDS,
+  G_APART = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
 
 local TIMES = struct.pack('>BdBd', 203, now, 203, now)
 
@@ -24,8 +24,10 @@ local function accept(group, number)
   if there then return there, 1 end
   local left = call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
-  if left then call('DEL', key_purged(id)) end
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
+  local holder = r[UNIQUE] and holder_of(r[QUEUE], r[UNIQUE])
+  if holder then return holder, 1 end
+  if left then call('DEL', key_purged(id)) end
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
   local flags = apart and apart[1] or 0
@@ -37,6 +39,7 @@ local function accept(group, number)
   local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
   entries[id] = entry
   touched[#touched + 1] = entry
+  if r[UNIQUE] then note_holder(entry) end
   r[SEQ] = note_event(id, r[QUEUE], r[STATE], 0, false, false)
   -- A new eta may be the next one due: those who sleep until then should look again.
   wake(r[QUEUE])
@@ -56,7 +59,7 @@ end
 -- The caller sees to it that no id comes twice.
 local function accept_all(group)
   local ids, queue = group[G_IDS], group[G_QUEUE]
-  if group[G_DELAY] or group[G_ETA] or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
+  if group[G_DELAY] or group[G_ETA] or group[G_UNIQUE] or settings_of(queue).lined or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
     return false
   end
   local records, places, tickets, names = {}, {}, {}, {}
