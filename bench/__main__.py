@@ -7,11 +7,12 @@ import argparse
 from bench.command_tasks import commands, costs
 from bench.keepers import keepers
 from bench.kinds import KINDS
+from bench.order import lines
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth}
+OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth, "lines": lines}
 OTHERS = {
     "startup": startup,
     "keepers": keepers,

@@ -89,7 +89,7 @@ class Floor:
     def _row(self, name: str, now: float) -> tuple[Any, ...]:
         return (
             name, "q", None, None, None, None, '{"x":1}', "pending", 0, 0, "me", None, now, now,
-            None, None,
+            None, None, None, None, "alive", 0.0,
         )  # fmt: skip
 
     def _begin(self) -> None:

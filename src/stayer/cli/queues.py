@@ -1,6 +1,9 @@
-"""`queues`: what there is, dropping one, setting its limit."""
+"""`queues`: what there is, dropping one, setting its limits."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
 
 import rich_click as click
 
@@ -11,6 +14,8 @@ from stayer.cli.selection import check_queues, confirm
 from stayer.cli.values import LIMIT, complete_queue
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.model import Fair
+from stayer.core.queue_settings import FAIR, WrittenSettings
 
 NAME = argument(
     "name", metavar="QUEUE", shell_complete=complete_queue, help="The name of the queue."
@@ -21,7 +26,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> None:
-    """List queues; drop one, or set its limit."""
+    """List queues; drop one, or set its limits."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -64,16 +69,70 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     metavar="N|none",
     help="How many of its tasks may run at once; none for any number.",
 )
+@click.option(
+    "--key-limit",
+    multiple=True,
+    metavar="[KEY=]N|none",
+    help="How many tasks of any one key may run at once; with KEY=, of this one. May be repeated.",
+)
+@click.option(
+    "--rate",
+    metavar="N/TIME|none",
+    help="How many of its tasks may begin in which time: 100/1h, 5/10s.",
+)
+@click.option(
+    "--fair",
+    type=click.Choice((*FAIR, "none")),
+    help="Let the owner, or key, that has used least go first among tasks of equal priority.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
 @click.pass_obj
-def set_(given: Given, name: str, limit: int | None, as_json: bool) -> None:
-    """Set how many tasks of a queue may run at once."""
-    if limit is None:
-        raise BadInput("say what to set: --limit N, or --limit none")
+def set_(
+    given: Given,
+    name: str,
+    limit: int | None,
+    key_limit: tuple[str, ...],
+    rate: str | None,
+    fair: Fair | Literal["none"] | None,
+    as_json: bool,
+) -> None:
+    """Set how many tasks of a queue may run at once, how often one may begin, and who goes first.
+
+    What is not named stays as it is.
+    """
+    wanted = _key_limits(key_limit)
+    if limit is not None:
+        wanted["limit"] = limit or None
+    if rate is not None:
+        wanted["rate"] = None if rate == "none" else rate
+    if fair is not None:
+        wanted["fair"] = None if fair == "none" else fair
+    if not wanted:
+        raise BadInput("say what to set: --limit, --key-limit, --rate or --fair")
     store = given.store()
     check_queues(store, [name])
-    queue = store.set_queue(name, limit=limit or None)
+    queue = control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))
     else:
-        say(f"{name} limit {queue.limit or 'none'}")
+        from stayer.cli.tables import other_limits
+
+        others = other_limits(queue)
+        say(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
+
+
+def _key_limits(written: Sequence[str]) -> WrittenSettings:
+    wanted: WrittenSettings = {}
+    single: dict[str, int | None] = {}
+    for entry in written:
+        key, _, number = entry.rpartition("=")
+        if number != "none" and not number.isdecimal():
+            raise BadInput(f"--key-limit {entry}: write a number, KEY=number, or none for it")
+        limit = None if number == "none" else int(number)
+        if key:
+            single[key] = limit
+        else:
+            wanted["key_limit"] = limit
+    if single:
+        wanted["key_limits"] = single
+    return wanted

@@ -18,7 +18,8 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import STATES, QueueInfo, State, Value
+from stayer.core.model import STATES, QueueInfo, State, UniqueWhile, Value
+from stayer.core.queue_settings import WrittenSettings
 from stayer.store import Store
 
 
@@ -60,9 +61,14 @@ class Queue:
         memory_limit: Size | None = None,
         grace: Duration | None = None,
         fence: Literal["freeze", "kill"] | None = None,
+        key: str | None = None,
+        unique: str | None = None,
+        unique_while: UniqueWhile | None = None,
+        unique_for: Duration | None = None,
         connection: object = None,
     ) -> str:
-        """Submit a task; its id. An id that is there already is not accepted again.
+        """Submit a task; its id. An id that is there already is not accepted again. Nor is a task
+        whose `unique` word another one of the queue holds: the answer is then that one's id.
 
         With a `connection` of yours to the same database, the task is there if and only if your
         transaction commits.
@@ -93,6 +99,10 @@ class Queue:
             memory_limit=memory_limit,
             grace=grace,
             fence=fence,
+            key=key,
+            unique=unique,
+            unique_while=unique_while,
+            unique_for=unique_for,
         )
         return submit(self._store, new, connection).id
 
@@ -156,12 +166,11 @@ class Queue:
 
     def set_limit(self, limit: int | None) -> None:
         """How many of its tasks may run at once; None: any number."""
-        if limit is not None and (isinstance(limit, bool) or limit < 1):
-            raise BadInput(
-                f"limit {limit!r}: give a whole number from 1 on, or None for no limit; "
-                "pause the queue to let nothing run"
-            )
-        self._store.set_queue(self.name, limit=limit)
+        self.set(limit=limit)
+
+    def set(self, **settings: Unpack[WrittenSettings]) -> QueueInfo:
+        """Change those of its settings that are named; None takes one away."""
+        return control.set_queue(self._store, self.name, **settings)
 
     def delete(self, task_id: str) -> None:
         """Forget one of its tasks that has ended; its id stays refused for a while."""

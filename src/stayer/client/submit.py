@@ -16,7 +16,7 @@ from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, second
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
 from stayer.core.errors import BadInput, Refused, StayerError
-from stayer.core.model import NewTask, Submitted, Task, Value
+from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -41,6 +41,9 @@ class _Common(TypedDict, total=False):
     tags: Sequence[str]
     held: bool
     env: Mapping[str, str] | None
+    key: str | None
+    unique: str | None
+    unique_while: UniqueWhile | None
 
 
 class _Kind(_Common, total=False):
@@ -64,6 +67,7 @@ class Life(_Common, total=False):
     memory_limit: Size | None
     grace: Duration | None
     fence: Literal["freeze", "kill"] | None
+    unique_for: Duration | None
 
 
 class TaskOptions(Life, _Kind, total=False):
@@ -97,6 +101,7 @@ def build(
     memory_limit: Size | None = None,
     grace: Duration | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    unique_for: Duration | None = None,
     **options: Unpack[_Kind],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
@@ -118,6 +123,7 @@ def build(
         memory_limit=None if memory_limit is None else units.size(memory_limit),
         grace=None if grace is None else seconds(grace),
         fence=fence,
+        unique_for=None if unique_for is None else seconds(unique_for),
         **options,
     )
 

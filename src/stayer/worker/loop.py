@@ -108,8 +108,9 @@ class WorkerLoop:
         self._send_urgent_news()
         self._collect_outcomes()
         self._reconcile()
-        self._promote()
+        stirred = self._stirred
         self._reserve_into_free_slots()
+        self._look_at_the_clock(stirred)
         self._tidy_up()
         self._wait()
 
@@ -328,9 +329,11 @@ class WorkerLoop:
         if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
             self._next_reconcile = now + self._lease
 
-    def _promote(self) -> None:
-        if self._stirred or moment() >= self._next_due:
-            self._try(self._promote_due)
+    def _look_at_the_clock(self, stirred: bool) -> None:
+        """After the reserve: what a rate has kept from us begins at a moment that can be told."""
+        time_came = moment() >= self._next_due
+        if (stirred or time_came) and self._try(self._promote_due) and time_came:
+            self._on_noise()
 
     def _promote_due(self) -> None:
         following = self._store.promote(_DUE)

@@ -162,8 +162,7 @@ class Pool:
             lambda job: not job.is_suspect and now - job.taken_at > _PATIENCE
         )
         self._hand_back(waited, "no thread became free for it")
-        if now >= self._next_due:
-            self._promote()  # also if there is never a moment to sleep
+        self._look_at_the_clock()  # also if there is never a moment to sleep
 
     def _look_at(self, job: InHand, now: float) -> None:
         if (report := job.context.gather()) is not None:
@@ -216,8 +215,8 @@ class Pool:
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
         self._hands.fill()
-        if time.monotonic() >= self._next_due:
-            self._promote()
+        if self._look_at_the_clock():
+            return
         until = self._next_due
         if self._held:
             until = min(until, self._next_look)
@@ -294,6 +293,19 @@ class Pool:
         if self._waiter is None:
             self._waiter = self._store.waiter(None, self._setup.queues)
         return self._waiter
+
+    def _look_at_the_clock(self) -> bool:
+        """Whether time has brought something that is to be looked for: then look at it again
+        afterwards, for a rate may allow more later.
+        """
+        if time.monotonic() < self._next_due:
+            return False
+        time_came = self._next_due > 0
+        self._promote()
+        if time_came:
+            self._stirred = True
+            self._next_due = 0.0
+        return time_came
 
     def _promote(self) -> None:
         """Make pending what is due: the waiter hears of it as of any other."""
