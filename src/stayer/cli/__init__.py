@@ -64,7 +64,7 @@ VERBS = {
         "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
     ),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
-    "queues": Verb("queues", STORE, "List queues; drop one, or set its limit."),
+    "queues": Verb("queues", STORE, "List queues; drop one, or set its limits."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

@@ -272,7 +272,7 @@ def _schemas() -> Schema:
             Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
         ),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
-        "Queue": _record(QueueInfo),
+        "Queue": _record(QueueInfo, rate=_optional(_STRING)),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
         "Worker": _record(Worker),
