@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from bench.against_peers import peers
 from bench.command_tasks import commands, costs
 from bench.keepers import keepers
 from bench.kinds import KINDS
@@ -19,6 +20,7 @@ OTHERS = {
     "threads": threads,
     "commands": commands,
     "costs": costs,
+    "peers": peers,
 }
 PARTS = [*OF_STORES, *OTHERS]
 

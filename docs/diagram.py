@@ -65,8 +65,13 @@ GROUP_BOXES: dict[str, Box] = {
     "finished": Box(940, 100, 160, 320, "#fafafa", "#cccccc"),
 }
 ROUTES: dict[tuple[str, str], Route] = {
-    ("waiting", "scheduled"): Route(((130, 182), (130, 338)), (130, 255)),
-    ("waiting", "pending"): Route(((185, 160), (262, 160), (262, 232)), (222, 160)),
+    ("waiting", "scheduled"): Route(((130, 182), (130, 338)), (122, 310)),
+    ("waiting", "pending"): Route(((185, 160), (262, 160), (262, 232)), (224, 160), 2),
+    ("waiting", "cancelled"): Route(
+        ((110, 138), (110, 66), (1142, 66), (1142, 360), (1075, 360)), (670, 66)
+    ),
+    ("scheduled", "waiting"): Route(((95, 338), (95, 182)), (95, 230)),
+    ("pending", "waiting"): Route(((230, 258), (165, 258), (165, 182)), (197, 258)),
     ("scheduled", "pending"): Route(((185, 350), (262, 350), (262, 288)), (262, 320)),
     ("pending", "reserved"): Route(((360, 246), (620, 246)), (486, 246)),
     ("reserved", "started"): Route(((675, 268), (675, 318)), (675, 292)),
@@ -79,6 +84,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("queued", "failed"): Route(
         ((190, 420), (190, 486), (1125, 486), (1125, 260), (1075, 260)), (670, 486)
     ),
+    ("finished", "waiting"): Route(((1050, 100), (1050, 14), (150, 14), (150, 138)), (670, 14)),
     ("finished", "pending"): Route(((1075, 100), (1075, 36), (300, 36), (300, 232)), (670, 36)),
 }
 

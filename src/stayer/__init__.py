@@ -10,7 +10,15 @@ from stayer.core.version import __version__
 if TYPE_CHECKING:
     from stayer import aio
     from stayer.app import App, TaskFunction
-    from stayer.client import Client, DuplicateWarning, Listener, Processor, Queue, TaskHandle
+    from stayer.client import (
+        Client,
+        DuplicateWarning,
+        FlowHandle,
+        Listener,
+        Processor,
+        Queue,
+        TaskHandle,
+    )
     from stayer.context.context import Context, current_task
     from stayer.core.errors import (
         BadConfig,
@@ -30,11 +38,13 @@ if TYPE_CHECKING:
         TaskCancelled,
         TaskFailed,
         TooLarge,
+        UnknownFlow,
         UnknownQueue,
         UnknownTask,
         UnknownWorker,
         WaitTimeout,
     )
+    from stayer.core.flows import FlowInfo
     from stayer.core.model import (
         Attempt,
         Event,
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
         Task,
         Worker,
     )
+    from stayer.flows import Flow
 
 __all__ = [
     "App",
@@ -57,6 +68,9 @@ __all__ = [
     "DuplicateWarning",
     "Event",
     "Fault",
+    "Flow",
+    "FlowHandle",
+    "FlowInfo",
     "GiveUp",
     "Handles",
     "LeaseLost",
@@ -80,6 +94,7 @@ __all__ = [
     "TaskFunction",
     "TaskHandle",
     "TooLarge",
+    "UnknownFlow",
     "UnknownQueue",
     "UnknownTask",
     "UnknownWorker",
@@ -94,8 +109,10 @@ __all__ = [
 _LAYERS = (
     "stayer.core.model",
     "stayer.core.errors",
+    "stayer.core.flows",
     "stayer.context.context",
     "stayer.client",
+    "stayer.flows",
     "stayer.app",
 )
 

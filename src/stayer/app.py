@@ -31,15 +31,18 @@ import msgspec
 
 from stayer.client import Client, TaskHandle
 from stayer.client.arguments import Arguments, from_json, to_json
-from stayer.client.inputs import Duration, Moment
+from stayer.client.inputs import Duration, Moment, seconds
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
 from stayer.context.context import Context, current_task
+from stayer.core import scheduling
 from stayer.core.errors import BadInput, BadResult
-from stayer.core.model import NewTask, Task, Value
+from stayer.core.model import JSON, NewTask, Task, Value
+from stayer.core.schedule import CatchUp, Overlap, Schedule
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Hook = TypeVar("Hook", bound=Callable[[Context], object])
+Scheduled = TypeVar("Scheduled", bound="TaskFunction[..., Any]")
 
 if TYPE_CHECKING:
     Coro = Coroutine[Any, Any, R]
@@ -71,6 +74,7 @@ class App:
         self._functions: dict[str, TaskFunction[..., Any]] = {}
         self._before: list[Callable[[Context], object]] = []
         self._after: list[Callable[[Context], object]] = []
+        self._schedules: dict[str, Schedule] = {}
 
     @property
     def client(self) -> Client:
@@ -129,6 +133,42 @@ class App:
             return made
 
         return cast(_Register, register) if function is None else register(function)
+
+    def cron(
+        self,
+        expression: str,
+        /,
+        *,
+        name: str | None = None,
+        zone: str = "UTC",
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "last",
+        jitter: Duration = 0.0,
+        paused: bool = False,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Callable[[Scheduled], Scheduled]:
+        """Let a task be submitted by the clock, with these parameters: `@app.cron("30 2 * * *")`
+        above its `@app.task`. Workers of this app see to it. The schedule is called as the task is.
+        """
+
+        def declare(function: Scheduled) -> Scheduled:
+            called = function.name if name is None else name
+            task = function.pattern(parameters or {})
+            wanted = Schedule(
+                name=called, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
+                jitter=seconds(jitter), paused=paused, task=scheduling.repeated(task),
+            )  # fmt: skip
+            if called in self._schedules:
+                raise BadInput(f"there is a schedule {called} already: give this one another name")
+            self._schedules[called] = scheduling.checked(wanted, 0.0)
+            return function
+
+        return declare
+
+    @property
+    def schedules(self) -> tuple[dict[str, JSON], ...]:
+        """What it wants submitted by the clock, as it is written in JSON."""
+        return tuple(map(scheduling.written, self._schedules.values()))
 
     def before(self, hook: Hook, /) -> Hook:
         """Call this before each task, in its process, with its Context; what it raises fails it."""
@@ -238,6 +278,23 @@ class TaskFunction(Generic[P, R]):
         changed._connection = self._connection if connection is None else connection
         return changed
 
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> FunctionCall:
+        """A call that is not submitted yet, for a flow."""
+        return FunctionCall(self, self._arguments.pack(*args, **kwargs))
+
+    def made(
+        self,
+        build: Callable[..., NewTask],
+        parameters: Value,
+        queue: str | None,
+        otherwise: str | None,
+        options: Mapping[str, Any],
+    ) -> NewTask:
+        """A task of this function for a flow, in this queue; `otherwise`: if it has none itself."""
+        own = None if self._queue == self._app.queue else self._queue
+        said = {"eta": self._eta, "delay": self._delay, **self._options, **options}
+        return build(queue or own or otherwise or self._queue, parameters, name=self.name, **said)
+
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
         """Submit a call to be run by a worker."""
         parameters = self._arguments.pack(*args, **kwargs)
@@ -256,6 +313,10 @@ class TaskFunction(Generic[P, R]):
         tasks = with_parameters(self._new(None, client.defaults), parameters, ids)
         accepted = submit_many(client.store, tasks, self._connection)
         return [TaskHandle(client.store, task, self._convert) for task in accepted]
+
+    def pattern(self, arguments: Mapping[str, object]) -> NewTask:
+        """What a call with these keyword arguments would submit."""
+        return self._new(self._arguments.pack(**arguments), Defaults())
 
     def get_task(self, id: str) -> TaskHandle[R]:
         """A task of this function that was submitted before; its result has the right type."""
@@ -310,6 +371,28 @@ class TaskFunction(Generic[P, R]):
             raise BadInput(
                 f"the result of a task {self.name} is of another type: {error}"
             ) from None
+
+
+class FunctionCall:
+    """A call of a task function with its arguments, to be put into a flow."""
+
+    def __init__(self, function: TaskFunction[..., Any], parameters: Value) -> None:
+        self.name = function.name
+        self._function = function
+        self._parameters = parameters
+
+    def __repr__(self) -> str:
+        return f"<FunctionCall of {self.name}>"
+
+    def made(
+        self,
+        build: Callable[..., NewTask],
+        queue: str | None,
+        otherwise: str | None,
+        options: Mapping[str, Any],
+    ) -> NewTask:
+        """The task that it is."""
+        return self._function.made(build, self._parameters, queue, otherwise, options)
 
 
 class AsyncTaskFunction(TaskFunction[P, R]):

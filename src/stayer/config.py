@@ -11,18 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, TypeAlias, cast, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import units
 from stayer.core.errors import BadConfig, BadInput, Refused
+from stayer.core.model import KEPT, Kept
+from stayer.core.units import CENTURY
 
 FILE = "stayer.toml"
 DEFAULT = "default"
 SMALLEST_LEASE = 2.0
 MOST_THREADS = 1000
+FOREVER = CENTURY
 FENCES = ("freeze", "kill", "keep")
 ISOLATIONS = ("pidns",)
 
@@ -130,6 +133,11 @@ def parse_variables(value: object) -> tuple[str, ...]:
     return parse_texts(value)
 
 
+def parse_retention(value: object) -> float:
+    """A duration, or `forever`."""
+    return FOREVER if value == "forever" else parse_duration(value)
+
+
 def parse_port(value: object) -> int:
     """A port; 0 for any that is free."""
     found = parse_whole_number(value)
@@ -203,8 +211,17 @@ class Config(Struct, frozen=True, kw_only=True):
     """What the table `[worker]` says, by the names of the options of `stayer worker`."""
     serve: dict[str, Any] = {}
     """What the table `[serve]` says, by the names of the options of `stayer serve`."""
+    retention: dict[str, Any] = {}
+    """What the table `[retention]` says: how many seconds what is kept."""
+    cron: tuple[dict[str, Any], ...] = ()
+    """What the tables `[[cron]]` say, as they are written: see `core.scheduling`."""
     file: str | None = None
     """The file that was read."""
+
+    @property
+    def kept(self) -> dict[Kept, float]:
+        """How long what is kept, in seconds, where its queue does not say."""
+        return USUAL_RETENTION | cast(dict[Kept, float], self.retention)
 
 
 def _settings() -> dict[str, Setting]:
@@ -260,7 +277,17 @@ SERVE: dict[str, Callable[[object], object]] = {
     "private_key": parse_text,
 }
 """What may stand in the table `[serve]` of the file, and how it is read."""
-_TABLES = {"worker": WORKER, "serve": SERVE}
+RETENTION: dict[str, Callable[[object], object]] = dict.fromkeys(KEPT, parse_retention)
+"""What may stand in the table `[retention]` of the file, and how it is read."""
+USUAL_RETENTION: dict[Kept, float] = {
+    "complete": 30 * 86400.0,
+    "failed": 90 * 86400.0,
+    "cancelled": 30 * 86400.0,
+}
+"""How long what has ended is kept where neither its queue nor a file says; logs and results, as
+long as their tasks."""
+_TABLES = {"worker": WORKER, "serve": SERVE, "retention": RETENTION}
+_LISTS = ("cron",)
 _PATHS = ("state_dir", "run", "log", "access_file", "audit_log", "certificate", "private_key")
 """Relative to the folder of the file."""
 
@@ -297,7 +324,8 @@ def load(
     for table, found in tables.items():
         sources.update({f"{table}.{name}": str(path) for name in found})
     file = None if path is None else str(path)
-    return Config(**values, sources=sources, file=file, **tables)
+    cron = () if path is None else _tables_of(path, "cron", in_file)
+    return Config(**values, sources=sources, file=file, cron=cron, **tables)
 
 
 def _table(path: Path, table: str, in_file: Mapping[str, object]) -> dict[str, object]:
@@ -315,6 +343,13 @@ def _table(path: Path, table: str, in_file: Mapping[str, object]) -> dict[str, o
         if name in _PATHS:
             values[name] = str(path.parent / os.path.expanduser(str(values[name])))
     return values
+
+
+def _tables_of(path: Path, name: str, in_file: Mapping[str, object]) -> tuple[Any, ...]:
+    found = in_file.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise BadConfig(f"{path}: {name} is no list of tables: write [[{name}]] before each")
+    return tuple(found)
 
 
 def _value(setting: Setting, source: str, written: object, environ: Environment) -> object:
@@ -392,7 +427,7 @@ def _read(path: Path) -> dict[str, object]:
         raise BadConfig(f"{path} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise BadConfig(f'{path} is not TOML: {error}. Write for example: queue = "b"') from None
-    _refuse_unknown(str(path), found, (*SETTINGS, *_TABLES))
+    _refuse_unknown(str(path), found, (*SETTINGS, *_TABLES, *_LISTS))
     return found
 
 
@@ -418,7 +453,15 @@ def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
     for table, values in (("worker", config.worker), ("serve", config.serve)):
         if values:
             lines += ["", f"# What `stayer {table}` does unless its flags say otherwise."]
-            lines += [f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in values.items())]
+            lines += _toml_table(f"[{table}]", values)
+    if config.retention:
+        lines += [
+            "",
+            "# How many seconds after its end what is kept, unless its queue says otherwise.",
+        ]
+        lines += _toml_table("[retention]", config.retention)
+    for schedule in config.cron:
+        lines += ["", "# A schedule.", *_toml_table("[[cron]]", schedule)]
     content = "\n".join(lines) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -449,8 +492,15 @@ def _create(path: Path, content: str) -> None:
         file.write(content)
 
 
-def _toml(value: str | float | tuple[str, ...]) -> str:
-    if isinstance(value, tuple):
+def _toml_table(head: str, values: Mapping[str, Any]) -> list[str]:
+    return [head, *(f"{name} = {_toml(value)}" for name, value in values.items())]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        inside = (f"{_toml(name)} = {_toml(inner)}" for name, inner in value.items())
+        return f"{{ {', '.join(inside)} }}"
+    if isinstance(value, tuple | list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, bool):
         return str(value).lower()

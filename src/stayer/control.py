@@ -40,6 +40,7 @@ from stayer.core.model import (
     Submitted,
     Task,
     Verb,
+    Worker,
 )
 from stayer.core.queue_settings import WrittenSettings
 from stayer.store import ServedStore, Store
@@ -129,8 +130,18 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
 
 
 def retry(store: Store, id: str) -> Task:
-    """Run a finished task again, with its counters at zero."""
-    return _apply(store, id, lambda task: Retry())
+    """Run a finished task again, with its counters at zero, once what it runs after has ended: in
+    whatever way, for that is what somebody asks for who retries this one alone.
+    """
+
+    def when_possible(task: Task) -> Happening:
+        if not task.upstreams or isinstance(store, ServedStore):
+            return Retry()
+        [of] = store.upstreams([task.id])
+        upstreams = store.get((*of.after, *of.behind))
+        return Retry(tuple(each.id for each in upstreams if each and each.state not in FINISHED))
+
+    return _apply(store, id, when_possible)
 
 
 def hold(store: Store, id: str) -> Task:
@@ -284,6 +295,11 @@ def lose(store: Store, tasks: Iterable[Task]) -> int:
     return sum(applied is not None for applied in store.commit(changes)) if changes else 0
 
 
+def drain(store: Store, worker: str) -> Worker:
+    """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
+    return store.drain_worker(worker)
+
+
 def drop_worker(store: Store, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
     if isinstance(store, ServedStore):
@@ -325,6 +341,8 @@ def delete(store: Store, id: str) -> None:
     """Forget a finished task; its id stays refused for a while."""
     task = get(store, id)
     if not store.purge([id], FINISHED, float("inf"), 1):
+        if task.state in FINISHED and task.dependents:
+            raise Refused(f"task {id} is needed by tasks that are to run after it: they come first")
         raise Refused(f"task {id} is {task.state}: only a finished task can be deleted, cancel it")
 
 

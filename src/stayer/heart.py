@@ -44,12 +44,14 @@ class Heart:
         on_lost: Callable[[], None],
         gather: Callable[[], Sequence[Report]] = tuple,
         on_beat: Callable[[float], None] = lambda good_until: None,
+        on_drain: Callable[[], None] = lambda: None,
         last_number: int = 0,
     ) -> None:
         """The callbacks run in the beating thread and must not beat themselves.
 
         `gather` is asked for reports before each beat, and again before the next if it failed;
-        `on_beat` hears of each that got through, and until when the lease is good then.
+        `on_beat` hears of each that got through, and until when the lease is good then; `on_drain`
+        once, when somebody wants the worker to take no more.
         """
         self.lost = False
         self.watched = False
@@ -65,6 +67,8 @@ class Heart:
         self._reports: dict[tuple[str, int], Report] = {}
         self._gather = gather
         self._on_beat = on_beat
+        self._on_drain = on_drain
+        self._told_to_drain = False
         self._number = last_number
         self._good_until = 0.0
         self._last_inquest = moment()
@@ -113,10 +117,8 @@ class Heart:
         """Beat no more, and say nothing: whoever had this lease is somebody else now, or leaves it
         to another. Returns when no beat is under way.
         """
-        self.lost = self._stopping = True
-        self._ring()
-        with self._beating:
-            pass
+        self.lost = True
+        self._halt()
 
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
@@ -124,13 +126,7 @@ class Heart:
 
     def stop(self) -> None:
         """Take leave: hand back what is still held, and unregister."""
-        self._stopping = True
-        self._ring()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
-        if self._waiter is not None:
-            self._waiter.close()
-            self._waiter = None
+        self._halt()
         with self._beating:
             if self.lost or not self._number:
                 return
@@ -148,6 +144,16 @@ class Heart:
                 control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
             except (LeaseLost, UnknownWorker):
                 self.lost = True  # buried without knowing: there is nothing to take leave of
+
+    def _halt(self) -> None:
+        """End the thread, and its listening."""
+        self._stopping = True
+        self._ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._waiter is not None:
+            self._waiter.close()
+            self._waiter = None
 
     def _ring(self) -> None:
         self._alarm.set()
@@ -203,6 +209,9 @@ class Heart:
         self._on_beat(self._good_until)
         for orders in answer.orders:
             self._on_orders(orders)
+        if answer.drain and not self._told_to_drain:
+            self._told_to_drain = True
+            self._on_drain()
         self._bury_the_dead(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:

@@ -20,9 +20,12 @@ Rules that hold for every operation:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -32,6 +35,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -44,6 +48,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
 """How long the id of a purged task is refused, in seconds."""
@@ -109,7 +114,19 @@ class Store(Protocol):
         A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
         runs; then for `unique_for` seconds after its end.
 
-        A task with an eta to come is `scheduled`, any other `pending`. Its queue is made.
+        A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
+        `start_before` is the one given, or `expire` seconds from now.
+
+        A task that is to run `after` (or `behind`) others is `waiting` until they have ended, in
+        whichever queues they are; they may come in the same call, in any order. What has ended
+        already counts at once, also if it is purged. Raises BadInput, accepting nothing, if one of
+        them is not there, or if tasks of the call wait for each other in a circle. A call in which
+        any task has `after` or `behind` is one step.
+        """
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        """Accept a whole flow in one step. False, doing nothing, if a flow with its id is there.
+        Raises Refused, accepting nothing, if an id of its tasks is or was in use; else as `submit`.
         """
 
     def reserve(
@@ -120,9 +137,10 @@ class Store(Protocol):
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). In a queue that is `fair`, among tasks of equal priority
         the share that has used least goes first (see `core.fair`). Leaves alone what is held, what
-        `handles` does not name, paused queues, and what would exceed a queue's limit, the limit of
-        its key, or the queue's rate. A key's place is taken from the reservation on until the task
-        leaves the states `reserved` and `started`. Raises LeaseLost if the worker is not
+        `handles` does not name, what has not been started by its `start_before`, paused queues, and
+        what would exceed a queue's limit, the limit of its key, or the queue's rate; a worker that
+        drains gets nothing. A key's place is taken from the reservation on until the task leaves
+        the states `reserved` and `started`. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 
@@ -139,11 +157,16 @@ class Store(Protocol):
         Besides what the change says, the store sets: `updated`; `started_at` on coming to
         `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
         `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
-        `paused` cleared on leaving `started`; `eta` to
-        now + `delay`; `last_order` one higher if `order`; `returned_from` to (worker, attempt) if
-        `returned`, else cleared; an Attempt's end if `ending` is set and a worker held the task;
-        an Event named by the new state (ending and note are its note) or, if the state stays, by
-        the note.
+        `paused` cleared on leaving `started`; `start_before` cleared on coming to `started` and on
+        leaving an end; `eta` to now + `delay`; `last_order` one higher if `order`; `returned_from`
+        to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
+        worker held the task; an Event named by the new state (ending and note are its note) or, if
+        the state stays, by the note (what follows a first `: ` in it is the event's note).
+
+        With `waits`, these are from then on what the task waits for; on leaving `waiting` it waits
+        for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
+        same step, and passed on (see `promote`) before this returns, as far as that is quick. That
+        may fail without harm: the note stays.
         """
 
     def turn(
@@ -159,11 +182,19 @@ class Store(Protocol):
         """
 
     def promote(self, limit: int) -> float | None:
-        """Make up to `limit` due tasks `pending`. The answer is when time next brings something: a
-        task that is due, or the next start that a queue's rate allows while tasks wait for it; None
-        if nothing will.
+        """Make up to `limit` due tasks `pending`, and end up to `limit` that have not been started
+        by their `start_before` (as `decide(task, Expire())` says). The answer is when time brings
+        the next thing: a task that is due, one that expires, a schedule to be looked at, the next
+        start that a queue's rate allows while tasks wait for it; None if nothing will come.
 
-        It may lie in the past: then there are more, call again.
+        Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
+        task is taken from the set of what a dependent waits for, and `core.flows.relayed` says what
+        becomes of the dependent. A note leaves the outbox when all dependents have heard of it, or
+        when its task is not ended any more; one that was deleted before its end counts as
+        `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
+
+        The answer may lie in the past: then there are more, call again; or `due_schedules` has
+        some.
         """
 
     # Workers
@@ -201,6 +232,11 @@ class Store(Protocol):
         them, unless they know already.
         """
 
+    def drain_worker(self, worker: str) -> Worker:
+        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
+        """
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
         a worker that takes its leave (LeaseLost if it is not its last). The answer is what it held,
@@ -215,7 +251,9 @@ class Store(Protocol):
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         """Up to `limit` events after number `since`, waiting for the first one up to `timeout`.
 
-        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so.
+        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
+        store may keep only the newest 100,000 events or so for this: whoever was away for longer
+        gets those there are, and reads the tasks to know the rest. `events` has all of a task's.
         """
 
     def last_event(self) -> int:
@@ -229,8 +267,32 @@ class Store(Protocol):
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         """Tasks that match, newest first, from the cursor of the page before on."""
 
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        """What each of these tasks was to run after, in the order in which it was named."""
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        """Up to `limit` of the ids that the task waits for now, and how many they are."""
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        """Flows, newest first, from the cursor of the page before on. A flow is there as long as
+        any of its tasks is.
+        """
+
+    def flow(self, id: str) -> FlowInfo | None:
+        """The flow with this id."""
+
     def peek(self, queue: str, limit: int) -> list[Task]:
         """What would be reserved next if nothing were limited, best first, without taking it."""
+
+    def ahead(self, id: str) -> int:
+        """How many tasks of its queue stand before a pending one: those that can be taken and have
+        a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
+        submitted last first.
+        """
 
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
@@ -262,6 +324,23 @@ class Store(Protocol):
         and one where neither is so: that takes as long as there are tasks waiting.
         """
 
+    def sample(self) -> float:
+        """Write down the figures of the minutes that are over and that nobody has counted yet: by
+        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
+        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
+        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
+        many seconds there is more to do.
+        """
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
+        `since` on and before `until`, by time and queue: of these queues, of every one if none is
+        named, or with None of all together. One that is not there: nobody looked, or the queue
+        was at rest.
+        """
+
     def drop_queue(self, name: str, limit: int) -> int:
         """Delete up to `limit` of its tasks; when none is left, the queue. The answer is how many
         are left. Ids of those that had ended stay refused, as after a purge. Pauses it first, so
@@ -273,8 +352,40 @@ class Store(Protocol):
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
-        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`.
+        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`. Leaves
+        alone what a task that has not ended was to run after.
         """
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        """Forget what has been kept for long enough by its queue's retention, or by the one given
+        for what the queue does not say: whole tasks as `purge` does, logs, results. About `limit`
+        at a time; the answer is how many were seen to: 0 if nothing is left to be forgotten.
+
+        The newest task of a schedule is kept, however old.
+        """
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        """These schedules (those that exist), or all, by name."""
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        """Up to `limit` that are to be looked at by now, the longest due first; no paused ones."""
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Make a schedule, or change the one of that name. `last_task` stays, and so does `last`,
+        unless it gets another expression or zone, or goes on after a pause: then, and at first, it
+        is now. Workers that listen to the queue of its task hear of it.
+        """
+
+    def fire(self, firing: Firing) -> bool:
+        """In one step, if the schedule's `updated` and `last` are those that the firing names:
+        submit the tasks (an id that is there is not accepted again), and set `last`, `next` and,
+        if there are tasks, `last_task`. Whether that was done.
+        """
+
+    def drop_schedule(self, name: str) -> bool:
+        """Forget a schedule; whether there was one. Its tasks stay."""
 
 
 class TransactionalStore(Store, Protocol):
@@ -295,5 +406,14 @@ class ServedStore(Protocol):
     def ask(self, id: str, happening: Happening) -> Task:
         """Let the server decide and commit what an operator wants; the task as it is then."""
 
+    def explain(self, id: str) -> Explanation:
+        """As `explain.explain`."""
+
     def give_up(self, worker: str) -> int:
         """As `control.drop_worker`."""
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        """As `flow_control.cancel`."""
+
+    def retry_flow(self, id: str) -> int:
+        """As `flow_control.retry`."""

@@ -76,11 +76,17 @@ def test_without_a_word_it_is_the_usual_worker(
     assert process.wait(60) == 5
 
 
-def test_a_worker_that_is_elsewhere_is_refused(stayer: Here, store: Store) -> None:
+def test_a_worker_that_is_elsewhere_hears_of_it_through_the_store(
+    stayer: Here, store: Store
+) -> None:
     register(store, "far")
+    register(store, "near")
 
-    stayer("drain", "far").refuses("worker far does not run here", "node-of-far", "USR1")
-    stayer("drain", "--node", "node-of-far").refuses("worker far does not run here")
+    done = stayer("drain", "--node", "node-of-far").works()
+
+    assert done.out == "far takes no more tasks, and ends when it has none\n"
+    assert beat(store, "far", 2).drain
+    assert not beat(store, "near", 2).drain
 
 
 @pytest.fixture
@@ -93,15 +99,13 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_number_that_was_used_again_is_safe(
-    stayer: Here, store: Store, tmp_path: Path, bystander: subprocess.Popen[bytes]
+    stayer: Here, tmp_path: Path, bystander: subprocess.Popen[bytes]
 ) -> None:
-    beat(store, Worker(id="gone", node="here", pid=bystander.pid), 1)
     state = tmp_path / "state"
     state.mkdir()
     (state / "lock").write_text(str(bystander.pid))
     (state / "identity").write_text('{"id": "gone"}')
 
-    stayer("drain", "gone").refuses("does not run here")
     stayer("drain", "--state-dir", str(state)).refuses("no worker of yours has")
 
     os.kill(bystander.pid, 0)

@@ -43,8 +43,8 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
     [queue] = stayer("queues", "--json").works().json
 
     assert list(queue) == [
-        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start", "counts",
-        "workers", "oldest",
+        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
+        "counts", "workers", "oldest",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 

@@ -64,7 +64,7 @@ def test_a_program_that_is_not_there(apart: Apart, fleet: Site) -> None:
 
     done = apart("run", "--", "no-such-program-anywhere")
 
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (127, "")
     assert "NotStarted" in done.err
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import sqlite3
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -166,6 +168,25 @@ def test_up_makes_the_store_and_runs_commands(apart: Apart, tmp_path: Path, flee
         assert up.end() == 0
         with pytest.raises(URLError):  # the server has ended too
             urlopen(f"{address[1]}/readyz")
+
+
+def test_up_does_not_begin_if_its_port_is_taken(apart: Apart, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = apart("up", "--state-dir", str(tmp_path / "one"), "--port", port)
+    assert done.code == 2
+    assert f"can't listen on 127.0.0.1:{port}" in done.err
+    assert "--no-serve" in done.err
+
+
+def test_a_worker_does_not_begin_with_tables_that_it_can_not_use(
+    apart: Apart, tmp_path: Path, fleet: Site
+) -> None:
+    with sqlite3.connect(fleet.folder / "stayer.db") as database:
+        database.execute("ALTER TABLE stayer_workers DROP COLUMN slots")
+    done = apart("worker", "--state-dir", str(tmp_path / "new"), "--allow-commands")
+    assert done.code == 2
+    assert "run `stayer init`" in done.err
 
 
 def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:

@@ -378,3 +378,30 @@ def live_dangerously(connection: Connection, url: str, name: str) -> None:
         ended = store.commit([decide(task, Done("end")) for task in tasks])
         connection.send(("finished", [task.id for task in ended if task is not None]))
         beat(store, name, number + 2)
+
+
+def flow_dangerously(connection: Connection, url: str, name: str) -> None:
+    """Submit and work off one small flow after the other, until killed."""
+    store = open_store(url)
+    register(store, name)
+    for number in range(1_000_000):
+        root = f"{name} {number}"
+        many = [f"{root} {each}" for each in range(6)]
+        tied = [new(id, queue=name, after=(root,)) for id in many]
+        join = new(f"{root} join", queue=name, after=tuple(many))
+        store.submit([new(root, queue=name), *tied, join])
+        connection.send(("submitted", [root]))
+        while tasks := take(store, name, name, limit=2):
+            store.commit([decide(task, Done()) for task in tasks])
+            connection.send(("finished", ids(tasks)))
+        beat(store, name, number + 2)
+
+
+# Counting
+
+
+def sample_together(ready: Ready, url: str) -> None:
+    with opened(url) as store:
+        ready()
+        for _ in range(20):
+            store.sample()

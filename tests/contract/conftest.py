@@ -11,7 +11,7 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock
-from tests.servers.finding import redis_binary, valkey_binary
+from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import serving
 
 FreshUrl: TypeAlias = Callable[[], str]
@@ -30,6 +30,12 @@ def redis(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 
 @contextmanager
+def oldest_redis(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with serving(oldest_redis_binary()) as server:
+        yield server.url
+
+
+@contextmanager
 def valkey(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     with serving(valkey_binary()) as server:
         yield server.url
@@ -39,11 +45,20 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
     "sqlite": sqlite,
     "redis": redis,
     "valkey": valkey,
+    "redis-6.2": oldest_redis,
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
+SELDOM = ("redis-6.2",)
+"""Stores so like another one that only the long tests try them."""
 
-@pytest.fixture(scope="session", params=STORES)
+
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(name, marks=[pytest.mark.long] if name in SELDOM else []) for name in STORES
+    ],
+)
 def fresh_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FreshUrl]:

@@ -98,6 +98,7 @@ class Plain:
             created=self.now(),
             updated=self.now(),
             eta=eta,
+            start_before=None if new.expire is None else self.now() + new.expire,
         )
         self.tasks[new.id] = task
         self.tries[new.id] = []
@@ -164,7 +165,10 @@ class Plain:
         waiting = [
             task
             for task in self.tasks.values()
-            if task.queue == queue and task.state == "pending" and not task.held
+            if task.queue == queue
+            and task.state == "pending"
+            and not task.held
+            and (task.start_before is None or task.start_before > self.now())
         ]
         return sorted(waiting, key=lambda task: -task.priority)
 
@@ -230,7 +234,9 @@ class Plain:
         if change.returned:
             becomes["returned_from"] = _name(task.worker, task.attempt)
         if change.to == "started" and task.state != "started":
-            becomes["started_at"] = now
+            becomes |= {"started_at": now, "start_before": None}
+        if change.to not in FINISHED and task.state in FINISHED:
+            becomes["start_before"] = None
         if change.to in QUEUED:
             becomes |= {
                 "worker": None,
@@ -270,6 +276,20 @@ class Plain:
     def scheduled(self) -> list[Task]:
         waiting = [task for task in self.tasks.values() if task.state == "scheduled"]
         return sorted(waiting, key=lambda task: task.eta or 0)
+
+    def late(self) -> list[Task]:
+        """What has not been started in time."""
+        return [task for task in self.expiring() if (task.start_before or 0) <= self.now()]
+
+    def expiring(self) -> list[Task]:
+        waiting = [task for task in self.tasks.values() if task.state in QUEUED]
+        return [task for task in waiting if task.start_before is not None]
+
+    def next_thing(self) -> float | None:
+        """When time brings something."""
+        moments = [task.eta for task in self.scheduled()]
+        moments += [task.start_before for task in self.expiring()]
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def promoted(self, ids: Sequence[str]) -> None:
         """These have been promoted: which of the due ones go first is the store's choice."""

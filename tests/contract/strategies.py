@@ -25,6 +25,7 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
     Stop,
+    Tell,
 )
 from stayer.core.model import (
     EVERYTHING,
@@ -98,6 +99,7 @@ some_tasks = st.builds(
     parameters=st.sampled_from([None, {"a": 1}, b"raw"]),
     priority=st.integers(-1, 2),
     delay=st.sampled_from([None, None, 0.0, 3.0, 5.0, 50.0]),
+    expire=st.sampled_from([None, None, None, 0.0, 4.0, 40.0]),
     held=st.sampled_from([False, False, False, True]),
     key=st.sampled_from([None, "k1", "k1", "k2", "k3"]),
     owner=st.sampled_from([None, "ann", "bob"]),
@@ -124,6 +126,7 @@ happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {
     Expire: st.just(Expire()),
     Cancel: st.builds(Cancel, grace=st.sampled_from([None, 3.0])),
     Ask: st.builds(Ask, verb=st.sampled_from(["pause", "resume", "signal"])),
+    Tell: st.just(Tell("thawed", "stood still: long")),
     Set: st.builds(
         Set,
         priority=st.integers(-2, 3),

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
 from stayer.core.lifecycle import (
     Done,
+    Expire,
     Interrupt,
     Lose,
     Start,
@@ -116,16 +117,25 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 3))
     def promote(self, limit: int) -> None:
-        due = {task.id for task in self.plain.due()}
+        late = len(self.plain.late())
         answer = self.store.promote(limit)
+        self.end_what_is_late()
+        assert len(self.plain.late()) == max(0, late - limit)
+        due = {task.id for task in self.plain.due()}
         tasks = [task for task in self.store.get(sorted(due)) if task is not None]
         promoted = [task.id for task in tasks if task.state == "pending"]
         assert len(promoted) == min(limit, len(due))
         self.plain.promoted(promoted)
-        moments = [task.eta for task in self.plain.scheduled()[:1]]
-        moments.append(self.plain.next_start())
+        moments = [self.plain.next_thing(), self.plain.next_start()]
         expected = min((moment for moment in moments if moment is not None), default=None)
         assert answer == (expected if expected is None else pytest.approx(expected, abs=1e-4))
+
+    def end_what_is_late(self) -> None:
+        """Which of those that were not started in time have ended is the store's choice."""
+        for task in self.plain.late():
+            [found] = self.store.get([task.id])
+            if found is not None and found.state == "failed":
+                self.plain.commit(decide(task, Expire()))
 
     # What submitters and operators do
 
@@ -253,6 +263,7 @@ class StoreMachine(RuleBasedStateMachine):
         if answers is not None:
             assert [visible(task) for task in answers[0]] == [visible(t) for t in answers[1]]
             self.remember(*answers[1])
+        self.end_what_is_late()
 
     @rule(id=some_workers)
     def work(self, id: str) -> None:
@@ -272,6 +283,7 @@ class StoreMachine(RuleBasedStateMachine):
             (applied, given), (expected_applied, expected_given) = answers
             assert applied == expected_applied
             assert [visible(task) for task in given] == [visible(task) for task in expected_given]
+        self.end_what_is_late()
 
     @rule(judge=some_workers, silent=some_workers, right=st.booleans(), decided=st.booleans())
     def bury(self, judge: str, silent: str, right: bool, decided: bool) -> None:

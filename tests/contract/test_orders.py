@@ -6,7 +6,7 @@ import pytest
 
 from stayer import control
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Interrupt, Lose, Snooze, Stop
+from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Interrupt, Lose, Snooze, Stop, Tell
 from stayer.core.model import Beat, Fault, Order, Report, Task
 from stayer.store import Store
 from tests.contract.builders import (
@@ -54,6 +54,16 @@ def test_an_order_comes_with_every_beat_until_it_is_acknowledged(store: Store, t
     acknowledge(store, task, 5, 1)
     assert beat(store, "w", 6).orders == ()
     assert get(store, task.id).orders == ()
+
+
+def test_what_is_asked_and_told_are_events_with_notes(store: Store, task: Task) -> None:
+    now = apply(store, task, Ask("signal", {"signal": "USR1"}))
+    now = apply(store, now, Ask("pause"))
+    apply(store, now, Tell("thawed", "stood still: 3 s"))
+    told = [(event.event, event.note) for event in store.events(task.id)][-3:]
+    assert told == [("signal", "USR1"), ("pause", None), ("thawed", "stood still: 3 s")]
+    heard = [(event.event, event.note) for event in store.watch(0, 0.0, 100)][-3:]
+    assert heard == told
 
 
 def test_an_acknowledged_order_is_not_in_the_answer_to_that_beat(store: Store, task: Task) -> None:

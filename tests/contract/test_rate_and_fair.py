@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from stayer.core.lifecycle import Done, Interrupt
-from stayer.core.model import Rate, Task
+from stayer.core.model import Fair, Rate, Task
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -116,9 +116,9 @@ class TestRate:
 
 class TestFair:
     @pytest.mark.parametrize("fair", ["owner", "key"])
-    def test_those_who_come_together_take_turns(self, store: Store, fair: str) -> None:
+    def test_those_who_come_together_take_turns(self, store: Store, fair: Fair) -> None:
         register(store)
-        store.set_queue("q", fair=fair)  # type: ignore[typeddict-item]
+        store.set_queue("q", fair=fair)
         for name in ("ann", "bob"):
             fill(store, 4, **{fair: name})
         given = [getattr(task, fair) for task in take(store, limit=6)]

@@ -6,13 +6,25 @@ import pytest
 
 from stayer import control
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Ask, Done, Fail, Hold, Interrupt, Release, Retry, Snooze, Start
+from stayer.core.lifecycle import (
+    Ask,
+    Done,
+    Fail,
+    Hold,
+    Interrupt,
+    Release,
+    Retry,
+    Snooze,
+    Start,
+    decide,
+)
 from stayer.core.model import EVERYTHING, Fault, Handles, Order, Policy
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
     apply,
     bare,
+    beat,
     check_counts,
     counts,
     fill,
@@ -26,6 +38,7 @@ from tests.contract.builders import (
     take,
     take_one,
     taken,
+    worker,
 )
 
 
@@ -375,3 +388,17 @@ def test_counts_follow(store: Store) -> None:
     assert counts(store, "b") == {"pending": 2, "reserved": 1}
     check_counts(store)
     assert happened(store.watch(0, 0, 100)).count("reserved") == 4
+
+
+def test_a_worker_that_drains_gets_nothing_but_may_finish(store: Store) -> None:
+    submit(store, new("first"), new("second"))
+    register(store, draining=False)
+    [first] = take(store)
+    beat(store, worker(draining=True), 2)
+    assert take(store) == []
+    [done] = store.commit([decide(first, Start(1))])
+    assert done is not None
+    applied, given = store.turn("w", [decide(done, Done("end"))], ["q"], 1, EVERYTHING)
+    assert (applied, given) == ([True], [])
+    beat(store, worker(draining=False), 3)
+    assert [task.id for task in take(store)] == ["second"]

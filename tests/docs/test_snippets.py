@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
 
 import pytest
 
-from stayer import Client, TaskHandle
-from tests.docs.pages import PATIENCE, Block, blocks
+from stayer import Client, TaskHandle, explain
+from tests.docs.pages import PATIENCE, Block, blocks, text
 from tests.docs.reader import Reader
 
 REFERENCE = [block for block in blocks("reference/python.md") if block.language == "python"]
@@ -112,6 +114,21 @@ def test_old_tasks_are_forgotten(reader: Reader) -> None:
         if block.language == "console":
             reader.follow(block)
     assert json.loads(reader.run("stayer ls --json")) == []
+
+
+def test_a_task_that_nobody_takes_is_explained(reader: Reader) -> None:
+    reader.run("stayer init")
+    first, *_ = blocks("how-to/find-out-why-it-waits.md")
+    reader.follow(first)
+
+
+def test_every_reason_is_documented() -> None:
+    """As they are written in the source: each word is the first argument of a Reason."""
+    source = inspect.getsource(explain)
+    known = {*re.findall(r'Reason\(\s*"([\w-]+)"', source)}
+    table = text("how-to/find-out-why-it-waits.md").partition("| `reason` |")[2]
+    assert len(known) > 15
+    assert known == {*re.findall(r"`([\w-]+)`", table.partition("\n\n")[0])}
 
 
 def test_the_configuration_file_is_one(reader: Reader) -> None:

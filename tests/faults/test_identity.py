@@ -93,3 +93,11 @@ def test_a_shorter_lease_waits_for_the_keepers_that_know_the_longer_one(fleet: F
     assert [worker.lease for worker in fleet.store.workers()] == [30]
     fleet.finish("a")
     assert fleet.until_ended("a").attempt == 1
+
+
+def test_a_shorter_lease_holds_at_once_if_nothing_runs(fleet: Fleet) -> None:
+    one = fleet.worker("one", lease=30)
+    until(fleet.store.workers)
+    fleet.signal(one, signal.SIGKILL)
+    fleet.worker("one", lease=2)
+    until(lambda: [worker.lease for worker in fleet.store.workers()] == [2])

@@ -49,6 +49,8 @@ def test_a_task_is_frozen_when_the_lease_is_over_and_goes_on_afterwards(fleet: F
     task = fleet.until_ended("a")
     assert (task.state, task.attempt) == ("complete", 1)
     assert list(fleet.read_stamps("a")) == [1]
+    [thawed] = [event for event in fleet.store.events("a") if event.event == "thawed"]
+    assert "without a lease" in (thawed.note or "")
 
 
 def test_what_ends_while_the_store_is_gone_is_recorded_once(fleet: Fleet) -> None:

@@ -82,6 +82,30 @@ def test_how_a_task_ended_is_told(
     assert said in task.error.message
 
 
+@pytest.mark.parametrize(
+    ("limit", "script", "ending", "said"),
+    [
+        ({"time_limit": 1.0}, "sleep 1000", "timeout", "time limit of 1s"),
+        ({"silence_limit": 1.0}, "echo hi; sleep 1000", "silent", "limit of 1s"),
+        (
+            {"memory_limit": 30_000_000},
+            "python3 -c 'import time; x = bytearray(100_000_000); time.sleep(1000)'",
+            "oom",
+            "its limit of 30",
+        ),
+    ],
+)
+def test_a_limit_that_was_exceeded_is_named(
+    fleet: Fleet, limit: dict[str, float], script: str, ending: str, said: str
+) -> None:
+    fleet.worker("one", lease=30)
+    fleet.submit("a", "sh", "-c", script, grace=0.1, **limit)
+    task = fleet.until_ended("a")
+    assert (task.state, task.ending) == ("failed", ending)
+    assert task.error is not None
+    assert said in task.error.message
+
+
 def test_a_command_that_is_not_there_is_told(fleet: Fleet) -> None:
     fleet.worker("one", lease=30)
     fleet.submit("a", "no-such-program")

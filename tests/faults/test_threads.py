@@ -182,7 +182,8 @@ def test_a_late_finish_is_refused(fleet: PoolFleet) -> None:
     fleet.pool_worker(lease=60)
     fleet.call_stamper("a")
     fleet.until_state("a", "started")
-    # As if it had been given up: it is another's now.
+    # As if it had been given up, and touched since; nobody is to take it meanwhile.
+    fleet.store.set_queue("default", paused=True)
     control.lose(fleet.store, [fleet.get("a")])
     control.hold(fleet.store, "a")
     fleet.finish("a")

@@ -19,11 +19,15 @@ def test_a_task_outlives_its_worker_and_is_recorded_by_the_next_one(fleet: Fleet
     fleet.until_stamped("a", more_than=before + 20)  # it runs on with nobody there
 
     fleet.worker(lease=30)
+    until(lambda: "adopted" in [event.event for event in fleet.store.events("a")])
     fleet.finish("a")
     task = fleet.until_ended("a")
     assert (task.state, task.attempt) == ("complete", 1)
     assert fleet.endings("a") == ["done"]
     assert list(fleet.read_stamps("a")) == [1]
+    assert [event.event for event in fleet.store.events("a")] == [
+        "pending", "reserved", "started", "adopted", "complete"
+    ]  # fmt: skip
 
 
 def test_a_task_that_ends_while_no_worker_lives_is_recorded(fleet: Fleet) -> None:

@@ -37,7 +37,7 @@ def name_of(route: Route) -> str:
 
 
 def target(route: Route) -> str:
-    return route.path.format(id="there", name="q", file="none", folder="none")
+    return route.path.format(id="there", name="q", schedule="none", file="none", folder="none")
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.role], ids=name_of)

@@ -15,10 +15,12 @@ FOLDER = sys.argv[2]
 
 
 def be_born() -> int:
-    """Say so; where to stamp."""
-    os.write(LIFE, b".")
+    """Stamp, then say so; where to stamp again."""
     path = os.path.join(FOLDER, "stamps", f"{os.getpid()}-{time.monotonic_ns()}")
-    return os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    stamp(file)
+    os.write(LIFE, b".")
+    return file
 
 
 def stamp(file: int) -> None:

@@ -24,8 +24,8 @@ Starts = Callable[..., RedisServer]
 DURABLE = ("--appendonly", "yes")
 
 
-def findings(server: RedisServer) -> dict[str, Finding]:
-    store = open_store(server.url())
+def findings(server: RedisServer, options: str = "") -> dict[str, Finding]:
+    store = open_store(f"{server.url()}{options}")
     assert isinstance(store, RedisStore)
     found = {finding.check: finding for finding in store.check()}
     store.close()
@@ -94,6 +94,11 @@ def test_a_primary_that_does_not_need_its_replicas_is_warned_of(own_server: Star
     assert findings(replica)["replicas"].status == "fail"
     setting(primary, "min-replicas-to-write", "1")
     assert findings(primary)["replicas"].status == "ok"
+
+    # And so are fewer replicas than have to confirm
+    assert "1 to confirm" in findings(primary, "&wait=1")["replicas"].message
+    found = findings(primary, "&wait=2")["replicas"]
+    assert (found.status, "wait=1" in (found.todo or "")) == ("fail", True)
 
 
 def test_what_was_refused_is_shown(own_server: Starts) -> None:

@@ -5,7 +5,7 @@ it, because the server itself can be killed.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,8 @@ from tests.faults.test_worker_dies import (
     test_term_hands_tasks_back_to_the_front,
     test_what_is_lost_with_its_node_runs_again_elsewhere,
 )
-from tests.servers.redis import RedisServer
+from tests.servers.finding import redis_binary, valkey_binary
+from tests.servers.redis import RedisServer, serving
 
 __all__ = (
     "test_a_healthy_task_much_longer_than_the_lease_runs_once",
@@ -41,9 +42,10 @@ __all__ = (
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-@pytest.fixture
-def server(own_server: Callable[..., RedisServer]) -> RedisServer:
-    return own_server(*ALWAYS)
+@pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    with serving(request.param(), *ALWAYS) as server:
+        yield server
 
 
 @pytest.fixture

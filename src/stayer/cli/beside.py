@@ -5,14 +5,16 @@ somebody asks of it keeps the heart of the worker waiting.
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 
 from stayer.cli.command import Given
 from stayer.cli.output import note
+from stayer.core.errors import Refused
 
 
 @contextmanager
@@ -22,6 +24,7 @@ def server_beside(given: Given, port: int | None) -> Iterator[None]:
         note("no web page: pip install 'stayer[web]' adds it (--no-serve: never mind)")
         yield
         return
+    _refuse_a_taken_port(given.config().serve, port)
     command = [sys.executable, "-m", "stayer", "serve", "--parent", str(os.getpid())]
     if given.config_file is not None:
         command += ["--config", given.config_file]
@@ -38,3 +41,18 @@ def server_beside(given: Given, port: int | None) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait()
+
+
+def _refuse_a_taken_port(settings: Mapping[str, object], port: int | None) -> None:
+    """While it can still be said: the server would find out beside a worker that runs."""
+    host = str(settings.get("host", "127.0.0.1"))
+    port = int(str(settings.get("port", 8787))) if port is None else port
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((host, port))
+        except OSError as error:
+            raise Refused(
+                f"can't listen on {host}:{port}: {error.strerror}. Perhaps `stayer up` runs "
+                "already; else choose another --port, or --no-serve"
+            ) from None

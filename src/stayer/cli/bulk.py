@@ -23,7 +23,20 @@ from stayer.store import Store
 
 CHUNK = 1000
 """How many tasks are checked, then submitted, together."""
-_NOT_FOR_MANY = ("id", "name", "data", "delay", "eta", "cwd", "env", "tag", "hold", "priority")
+_NOT_FOR_MANY = (
+    "id",
+    "name",
+    "data",
+    "delay",
+    "eta",
+    "expire",
+    "start_before",
+    "cwd",
+    "env",
+    "tag",
+    "hold",
+    "priority",
+)
 
 
 @dataclass
@@ -38,7 +51,7 @@ def add_lines(
     given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
 ) -> None:
     """Submit what the lines say, and print the ids in their order."""
-    unfit = [f"--{name}" for name in _NOT_FOR_MANY if options[name]]
+    unfit = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_MANY if options[name]]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
         raise BadInput(f"{what} is for one task: with --jsonl, say it in each line")

@@ -1,22 +1,23 @@
-"""`drain`: let workers of this machine finish what they run, and take no more."""
+"""`drain`: let workers finish what they run, and take no more."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import rich_click as click
 
+from stayer import control
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import say
 from stayer.cli.selection import Tries
 from stayer.cli.values import complete_worker
 from stayer.core.errors import BadInput, Refused, UnknownWorker
-from stayer.core.model import Worker
 from stayer.store import Store
+
+_WHAT = "takes no more tasks, and ends when it has none"
 
 
 @command()
@@ -27,18 +28,18 @@ from stayer.store import Store
     shell_complete=complete_worker,
     help="Ids of workers, as `stayer workers` lists them.",
 )
-@click.option("--node", metavar="NAME", help="All workers of this machine that go by this name.")
+@click.option("--node", metavar="NAME", help="All workers of the node with this name.")
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The worker of this state directory. Default: that of `stayer worker`.",
+    help="The worker of this state directory, on this machine. Default: that of `stayer worker`.",
 )
 def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path | None) -> int:
-    """Let workers of this machine finish what they run, and take no more.
+    """Let workers finish what they run, and take no more.
 
-    They end when the last of their tasks has. A worker can be told so only on the machine where
-    it runs, by whom it belongs to.
+    They end when the last of their tasks has. Those named by id or node may be anywhere: they hear
+    of it through the store. With neither, it is the worker of this machine's state directory.
     """
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")
@@ -48,10 +49,14 @@ def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path 
         in_file = given.config().worker.get("state_dir")
         _drain_the_one_in(state_dir or (Path(in_file) if in_file else default_state()))
         return 0
-    tries = Tries()
-    for worker in _named(given.store(), ids, tries) if ids else _of_node(given.store(), node):
+    store, tries = given.store(), Tries()
+    for id in dict.fromkeys(ids) if ids else _of_node(store, node):
         with tries.each():
-            _tell(worker)
+            told = control.drain(store, id)
+            when = (
+                "; it is silent, and hears of it when it is back" if told.state == "STALE" else ""
+            )
+            say(f"{id} {_WHAT}{when}")
     return tries.worst
 
 
@@ -65,30 +70,11 @@ def _drain_the_one_in(folder: Path) -> None:
     _send(pid, _identity(folder) or f"process {pid}")
 
 
-def _named(store: Store, ids: Iterable[str], tries: Tries) -> Iterator[Worker]:
-    known = {worker.id: worker for worker in store.workers()}
-    for id in dict.fromkeys(ids):
-        with tries.each():
-            if id not in known:
-                raise UnknownWorker(f"no worker {id!r} in {store.url}: see `stayer workers`")
-        if id in known:
-            yield known[id]
-
-
-def _of_node(store: Store, node: str | None) -> list[Worker]:
-    found = [worker for worker in store.workers() if worker.node == node]
+def _of_node(store: Store, node: str | None) -> list[str]:
+    found = [worker.id for worker in store.workers() if worker.node == node]
     if not found:
         raise UnknownWorker(f"no worker of a node {node!r} in {store.url}: see `stayer workers`")
     return found
-
-
-def _tell(worker: Worker) -> None:
-    if worker.id not in map(_identity, _held_by(worker.pid)):
-        raise Refused(
-            f"worker {worker.id} does not run here, or is not yours: call `stayer drain` on "
-            f"{worker.node} as its user, or send USR1 to process {worker.pid} there"
-        )
-    _send(worker.pid, worker.id)
 
 
 def _send(pid: int, name: str) -> None:
@@ -98,7 +84,7 @@ def _send(pid: int, name: str) -> None:
         os.kill(pid, signal.SIGUSR1)
     except (ProcessLookupError, PermissionError) as error:
         raise Refused(f"{name} can't be told: {error.strerror}") from None
-    say(f"{name} takes no more tasks, and ends when it has none")
+    say(f"{name} {_WHAT}")
 
 
 def _hears(pid: int) -> bool:

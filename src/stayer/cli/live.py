@@ -31,13 +31,13 @@ def watch_tasks(store: Store, filter: Filter, limit: int) -> None:
         room = max(1, height - _AROUND)
         return _tasks(store, filter, min(limit or room, room), attention)
 
-    _watch(store, picture)
+    watch_picture(store, picture)
 
 
 def watch_top(store: Store, names: Sequence[str]) -> None:
     """Draw what runs until interrupted."""
     loads, attention = Loads(), Attention(store)
-    _watch(store, lambda height: _top(store, names, height, loads, attention))
+    watch_picture(store, lambda height: _top(store, names, height, loads, attention))
 
 
 def draw_top(store: Store, names: Sequence[str]) -> None:
@@ -45,8 +45,8 @@ def draw_top(store: Store, names: Sequence[str]) -> None:
     draw(_top(store, names, _MOST, Loads(), None))
 
 
-def _watch(store: Store, picture: Callable[[int], RenderableType]) -> None:
-    """`picture` is given the height of the screen."""
+def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> None:
+    """Draw until interrupted; `picture` is given the height of the screen."""
     screen = console()
     seen = store.last_event()
     with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:

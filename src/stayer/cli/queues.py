@@ -1,4 +1,4 @@
-"""`queues`: what there is, dropping one, setting its limits."""
+"""`queues`: what there is, dropping one, setting its limits and what it keeps."""
 
 from __future__ import annotations
 
@@ -8,14 +8,37 @@ from typing import Literal
 import rich_click as click
 
 from stayer import control
-from stayer.cli.command import Given, Group, argument
+from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, print_json, print_json_array, say
 from stayer.cli.selection import check_queues, confirm
-from stayer.cli.values import LIMIT, complete_queue
+from stayer.cli.values import KEEP, LIMIT, complete_queue
+from stayer.config import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import Fair
+from stayer.core.model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
+from stayer.core.units import format_duration
+
+_ENDED = {
+    "complete": "complete tasks",
+    "failed": "failed tasks",
+    "cancelled": "cancelled tasks",
+    "log": "the logs of tasks that have ended",
+    "result": "the results of tasks that have ended",
+}
+
+
+def keep_options(function: Decorated) -> Decorated:
+    """`--keep-complete` and the like, given to the function by their names."""
+    for what in reversed(KEPT):
+        function = click.option(
+            f"--keep-{what}",
+            type=KEEP,
+            metavar="DURATION|forever|default",
+            help=f"How long {_ENDED[what]} are kept.",
+        )(function)
+    return function
+
 
 NAME = argument(
     "name", metavar="QUEUE", shell_complete=complete_queue, help="The name of the queue."
@@ -26,7 +49,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> None:
-    """List queues; drop one, or set its limits."""
+    """List queues; drop one, set its limits or what it keeps."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -85,20 +108,25 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     type=click.Choice((*FAIR, "none")),
     help="Let the owner, or key, that has used least go first among tasks of equal priority.",
 )
+@keep_options
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
 @click.pass_obj
 def set_(
     given: Given,
+    /,
     name: str,
     limit: int | None,
     key_limit: tuple[str, ...],
     rate: str | None,
     fair: Fair | Literal["none"] | None,
     as_json: bool,
+    **keep: float | None,
 ) -> None:
-    """Set how many tasks of a queue may run at once, how often one may begin, and who goes first.
+    """Set how many tasks of a queue may run at once, how often one may begin, who goes first, and
+    how long what has ended is kept.
 
-    What is not named stays as it is.
+    What is not named stays as it is. A duration such as 7d counts from the end of a task; `default`
+    is what the workers are told.
     """
     wanted = _key_limits(key_limit)
     if limit is not None:
@@ -107,18 +135,38 @@ def set_(
         wanted["rate"] = None if rate == "none" else rate
     if fair is not None:
         wanted["fair"] = None if fair == "none" else fair
+    is_limited = bool(wanted)
+    retention: dict[Kept, float | None] = {
+        what: None if seconds < 0 else seconds
+        for what in KEPT
+        if (seconds := keep[f"keep_{what}"]) is not None
+    }
+    if retention:
+        wanted["retention"] = retention
     if not wanted:
-        raise BadInput("say what to set: --limit, --key-limit, --rate or --fair")
+        raise BadInput(
+            "say what to set: --limit N, --limit none, --key-limit, --rate, --fair, or "
+            "--keep-complete 7d"
+        )
     store = given.store()
     check_queues(store, [name])
     queue = control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))
-    else:
+        return
+    if is_limited:
         from stayer.cli.tables import other_limits
 
         others = other_limits(queue)
         say(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
+    for what in retention:
+        say(f"{name} keep {what} {_kept(queue.retention.get(what))}")
+
+
+def _kept(seconds: float | None) -> str:
+    if seconds is None:
+        return "as the workers are told"
+    return "forever" if seconds >= FOREVER else format_duration(seconds)
 
 
 def _key_limits(written: Sequence[str]) -> WrittenSettings:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, cast
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, flow_control
 from stayer.cli.command import FILTER, Decorated, argument
 from stayer.cli.output import is_terminal, note
-from stayer.cli.values import SINCE, complete_queue, complete_task, since
+from stayer.cli.values import SINCE, complete_flow, complete_queue, complete_task, since
 from stayer.core.errors import BadInput, StayerError, StoreError, UnknownQueue
 from stayer.core.model import STATES, Filter, State
 from stayer.store import Store
@@ -62,6 +62,13 @@ _FILTER_OPTIONS = (
         help="Submitted in the last 2h, or since 20:30, or since 2026-11-15.",
         panel=FILTER,
     ),
+    click.option(
+        "--flow",
+        metavar="FLOW",
+        help="Of this flow.",
+        shell_complete=complete_flow,
+        panel=FILTER,
+    ),
 )
 
 
@@ -75,6 +82,7 @@ class Asked(NamedTuple):
     key: str | None
     tag: tuple[str, ...]
     since: str | None
+    flow: str | None
     held: bool | None = None
 
 
@@ -101,7 +109,7 @@ class Tries:
 
 
 def filter_options(function: Decorated) -> Decorated:
-    """The options `-q --state --name --owner --key --tag --since`, for the function as `asked`."""
+    """The options `-q --state --name --owner --key --tag --since --flow`, given as `asked`."""
 
     @wraps(function)
     def gather(*arguments: Any, **values: Any) -> Any:
@@ -138,6 +146,7 @@ def to_filter(store: Store, asked: Asked) -> Filter:
         tags=asked.tag,
         held=asked.held,
         since=None if asked.since is None else since(asked.since, store.now()),
+        flow=None if asked.flow is None else flow_control.resolve(store, asked.flow),
     )
 
 

@@ -62,6 +62,7 @@ def _values(found: configuration.Config) -> dict[str, Any]:
         "token": "***" if found.token else "",
         **{f"worker.{name}": value for name, value in found.worker.items()},
         **{f"serve.{name}": value for name, value in found.serve.items()},
+        **{f"retention.{name}": value for name, value in found.retention.items()},
     }
 
 

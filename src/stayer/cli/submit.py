@@ -11,10 +11,10 @@ import rich_click as click
 from stayer import control
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, SIZE, complete_queue
+from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
 from stayer.core import codec, submission, units
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.model import NewTask, Submitted, Value
+from stayer.core.model import Submitted, Value
 
 READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
 """Longer input is refused before it fills the memory; JSON may be written less densely than it
@@ -48,6 +48,31 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "eta": click.option(
         "--eta", type=ETA, metavar="TIME", help="Start it at 20:30, 2026-11-15T20:30:00Z …"
+    ),
+    "expire": click.option(
+        "--expire",
+        type=DURATION,
+        metavar="DURATION",
+        help="If it has not been started after 10m, 2h, 1d …, it never is: it ends as failed.",
+    ),
+    "start_before": click.option(
+        "--start-before",
+        type=ETA,
+        metavar="TIME",
+        help="If it has not been started by 20:30, 2026-11-15T20:30:00Z …, it never is.",
+    ),
+    "after": click.option(
+        "--after",
+        multiple=True,
+        metavar="ID",
+        help="Run it when this task is complete, and give it the result. May be repeated.",
+        shell_complete=complete_task,
+    ),
+    "when_failed": click.option(
+        "--when-failed",
+        type=click.Choice(("cancel", "run", "hold")),
+        default="cancel",
+        help="What to do with it if a task that it is to run after fails. Default: cancel it.",
     ),
     "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
     "env": click.option(
@@ -154,7 +179,7 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
 
 def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
     """Submit the task that these words and options mean; says so if it is there already."""
-    new = _new_task(given, words, options)
+    new = submission.new_task(**task_fields(given, words, options))
     store = given.store(make=True)
     answer = store.submit([new])[0]
     if holder := control.unique_holder(new, answer):
@@ -170,15 +195,22 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     return answer
 
 
-def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> NewTask:
-    if options["eta"] is not None and options["delay"] is not None:
-        raise BadInput("give either --eta or --delay, not both")
+def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What `new_task` is to make, by these words and options."""
+    for one, other in (("eta", "delay"), ("start_before", "expire")):
+        if options.get(one) is not None and options.get(other) is not None:
+            raise BadInput(f"give either --{one.replace('_', '-')} or --{other}, not both")
     config = given.config()
-    eta = options["eta"]
-    return submission.new_task(
+
+    def moment(option: str) -> float | None:
+        """By the store's clock, so that `+10m` is ten minutes wherever this clock stands."""
+        said = options.get(option)
+        return None if said is None else units.moment(said, given.store(make=True).now())
+
+    return dict(
         queue=config.queue if options["queue"] is None else options["queue"],
         parameters=_parameters(options.get("data")),
-        id=options["id"],
+        id=options.get("id"),
         name=options.get("name"),
         command=words or None,
         cwd=working_directory(options["cwd"]) if words or options["cwd"] else None,
@@ -186,11 +218,14 @@ def _new_task(given: Given, words: Sequence[str], options: Mapping[str, Any]) ->
         priority=options["priority"],
         owner=config.owner if options["owner"] is None else options["owner"],
         tags=options["tag"],
-        # By the store's clock, so that `+10m` is ten minutes wherever this clock stands.
-        eta=None if eta is None else units.moment(eta, given.store(make=True).now()),
-        delay=options["delay"],
+        eta=moment("eta"),
+        delay=options.get("delay"),
+        expire=options["expire"],
+        start_before=moment("start_before"),
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
+        after=[control.resolve(given.store(make=True), id) for id in options["after"]],
+        when_failed=options["when_failed"],
         **{name: options[name] for name in _LIFE},
     )
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
+from stayer.core.figures import Figures
 from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
 
@@ -34,6 +35,7 @@ STYLES = {
     "STALE": "bold red",
 }
 
+_FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
 _USUAL = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
@@ -271,6 +273,25 @@ def other_limits(queue: QueueInfo) -> str:
     said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
     said += [] if queue.fair is None else [f"fair {queue.fair}"]
     return ", ".join(said)
+
+
+def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
+    """What queues did."""
+    heading = ["FROM", *(["QUEUE"] if by_queue else [])]
+    numbers = (*(name.upper() for name in _FIGURES), "OLDEST", "RAN", "WAITED")
+    table = grid(*heading, *numbers, right=numbers)
+    for each in found:
+        ended = each.complete + each.failed + each.cancelled
+        values = [getattr(each, name) for name in _FIGURES]
+        table.add_row(
+            local_time(each.at),
+            *([cell(each.queue)] if by_queue else []),
+            *("" if value is None else f"{value:,}" for value in values),
+            "" if each.age is None else format_duration(each.age),
+            format_duration(each.ran / ended) if ended else "",
+            format_duration(each.waited / ended) if ended else "",
+        )
+    return table
 
 
 def workers_table(workers: Sequence[Worker], now: float) -> Table:

@@ -12,6 +12,7 @@ import rich_click as click
 from click.shell_completion import CompletionItem
 
 from stayer.cli.command import given
+from stayer.config import parse_retention
 from stayer.core import units
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import Filter
@@ -116,7 +117,26 @@ class Size(Number):
             self.fail(str(error), param, ctx)
 
 
+class Keep(Seconds):
+    """`7d`, as seconds; `forever`; or `default`, which is -1 here."""
+
+    name = "duration"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if value == "default":
+            return -1.0
+        if isinstance(value, str) and value.strip().isdecimal():
+            self.fail(f"{value!r} has no unit: write for example {value.strip()}d", param, ctx)
+        try:
+            return parse_retention(value)
+        except BadInput as error:
+            self.fail(f"{error}, or forever, or default", param, ctx)
+
+
 DURATION = Duration()
+KEEP = Keep()
 LONG_AGO = WithUnit()
 SIZE = Size()
 ETA = Moment(units.moment)
@@ -143,6 +163,29 @@ def complete_task(
     def ids(store: Store) -> list[str]:
         filter = Filter(prefix=incomplete or None)
         return [task.id for task in store.find(filter, None, _OFFERED).tasks]
+
+    return _offer(context, ids)
+
+
+def complete_schedule(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of schedules that begin like this."""
+
+    def names(store: Store) -> list[str]:
+        return [each.name for each in store.schedules() if each.name.startswith(incomplete)]
+
+    return _offer(context, names)
+
+
+def complete_flow(
+    context: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids of the newest flows that begin like this."""
+
+    def ids(store: Store) -> list[str]:
+        found = store.flows(None, 10 * _OFFERED).flows
+        return [flow.id for flow in found if flow.id.startswith(incomplete)]
 
     return _offer(context, ids)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -16,6 +16,11 @@ from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
 from stayer.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from stayer.config import Config
+    from stayer.store import Store
+    from stayer.worker.handlers import Handlers
 
 DRAINED = 5
 """The exit code of a worker that was told to finish what it had: not to be started again."""
@@ -95,8 +100,11 @@ def _work(
     from stayer.worker.options import Options
     from stayer.worker.state import StateDirectory, node_name
 
+    def behaviour() -> dict[str, Any]:
+        return {**planned().behaviour, "retention": given.config().kept}
+
     def reload() -> Options:
-        return convert(planned().behaviour, Options)
+        return convert(behaviour(), Options)
 
     plan = planned()
     settings = dict(plan.handlers)
@@ -108,6 +116,7 @@ def _work(
     state.open(take_over=plan.take_over)
     ready()
     store = given.store(make=True)
+    declare_schedules(given.config(), handlers, store)
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         loop.run()
@@ -115,7 +124,7 @@ def _work(
     from stayer.worker.threads import ThreadOptions, ThreadsWorker
 
     about = {
-        **plan.behaviour,
+        **behaviour(),
         "store": given.config().store,
         "app": handlers.app,
         "threads": plan.threads,
@@ -125,6 +134,24 @@ def _work(
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
     threads.run()
     return DRAINED if threads.drained else 0
+
+
+def declare_schedules(config: Config, handlers: Handlers, store: Store) -> None:
+    """Let the schedules in the store be those that the file and the app declare."""
+    from stayer import schedules
+    from stayer.core import scheduling
+
+    usual = {"queue": config.queue, "owner": config.owner, "retries": config.retries}
+    if config.file is not None:
+        folder = os.path.dirname(config.file)
+        found = [
+            scheduling.parse(each, f"{config.file}: [[cron]] {number}", usual, folder)
+            for number, each in enumerate(config.cron, start=1)
+        ]
+        schedules.declare(store, config.file, found)
+    if handlers.app is not None:
+        declared = [scheduling.parse(each, handlers.app, usual) for each in handlers.schedules]
+        schedules.declare(store, f"app {handlers.app}", declared)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Iterator, Sequence
-from typing import Self, TypeVar
+from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control
+from stayer import config, control, flow_control
+from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, epoch, seconds
+from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
 from stayer.client.listener import Listener
 from stayer.client.processor import Processor
 from stayer.client.queue import Queue
-from stayer.client.submit import Defaults
+from stayer.client.submit import Defaults, Options, build
 from stayer.core.errors import BadInput
 from stayer.core.model import (
     EVERYTHING,
     STATES,
     Filter,
     Handles,
+    NewTask,
     QueueInfo,
     State,
     Task,
@@ -68,6 +71,22 @@ class Client:
     def get_task(self, id: str) -> TaskHandle[Value]:
         """The task with this id; UnknownTask if there is none."""
         return TaskHandle(self.store, control.get(self.store, id), as_stored)
+
+    def submit(self, flow: Plan) -> FlowHandle:
+        """Submit a flow (see `stayer.flows.Flow`): all of it, or nothing. One with an id that is
+        there already is not accepted again.
+        """
+        build_task = functools.partial(_build, defaults=self.defaults)
+        new, tasks = flow.laid_out(build_task, self.defaults.owner)
+        return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
+
+    def get_flow(self, id: str) -> FlowHandle:
+        """The flow with this id; UnknownFlow if there is none."""
+        return FlowHandle(self.store, flow_control.get(self.store, id))
+
+    def flows(self) -> Iterator[FlowHandle]:
+        """All flows, newest first."""
+        return (FlowHandle(self.store, flow) for flow in flow_control.find_all(self.store))
 
     def get_listener(
         self,
@@ -126,6 +145,7 @@ class Client:
         held: bool | None = None,
         since: Moment | None = None,
         until: Moment | None = None,
+        flow: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """The tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
@@ -144,9 +164,16 @@ class Client:
             held=held,
             since=None if since is None else epoch(since),
             until=None if until is None else epoch(until),
+            flow=flow,
         )
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)
+
+
+def _build(
+    queue: str, parameters: Storable, *, defaults: Defaults, **options: Unpack[Options]
+) -> NewTask:
+    return build(queue, parameters, defaults, **options)
 
 
 def _words(given: W | Sequence[W]) -> tuple[W, ...]:

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Self
 
-from stayer import control
+from msgspec.structs import replace
+
+from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
 from stayer.config import SMALLEST_LEASE
@@ -57,12 +59,14 @@ class Listener:
             queues=self.queues,
             version=__version__,
             lease=lease,
+            handles=handles,
         )
         self._store = store
         self._handles = handles
         self._heart: Heart | None = None
         self._closed = False
         self._lost = False
+        self._draining = False
         self._life = threading.Lock()
         self._claiming = threading.Lock()
         self._ringing = threading.Lock()
@@ -81,12 +85,12 @@ class Listener:
         self.close()
 
     def __iter__(self) -> Iterator[TaskHandle[Value]]:
-        """Tasks as they come, until the listener is closed."""
+        """Tasks as they come, until the listener is closed or told to drain."""
         while not self._closed:
             try:
                 task = self.listen()
             except Refused:
-                if self._closed:  # by another thread, in the meantime
+                if self._closed or self._draining:  # by others, in the meantime
                     return
                 raise
             if task is not None:
@@ -96,6 +100,8 @@ class Listener:
         self, timeout: Duration | None = None, *, stop: threading.Event | None = None
     ) -> TaskHandle[Value] | None:
         """Wait for a task and claim it; None when the time is over.
+
+        Raises Refused once it is closed, or told to drain.
 
         Another thread ends it early by setting `stop` and calling `ring`.
         """
@@ -168,13 +174,18 @@ class Listener:
             self._check()
             if self._heart is None:
                 # Kept only if its first beat got through: else the next call tries another.
-                heart = Heart(self._store, self.worker, on_orders=self._obey, on_lost=self._lose)
+                heart = Heart(
+                    self._store, self.worker, on_orders=self._obey, on_lost=self._lose,
+                    on_drain=self._drain,
+                )  # fmt: skip
                 heart.start()
                 self._heart = heart
 
-    def _check(self) -> None:
+    def _check(self, *, taking: bool = True) -> None:
         if self._closed:
             raise Refused("the listener is closed: get another one")
+        if self._draining and taking:
+            raise Refused("the listener was told to drain: finish what it gave you, then close it")
         if os.getpid() != self.worker.pid:
             raise Refused("the listener belongs to the process that forked this one: get another")
         if self._lost:
@@ -210,8 +221,8 @@ class Listener:
                 return None
 
     def _promote(self) -> float:
-        """Make pending what is due; in how many seconds the next one will be."""
-        while (due := self._store.promote(PROMOTED)) is not None:
+        """See to what is due; in how many seconds the next thing will be."""
+        while (due := clock.elapse(self._store, PROMOTED)) is not None:
             left = due - self._store.now()
             if left > 0:
                 return left
@@ -234,7 +245,7 @@ class Listener:
                 self._given.add((task.id, task.attempt))
                 if len(self._given) % RECKONING == 0:
                     self._unsure = True
-                self._check()  # closing gives it back, losing the lease gave it away
+                self._check(taking=False)  # closing gives it back, losing the lease gave it away
             return task
 
     def _reserve(self) -> Task | None:
@@ -261,6 +272,12 @@ class Listener:
                 if self._heart is not None:
                     heard = Report(id=orders.id, attempt=orders.attempt, acknowledged=order.number)
                     self._heart.report(heard)
+
+    def _drain(self) -> None:
+        self._draining = True
+        if self._heart is not None:
+            self._heart.describe(replace(self.worker, draining=True))
+        self.ring()
 
     def _lose(self) -> None:
         self._lost = True

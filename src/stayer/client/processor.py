@@ -6,13 +6,14 @@ works in any process; progress and checkpoints travel with the heartbeat of the 
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
 import traceback
-from typing import Self, cast
+from typing import Any, Self, cast
 
-from stayer import control
+from stayer import control, inputs
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Storable, seconds
 from stayer.client.listener import Listener
@@ -75,6 +76,11 @@ class Processor:
     def parameters(self) -> Value:
         """What the task is to work on."""
         return self._held.parameters
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The results of what it runs after: by their names in the flow, else by their ids."""
+        return inputs.of(self._store, self._held)
 
     def start(self, pid: int | None = None) -> Value:
         """Say that the work begins, in this process unless told otherwise; the parameters."""

@@ -10,6 +10,7 @@ from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Moment, Size, Storable
 from stayer.client.submit import (
     Defaults,
+    HasId,
     Options,
     TaskOptions,
     build,
@@ -18,7 +19,7 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import STATES, QueueInfo, State, UniqueWhile, Value
+from stayer.core.model import STATES, QueueInfo, State, UniqueWhile, Value, WhenFailed
 from stayer.core.queue_settings import WrittenSettings
 from stayer.store import Store
 
@@ -42,6 +43,8 @@ class Queue:
         id: str | None = None,
         eta: Moment | None = None,
         delay: Duration | None = None,
+        expire: Duration | None = None,
+        start_before: Moment | None = None,
         priority: int = 0,
         name: str | None = None,
         command: Sequence[str] | None = None,
@@ -61,6 +64,8 @@ class Queue:
         memory_limit: Size | None = None,
         grace: Duration | None = None,
         fence: Literal["freeze", "kill"] | None = None,
+        after: Sequence[str | HasId] = (),
+        when_failed: WhenFailed = "cancel",
         key: str | None = None,
         unique: str | None = None,
         unique_while: UniqueWhile | None = None,
@@ -69,6 +74,9 @@ class Queue:
     ) -> str:
         """Submit a task; its id. An id that is there already is not accepted again. Nor is a task
         whose `unique` word another one of the queue holds: the answer is then that one's id.
+
+        It runs when the tasks named in `after` are complete, and gets their results as its inputs;
+        should one of them fail, `when_failed` says whether to cancel it, run it, or hold it.
 
         With a `connection` of yours to the same database, the task is there if and only if your
         transaction commits.
@@ -80,6 +88,8 @@ class Queue:
             id=id,
             eta=eta,
             delay=delay,
+            expire=expire,
+            start_before=start_before,
             priority=priority,
             name=name,
             command=command,
@@ -99,6 +109,8 @@ class Queue:
             memory_limit=memory_limit,
             grace=grace,
             fence=fence,
+            after=after,
+            when_failed=when_failed,
             key=key,
             unique=unique,
             unique_while=unique_while,

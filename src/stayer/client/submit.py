@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal, TypedDict, TypeVar, Unpack, cast
+from typing import Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, second
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
 from stayer.core.errors import BadInput, Refused, StayerError
-from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value
+from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value, WhenFailed
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -34,6 +34,13 @@ class Defaults(Struct, frozen=True):
 
     owner: str | None = None
     retries: int = 0
+
+
+class HasId(Protocol):
+    """A task, by whatever handle."""
+
+    @property
+    def id(self) -> str: ...
 
 
 class _Common(TypedDict, total=False):
@@ -56,6 +63,8 @@ class Life(_Common, total=False):
     """What a submission may say of any task."""
 
     owner: str | None
+    expire: Duration | None
+    start_before: Moment | None
     retries: int | None
     retry_wait: Duration | None
     retry_backoff: float
@@ -67,6 +76,8 @@ class Life(_Common, total=False):
     memory_limit: Size | None
     grace: Duration | None
     fence: Literal["freeze", "kill"] | None
+    after: Sequence[str | HasId]
+    when_failed: WhenFailed
     unique_for: Duration | None
 
 
@@ -89,6 +100,8 @@ def build(
     id: str | None = None,
     eta: Moment | None = None,
     delay: Duration | None = None,
+    expire: Duration | None = None,
+    start_before: Moment | None = None,
     owner: str | None = None,
     retries: int | None = None,
     retry_wait: Duration | None = None,
@@ -101,16 +114,22 @@ def build(
     memory_limit: Size | None = None,
     grace: Duration | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    after: Sequence[str | HasId] = (),
+    when_failed: WhenFailed = "cancel",
     unique_for: Duration | None = None,
     **options: Unpack[_Kind],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
+    if isinstance(after, str):
+        raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
     return submission.new_task(
         queue=queue,
         parameters=cast(Value, parameters),
         id=id,
         eta=None if eta is None else epoch(eta),
         delay=None if delay is None else seconds(delay),
+        expire=None if expire is None else seconds(expire),
+        start_before=None if start_before is None else epoch(start_before),
         owner=defaults.owner if owner is None else owner,
         retries=defaults.retries if retries is None else retries,
         retry_wait=None if retry_wait is None else seconds(retry_wait),
@@ -123,6 +142,8 @@ def build(
         memory_limit=None if memory_limit is None else units.size(memory_limit),
         grace=None if grace is None else seconds(grace),
         fence=fence,
+        after=[each if isinstance(each, str) else each.id for each in after],
+        when_failed=when_failed,
         unique_for=None if unique_for is None else seconds(unique_for),
         **options,
     )

@@ -91,12 +91,15 @@ class Context:
         name: str | None = None,
         attempt: int = 1,
         folder: str | Path | None = None,
+        inputs: dict[str, Any] | None = None,
     ) -> Self:
         """A context without a worker. It writes to `folder`, by default one that goes when the
         context does; that of another context makes this one the next attempt.
         """
         task = Task(id=id, queue=queue, name=name, parameters=parameters, attempt=attempt)
-        return cls.detached(task, folder)
+        made = cls.detached(task, folder)
+        made.__dict__["inputs"] = inputs or {}
+        return made
 
     @classmethod
     def detached(cls, task: Task, folder: str | Path | None = None) -> Self:
@@ -145,6 +148,13 @@ class Context:
     def parameters(self) -> Any:
         """What it is to work on: a JSON value, or bytes."""
         return self.record.parameters
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The results of what it runs after: by their names in the flow, else by their ids. A map's
+        are a list.
+        """
+        return record.inputs(os.environ.get("STAYER_INPUTS") or self.folder / "inputs")
 
     @property
     def attempt(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,21 @@ from stayer.core.units import instant
 
 _NOT_TOLD = ("result", "error", "progress")
 """Of an attempt before this one, if of any."""
+
+
+def inputs(path: str | Path) -> dict[str, Any]:
+    """What the worker wrote of the results of upstream tasks; nothing if there are none."""
+    try:
+        written = msgspec.json.decode(Path(path).read_bytes(), type=dict[str, Raw])
+    except FileNotFoundError:
+        return {}
+    return {name: _input(msgspec.json.decode(value), value) for name, value in written.items()}
+
+
+def _input(value: Any, written: Raw) -> Any:
+    if isinstance(value, list) and b'"base64"' in bytes(written):
+        return [codec.parse(msgspec.json.encode(each), "input") for each in value]
+    return codec.parse(bytes(written), "input")
 
 
 class _File(Struct):

@@ -27,12 +27,14 @@ from stayer.core.model import (
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Progress,
     QueueInfo,
     Task,
     Usage,
     Value,
+    WhenFailed,
     Worker,
 )
 from stayer.core.units import duration, format_size, instant, rfc3339, size
@@ -52,14 +54,17 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders", "key", "unique", "unique_while", "unique_for",
+    "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
+    "unique_for",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
-    "silence_limit", "memory_limit", "grace", "fence",
+    "silence_limit", "memory_limit", "grace", "fence", "when_failed",
 )  # fmt: skip
-TIMES = frozenset(("created", "updated", "eta", "at", "oldest", "next_start"))
-_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on"))
+TIMES = frozenset(
+    ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")
+)
+_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
 
 
 def _plain(value: object) -> object:
@@ -314,7 +319,7 @@ def _shown_field(name: str, value: Any) -> JSON:
         return list(value)
     if name == "orders":
         return [_shown(order) for order in value]
-    return _shown(value) if isinstance(value, Fault | Progress | Usage) else value
+    return _shown(value) if isinstance(value, Fault | Progress | Usage | Handles) else value
 
 
 def encode(value: JSON) -> str:
@@ -384,6 +389,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     eta: float | str | None = None
     delay: float | str | None = None
+    expire: float | str | None = None
+    start_before: float | str | None = None
     owner: str | None = None
     tags: tuple[str, ...] | None = None
     held: bool | None = None
@@ -398,6 +405,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_limit: int | str | None = None
     grace: float | str | None = None
     fence: Literal["freeze", "kill"] | None = None
+    after: tuple[str, ...] | None = None
+    when_failed: WhenFailed | None = None
     key: str | None = None
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
@@ -409,6 +418,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 
     eta: float | None = None
     delay: float | None = None
+    expire: float | None = None
+    start_before: float | None = None
     retry_wait: float | None = None
     retry_cap: float | None = None
     time_limit: float | None = None
@@ -421,6 +432,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
 _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("eta", instant),
     ("delay", duration),
+    ("expire", duration),
+    ("start_before", instant),
     ("retry_wait", duration),
     ("retry_cap", duration),
     ("time_limit", duration),

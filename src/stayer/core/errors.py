@@ -7,6 +7,8 @@ StayerError
 │   ├── UnknownTask         no task has this id (or prefix)
 │   ├── UnknownQueue        no queue has this name
 │   ├── UnknownWorker       no worker has this id
+│   ├── UnknownSchedule     no schedule has this name
+│   ├── UnknownFlow         no flow has this id
 │   └── BadConfig           a setting, URL or configuration file that can't be used
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
 │   └── NotHeld             the task is no longer held by this worker and attempt
@@ -56,12 +58,20 @@ class UnknownTask(BadInput):
     """No task has this id or prefix."""
 
 
+class UnknownFlow(BadInput):
+    """No flow has this id."""
+
+
 class UnknownQueue(BadInput):
     """No queue has this name."""
 
 
 class UnknownWorker(BadInput):
     """No worker has this id."""
+
+
+class UnknownSchedule(BadInput):
+    """No schedule has this name."""
 
 
 class BadConfig(BadInput):

@@ -34,11 +34,22 @@ from stayer.core.model import (
     Verb,
 )
 
+EXPIRED = Fault("Expired", "too old to be started")
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 
 class Ready(Struct, frozen=True):
     """All that it waited for is there."""
+
+
+class Forsake(Struct, frozen=True):
+    """What it waits for has ended badly: its policy says what becomes of it."""
+
+    upstream: str
+    """Which one, and how it ended, in words."""
+    last: bool = False
+    """It waits for nothing else."""
 
 
 class Due(Struct, frozen=True):
@@ -111,6 +122,13 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
+class Tell(Struct, frozen=True):
+    """Something worth remembering happened to the running task; nothing follows from it."""
+
+    event: str
+    note: str
+
+
 class Set(Struct, frozen=True):
     """Somebody decides otherwise about its life; a running process hears of new limits."""
 
@@ -120,7 +138,15 @@ class Set(Struct, frozen=True):
 
 
 class Retry(Struct, frozen=True):
-    """Somebody wants a finished task run again."""
+    """Somebody wants a finished task run again, once these have ended."""
+
+    waits: tuple[str, ...] = ()
+
+
+class Await(Struct, frozen=True):
+    """What it was to run after is run again: it waits for it once more."""
+
+    waits: tuple[str, ...]
 
 
 class Hold(Struct, frozen=True):
@@ -133,6 +159,7 @@ class Release(Struct, frozen=True):
 
 Happening: TypeAlias = (
     Ready
+    | Forsake
     | Due
     | Reserve
     | Start
@@ -145,14 +172,17 @@ Happening: TypeAlias = (
     | Expire
     | Cancel
     | Ask
+    | Tell
     | Set
     | Retry
+    | Await
     | Hold
     | Release
 )
 
 TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("waiting", Ready): ("pending", "scheduled"),
+    ("waiting", Forsake): ("waiting", "pending", "scheduled", "cancelled"),
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
@@ -166,8 +196,10 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
+    **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
-    **{(state, Retry): ("pending",) for state in FINISHED},
+    **{(state, Retry): ("pending", "waiting") for state in FINISHED},
+    **{(state, Await): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
 }
@@ -186,7 +218,9 @@ def decide(task: Task, happening: Happening) -> Change:
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Ready():
-            return _change(task, "pending" if task.eta is None else "scheduled")
+            return _change(task, _ready(task))
+        case Forsake():
+            return _forsake(task, happening)
         case Due():
             return _change(task, "pending")
         case Reserve():
@@ -212,18 +246,21 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Stop():
             return _cancelled(task)
         case Expire():
-            fault = Fault("Expired", "too old to be started")
-            return _finish(task, "failed", "expired", error=fault)
+            return _finish(task, "failed", "expired", error=EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
                 return _cancelled(task)
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
+        case Tell(event=event, note=note):
+            return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
-        case Retry():
-            return _retry(task)
+        case Retry(waits=waits):
+            return _retry(task, waits)
+        case Await(waits=waits):
+            return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
         case Hold():
             return _change(task, task.state, held=True, order=True, note="held")
         case Release():
@@ -242,6 +279,24 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         to=to,
         **becomes,  # type: ignore[arg-type]
     )
+
+
+def _ready(task: Task) -> State:
+    return "pending" if task.eta is None else "scheduled"
+
+
+def _forsake(task: Task, forsake: Forsake) -> Change:
+    to: State = _ready(task) if forsake.last else "waiting"
+    match task.policy.when_failed:
+        case "cancel":
+            fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
+            return _cancelled(task, error=fault)
+        case "hold":
+            return _change(task, to, held=True, note=f"held: {forsake.upstream}")
+        case "run":
+            return _change(task, to)
+        case _ as never:
+            assert_never(never)
 
 
 def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
@@ -307,7 +362,11 @@ def _lose(task: Task, note: str | None) -> Change:
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
-    return _change(task, task.state, orders=(*task.orders, order), order=True, note=verb)
+    said = ", ".join(
+        f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
+    )
+    note = f"{verb}: {said}" if said else verb
+    return _change(task, task.state, orders=(*task.orders, order), order=True, note=note)
 
 
 def _set(task: Task, wanted: Set) -> Change:
@@ -317,11 +376,12 @@ def _set(task: Task, wanted: Set) -> Change:
     return _change(task, task.state, order=True, note="set", **becomes)
 
 
-def _retry(task: Task) -> Change:
+def _retry(task: Task, waits: tuple[str, ...]) -> Change:
     """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
     return _change(
         task,
-        "pending",
+        "waiting" if waits else "pending",
+        waits=waits or UNSET,
         result=None,
         error=None,
         failures=0,

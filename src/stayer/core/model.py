@@ -39,6 +39,7 @@ UniqueWhile = Literal["waiting", "alive"]
 """How long a task keeps its unique word to itself: until it is taken, or until it has ended."""
 Fair = Literal["owner", "key"]
 WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
+WhenFailed = Literal["cancel", "run", "hold"]
 Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
 
 STATES: tuple[State, ...] = (
@@ -116,6 +117,10 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     grace: float | None = None
     fence: Literal["freeze", "kill"] | None = None
     """None, here and in the limits: what the worker was told."""
+    when_failed: WhenFailed = "cancel"
+    """What becomes of it when a task that it is to run after ends failed or cancelled."""
+    over: str | None = None
+    """The map of its flow of which one task, that of the same place, is its input."""
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
@@ -133,6 +138,10 @@ class NewTask(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     eta: float | None = None
     delay: float | None = None
+    start_before: float | None = None
+    """A moment: what has not been started by then never will be."""
+    expire: float | None = None
+    """The same, in seconds from the store's now."""
     held: bool = False
     key: str | None = None
     """Whose it is (a user, a customer, a licence), for limits of how many run at once."""
@@ -142,6 +151,13 @@ class NewTask(Struct, frozen=True, kw_only=True):
     unique_for: float = 0.0
     """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
+    after: tuple[str, ...] = ()
+    """Ids of the tasks that must be complete before it, and whose results are its inputs."""
+    behind: tuple[str, ...] = ()
+    """Ids of tasks that must only have ended, in whatever way: a throttle."""
+    flow: str | None = None
+    part: str | None = None
+    """Its name in the flow; the tasks of a map have one in common."""
     generated: bool = False
     """The id was drawn at random, so it need not be looked up first."""
 
@@ -185,6 +201,14 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
+    start_before: float | None = None
+    """If it has not been started by then, it never will be."""
+    flow: str | None = None
+    part: str | None = None
+    upstreams: int = 0
+    """How many tasks it was to wait for; `Store.upstreams` names them."""
+    dependents: bool = False
+    """Others wait, or have waited, for it."""
     key: str | None = None
     unique: str | None = None
     unique_while: UniqueWhile = "alive"
@@ -238,6 +262,8 @@ class Change(Struct, frozen=True, kw_only=True):
     orders: tuple[Order, ...] | UnsetType = UNSET
     delay: float | UnsetType | None = UNSET
     """Seconds until due, from the store's now; None: no eta any more."""
+    waits: tuple[str, ...] | UnsetType = UNSET
+    """Ids that it waits for from now on."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
     returned: bool = False
@@ -324,6 +350,8 @@ class Worker(Struct, frozen=True, kw_only=True):
     lease: float = 120.0
     keeps: bool = False
     """Its tasks run on without a lease (`fence = "keep"`), so nobody may take them from it."""
+    handles: Handles | None = None
+    """What it can run; None: it did not say."""
     number: int = 0
     started_at: float = 0.0
     beat_at: float = 0.0
@@ -355,6 +383,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     suspects: tuple[Suspect, ...] = ()
     watched: bool = False
     """Somebody looks at what this worker runs: news are welcome every second."""
+    drain: bool = False
+    """Somebody wants this worker to finish what it runs, and to take no more."""
 
 
 class Handles(Struct, frozen=True, kw_only=True):
@@ -386,6 +416,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     held: bool | None = None
     since: float | None = None
     until: float | None = None
+    flow: str | None = None
 
 
 class Page(Struct, frozen=True):
@@ -402,6 +433,11 @@ class Rate(Struct, frozen=True):
     per: float
 
 
+Kept = Literal["complete", "failed", "cancelled", "log", "result"]
+KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
+"""What is kept for a while: tasks in these states, their logs, their results."""
+
+
 class QueueSettings(TypedDict, total=False):
     """What is to be changed in a queue; None takes a limit away, and what is not named stays."""
 
@@ -412,6 +448,8 @@ class QueueSettings(TypedDict, total=False):
     """Of single keys; None for one: as any other. Keys that are not named stay."""
     rate: Rate | None
     fair: Fair | None
+    retention: Mapping[Kept, float | None]
+    """How long what is kept; None: as the workers are told. What is not named stays."""
 
 
 class QueueInfo(Struct, frozen=True, kw_only=True):
@@ -435,3 +473,6 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     workers: int = 0
     oldest: float | None = None
     """When the oldest task that could be taken was created."""
+    retention: dict[Kept, float] = {}
+    """How many seconds after their end its tasks are kept, by state, and how long their logs and
+    results; what is not here: as the workers are told."""

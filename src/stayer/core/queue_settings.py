@@ -7,7 +7,7 @@ from typing import TypedDict, get_args
 
 from stayer.core import rate, submission
 from stayer.core.errors import BadInput
-from stayer.core.model import Fair, QueueSettings
+from stayer.core.model import Fair, Kept, QueueSettings
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
 
@@ -26,6 +26,8 @@ class WrittenSettings(TypedDict, total=False):
     """How many of its tasks may begin in which time: `100/1h`."""
     fair: Fair | None
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    retention: Mapping[Kept, float | None]
+    """For how many seconds what is kept; None: as the workers are told."""
 
 
 def read(written: WrittenSettings) -> QueueSettings:
@@ -46,6 +48,8 @@ def read(written: WrittenSettings) -> QueueSettings:
         found["fair"] = written["fair"]
         if written["fair"] not in (*FAIR, None):
             raise BadInput(f"fair {written['fair']!r}: those who take turns are owner or key")
+    if "retention" in written:
+        found["retention"] = written["retention"]
     return found
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from stayer.core import ids
+from stayer.core import codec, ids
 from stayer.core.errors import BadInput
-from stayer.core.model import NewTask, Policy, UniqueWhile, Value
+from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value, WhenFailed
 from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
 FAR = 100 * 366 * 86400.0
 """A delay or eta further away than this is a slip of the pen."""
 _PRIORITY = 2**31
+_WRITTEN = (
+    "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
+    "start_before", "held", "after", "key", "unique",
+)  # fmt: skip
 
 
 def new_task(
@@ -31,6 +36,8 @@ def new_task(
     tags: Sequence[str] = (),
     eta: float | None = None,
     delay: float | None = None,
+    expire: float | None = None,
+    start_before: float | None = None,
     held: bool = False,
     retries: int = 0,
     retry_wait: float | None = None,
@@ -43,6 +50,8 @@ def new_task(
     memory_limit: int | None = None,
     grace: float | None = None,
     fence: Literal["freeze", "kill"] | None = None,
+    after: Sequence[str] = (),
+    when_failed: WhenFailed = "cancel",
     key: str | None = None,
     unique: str | None = None,
     unique_while: UniqueWhile | None = None,
@@ -70,7 +79,8 @@ def new_task(
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
         check_word("tag", tag)
-    _check_time(eta, delay)
+    _check_time("eta", eta, "delay", delay)
+    _check_time("start_before", start_before, "expire", expire)
     if key is not None:
         check_word("key", key)
     _check_unique(unique, unique_while, unique_for)
@@ -86,6 +96,7 @@ def new_task(
         memory_limit=memory_limit,
         grace=grace,
         fence=fence,
+        when_failed=when_failed,
     )
     check_policy(policy)
     return NewTask(
@@ -102,12 +113,15 @@ def new_task(
         tags=tuple(tags),
         eta=eta,
         delay=delay,
+        expire=expire,
+        start_before=start_before,
         held=held,
         key=key,
         unique=unique,
         unique_while=unique_while or "alive",
         unique_for=float(unique_for or 0.0),
         policy=policy,
+        after=_upstreams(after),
     )
 
 
@@ -141,6 +155,14 @@ def _wait_before_retry(retries: int, asked: float | None) -> float:
     return DEFAULT_WAIT if retries else 0.0
 
 
+def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(after, str):
+        raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
+    for id in after:
+        check_word("after", id)
+    return tuple(dict.fromkeys(after))
+
+
 def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(patterns, str):
         raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
@@ -172,10 +194,15 @@ def check_policy(policy: Policy) -> None:
             f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
             "lease; `keep` is a worker's to say"
         )
+    if policy.when_failed not in ("cancel", "run", "hold"):
+        raise BadInput(
+            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
+            "of the task when one that it is to run after fails"
+        )
 
 
 def check_word(what: str, word: str) -> None:
-    """BadInput if it is none: a name, a key, a tag …"""
+    """BadInput if it can't be a name, a key or an id."""
     if not isinstance(word, str) or not word:
         raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
     if len(word) > NAME_LIMIT:
@@ -217,10 +244,33 @@ def _check_text(what: str, text: str) -> None:
         raise BadInput(f"{what} {text!r}: it is not UTF-8 text, which is all that fits") from None
 
 
-def _check_time(eta: float | None, delay: float | None) -> None:
-    if eta is not None and delay is not None:
-        raise BadInput("give either an eta or a delay, not both")
+def _check_time(at: str, moment: float | None, after: str, delay: float | None) -> None:
+    """One way to say when: as a moment, or as seconds from the store's now."""
+    if moment is not None and delay is not None:
+        one, other = (f"{'an' if word[0] in 'aeiou' else 'a'} {word}" for word in (at, after))
+        raise BadInput(f"give either {one} or {other}, not both")
     if delay is not None and not (math.isfinite(delay) and 0 <= delay <= FAR):
-        raise BadInput(f"delay {delay!r}: give seconds from 0 to {FAR:.0f} (about 100 years)")
-    if eta is not None and not (math.isfinite(eta) and 0 <= eta <= 253402300799):
-        raise BadInput(f"eta {eta!r}: give epoch seconds before the year 10000")
+        raise BadInput(f"{after} {delay!r}: give seconds from 0 to {FAR:.0f} (about 100 years)")
+    if moment is not None and not (math.isfinite(moment) and 0 <= moment <= 253402300799):
+        raise BadInput(f"{at} {moment!r}: give epoch seconds before the year 10000")
+
+
+def written(new: NewTask) -> dict[str, JSON]:
+    """What asks for this task, as JSON: the way back from a submission that somebody wrote."""
+    codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
+    shown: dict[str, Any] = {"id": new.id, "queue": new.queue}
+    if isinstance(new.parameters, bytes | bytearray | memoryview):
+        shown["parameters"] = {"base64": base64.b64encode(new.parameters).decode()}
+    else:
+        if isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
+            raise BadInput('parameters: in JSON {"base64": …} stands for bytes: pass them so')
+        shown["parameters"] = new.parameters
+    for name in _WRITTEN:
+        shown[name] = getattr(new, name)
+    if new.unique is not None:
+        shown |= {"unique_while": new.unique_while, "unique_for": new.unique_for}
+    default = Policy()
+    for name in codec.POLICY:
+        if (value := getattr(new.policy, name)) != getattr(default, name):
+            shown[name] = value
+    return {name: value for name, value in shown.items() if value is not None}

@@ -14,7 +14,7 @@ from stayer.store import Store
 PAGE = 100
 LARGEST_PAGE = 1000
 
-_MOMENT = "RFC 3339, epoch seconds, or how long ago (2h)"
+MOMENT = "RFC 3339, epoch seconds, or how long ago (2h)"
 Limit = Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="How many at most.")]
 Cursor = Annotated[str, Meta(description="`next` of the page before.")]
 
@@ -33,8 +33,9 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     tag: Annotated[tuple[str, ...], Meta(description="With this tag; repeated: with all.")] = ()
     worker: Annotated[str, Meta(description="Held by this worker.")] | None = None
     held: Annotated[bool, Meta(description="Held, or not.")] | None = None
-    since: Annotated[str, Meta(description=f"Submitted since: {_MOMENT}.")] | None = None
-    until: Annotated[str, Meta(description=f"Submitted before: {_MOMENT}.")] | None = None
+    since: Annotated[str, Meta(description=f"Submitted since: {MOMENT}.")] | None = None
+    until: Annotated[str, Meta(description=f"Submitted before: {MOMENT}.")] | None = None
+    flow: Annotated[str, Meta(description="Of this flow.")] | None = None
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -73,6 +74,7 @@ def to_filter(store: Store, asked: TaskFilter) -> Filter:
         held=asked.held,
         since=None if asked.since is None else moment(store, "since", asked.since),
         until=None if asked.until is None else moment(store, "until", asked.until),
+        flow=asked.flow,
     )
 
 

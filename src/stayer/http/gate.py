@@ -301,6 +301,7 @@ async def _live(receive: Receive, send: Send, service: Service) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            service.start()
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
             service.close()

@@ -11,12 +11,16 @@ from msgspec import Struct
 
 from stayer import __version__
 from stayer.core import codec
+from stayer.core.explanation import Reason
+from stayer.core.figures import Figures
+from stayer.core.flows import Part
 from stayer.core.model import (
     STATES,
     Attempt,
     Checkpoint,
     Event,
     Fault,
+    Handles,
     LogPiece,
     Order,
     Policy,
@@ -26,6 +30,8 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Schedule
+from stayer.core.scheduling import WrittenSchedule
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
@@ -220,6 +226,44 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
     return {"allOf": [{"$ref": _REF + name}, more]}
 
 
+def _flow_schemas(counts: Schema) -> Schema:
+    """What is about flows; `counts` says how many tasks are in each state."""
+    names: Schema = {"type": "array", "items": _STRING}
+    part = _record(Part)
+    part["properties"] |= {"state": {"enum": list(STATES)}, "counts": counts}
+    part["required"] += ["state", "counts"]
+    about = {"id": _STRING, "name": _STRING, "owner": _optional(_STRING)}
+    ties: Schema = {
+        "after": {**names, "description": "Parts of this flow that it runs after."},
+        "after_tasks": {**names, "description": "Ids of tasks outside the flow."},
+        "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
+        "at_once": {"type": "integer", "minimum": 1},
+    }
+    written = _struct(codec.WrittenSubmission)
+    fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
+    task: Schema = {"type": "object", "properties": fields, "additionalProperties": False}
+    return {
+        "FlowPart": part,
+        "Flow": _object(
+            **about, created=_TIME, state={"enum": list(STATES)}, counts=counts,
+            parts=_array("FlowPart"),
+        ),
+        "FlowPage": _object(flows=_array("Flow"), next=_optional(_STRING)),
+        "AcceptedFlow": _with("Flow", {"fresh": {"type": "boolean"}}),
+        "FlowTold": _object(id=_STRING, tasks=_INTEGER),
+        "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
+        "FlowSubmission": {
+            "type": "object",
+            "properties": {
+                **about, "defaults": task,
+                "tasks": {"type": "object", "additionalProperties": task},
+            },
+            "required": ["name", "tasks"],
+            "additionalProperties": False,
+        },
+    }  # fmt: skip
+
+
 def _schemas() -> Schema:
     policy = _struct(Policy)["properties"]
     task = _record(Task, codec.RECORD)
@@ -227,6 +271,7 @@ def _schemas() -> Schema:
         task["properties"][name] = _field(name, policy[name])
         task["required"].append(name)
     counts = dict.fromkeys(STATES, _INTEGER)
+    schedule = _record(Schedule, task={"$ref": f"{_REF}Submission"})
     return {
         "Any": {},
         "Problem": _object(type=_STRING, title=_STRING, status=_INTEGER, detail=_STRING),
@@ -260,6 +305,16 @@ def _schemas() -> Schema:
                 },
             ]
         },
+        "Reason": _record(Reason),
+        "Span": _object(low=_TIME, likely=_TIME, high=_TIME),
+        "Forecast": _object(
+            starts=_optional({"$ref": f"{_REF}Span"}), ends=_optional({"$ref": f"{_REF}Span"}),
+            samples=_INTEGER,
+        ),
+        "Explanation": _object(
+            id=_STRING, state=_STRING, reasons=_array("Reason"), ahead=_optional(_INTEGER),
+            forecast=_optional({"$ref": f"{_REF}Forecast"}),
+        ),
         "Attempt": _record(Attempt),
         "Attempts": _object(attempts=_array("Attempt")),
         "Event": _record(Event),
@@ -272,9 +327,19 @@ def _schemas() -> Schema:
             Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
         ),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
+        **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
+        "ScheduleToMake": _struct(WrittenSchedule),
+        "Schedule": {
+            **schedule,
+            "properties": {**schedule["properties"], "last_state": _optional(_STRING)},
+            "required": [*schedule["required"], "last_state"],
+        },
+        "Schedules": _object(schedules=_array("Schedule")),
+        "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
+        "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
@@ -286,7 +351,9 @@ def _schemas() -> Schema:
             rates=_object(
                 window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
             ),
+            history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
+        "Figures": _record(Figures, queue=_optional(_STRING)),
         "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
         "Health": _object(status=_STRING),

@@ -22,6 +22,8 @@ STATUS: dict[type[StayerError], int] = {
     errors.UnknownTask: 404,
     errors.UnknownQueue: 404,
     errors.UnknownWorker: 404,
+    errors.UnknownSchedule: 404,
+    errors.UnknownFlow: 404,
     errors.BadConfig: 500,
     errors.Refused: 409,
     errors.NotHeld: 409,

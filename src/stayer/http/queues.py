@@ -11,8 +11,9 @@ from msgspec.structs import asdict
 from stayer import control
 from stayer.core import codec, submission
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import FINISHED, JSON, Fair
+from stayer.core.model import FINISHED, JSON, Fair, Kept
 from stayer.core.queue_settings import WrittenSettings
+from stayer.core.units import CENTURY
 from stayer.http.filters import Limit
 from stayer.http.route import Answer, Call
 
@@ -62,7 +63,8 @@ Count = Annotated[int, Meta(ge=1, lt=2**31)]
 
 class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a queue: what is not named stays, null takes it away. `key_limits` are those of
-    single keys, `rate` is written `100/1h`.
+    single keys, `rate` is written `100/1h`. `retention` is how many seconds after their end tasks,
+    logs and results are kept; null: as the workers are told.
     """
 
     paused: bool | None = None
@@ -71,6 +73,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key_limits: dict[str, Count | None] | UnsetType = UNSET
     rate: str | UnsetType | None = UNSET
     fair: Fair | UnsetType | None = UNSET
+    retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] | UnsetType = UNSET
 
 
 def set_queue(call: Call) -> Answer:

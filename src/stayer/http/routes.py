@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from stayer.http import log, queues, streams, system, tasks, workers
+from stayer.http import flows, log, queues, schedules, stats, streams, system, tasks, workers
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
+from stayer.http.tasks import CancelBody
 
 _TASK = "/v1/tasks/{id}"
 _QUEUE = "/v1/queues/{name}"
+_SCHEDULE = "/v1/schedules/{schedule}"
+_FLOW = "/v1/flows/{id}"
 _TEXT, _HTML = "text/plain", "text/html"
 _BYTES = "application/octet-stream"
 
@@ -37,6 +40,11 @@ _LOOKING = (
     Route(
         method="GET", path=f"{_TASK}/events", role="read", run=tasks.events,
         summary="All that happened to a task.", answer="Events", problems=(404,),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/explain", role="read", run=tasks.explain,
+        summary="Why a task is not running, or what it does, and when it will start and end.",
+        answer="Explanation", problems=(404,),
     ),
     Route(
         method="GET", path=f"{_TASK}/usage", role="read", run=tasks.usage,
@@ -123,6 +131,41 @@ _STEERING = (
     ),
 )  # fmt: skip
 
+_FLOWS = (
+    Route(
+        method="POST", path="/v1/flows", role="submit", run=flows.submit,
+        summary="Submit a flow, all of it or nothing: what a flow.json says. A fresh id is "
+        "accepted (201), one that is there is not accepted again (200).",
+        body=bytes, body_schema={"$ref": "#/components/schemas/FlowSubmission"}, body_needed=True,
+        answer="AcceptedFlow", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="GET", path="/v1/flows", role="read", run=flows.find,
+        summary="List flows, newest first, page by page.", query=flows.FlowsQuery,
+        answer="FlowPage",
+    ),
+    Route(
+        method="GET", path=_FLOW, role="read", run=flows.show,
+        summary="A flow: its parts, what they run after, how many tasks are in each state.",
+        answer="Flow", problems=(404,),
+    ),
+    Route(
+        method="POST", path=f"{_FLOW}/cancel", role="operate", run=flows.cancel,
+        summary="Cancel all tasks of a flow that have not ended.",
+        body=CancelBody, answer="FlowTold", problems=(404, 415),
+    ),
+    Route(
+        method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
+        summary="Run again what failed or was cancelled; what is complete stays.",
+        answer="FlowTold", problems=(404, 409),
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,
+        summary="What a task runs after, and what it waits for now.",
+        query=flows.UpstreamsQuery, answer="Upstreams", problems=(404,),
+    ),
+)  # fmt: skip
+
 _QUEUES = (
     Route(
         method="GET", path="/v1/queues", role="read", run=queues.find,
@@ -157,10 +200,59 @@ _QUEUES = (
     ),
 )  # fmt: skip
 
+_SCHEDULES = (
+    Route(
+        method="GET", path="/v1/schedules", role="read", run=schedules.find,
+        summary="What the clock submits, and the state of each one's last task.",
+        query=schedules.ScheduleNames, answer="Schedules",
+    ),
+    Route(
+        method="POST", path="/v1/schedules", role="operate", run=schedules.make,
+        summary="Make a schedule. The same once more is no error (200), another one of that name "
+        "is (409), unless it is to be replaced.",
+        query=schedules.MakeQuery, body=bytes,
+        body_schema={"$ref": "#/components/schemas/ScheduleToMake"}, body_needed=True,
+        answer="Schedule", status=(200, 201), problems=(409, 413, 415),
+    ),
+    Route(
+        method="GET", path=_SCHEDULE, role="read", run=schedules.show,
+        summary="One schedule, and its next ticks.", answer="ScheduleWithTicks", problems=(404,),
+    ),
+    Route(
+        method="PATCH", path=_SCHEDULE, role="operate", run=schedules.change,
+        summary="Change a schedule.", body=schedules.ScheduleChange, body_needed=True,
+        answer="Schedule", problems=(404, 413, 415),
+    ),
+    Route(
+        method="DELETE", path=_SCHEDULE, role="operate", run=schedules.drop,
+        summary="Remove a schedule; its tasks stay.", status=(204,), problems=(404,),
+    ),
+    *(
+        Route(
+            method="POST", path=f"{_SCHEDULE}/{verb}", role="operate", run=run, summary=summary,
+            answer="Schedule", problems=(404,),
+        )
+        for verb, run, summary in (
+            ("pause", schedules.pause, "Let a schedule tick no more until it is resumed."),
+            ("resume", schedules.resume, "Let a paused schedule tick again, from now on."),
+        )
+    ),
+    Route(
+        method="POST", path=f"{_SCHEDULE}/run", role="operate", run=schedules.run,
+        summary="Submit a schedule's task now, once, apart from its ticks.",
+        answer="Task", status=(201,), problems=(404,),
+    ),
+)  # fmt: skip
+
 _WORKERS = (
     Route(
         method="GET", path="/v1/workers", role="read", run=workers.find,
         summary="Who takes tasks.", answer="Workers",
+    ),
+    Route(
+        method="POST", path="/v1/workers/{id}/drain", role="operate", run=workers.drain,
+        summary="Let a worker finish what it runs and take no more; it ends then.",
+        answer="Worker", problems=(404,),
     ),
     Route(
         method="DELETE", path="/v1/workers/{id}", role="operate", run=workers.drop,
@@ -182,8 +274,10 @@ _SYSTEM = (
         query=streams.EventsQuery, answer="EventPage", media=(EVENT_STREAM, JSON_MEDIA),
     ),
     Route(
-        method="GET", path="/v1/stats", role="read", run=system.stats,
-        summary="Sums over queues and workers, and rates of the last minutes.", answer="Stats",
+        method="GET", path="/v1/stats", role="read", run=stats.stats,
+        summary="Sums over queues and workers, and rates of the last minutes; with `since`, what "
+        "the queues did since then.",
+        query=stats.StatsQuery, answer="Stats",
     ),
     Route(
         method="GET", path="/v1/clock", role="read", run=system.clock,
@@ -251,7 +345,9 @@ GROUPS = {
     "Submitting tasks": _SUBMITTING,
     "Looking at tasks": _LOOKING,
     "Steering tasks": _STEERING,
+    "Flows": _FLOWS,
     "Queues": _QUEUES,
+    "Schedules": _SCHEDULES,
     "Workers": _WORKERS,
     "The whole": _SYSTEM,
     "Pages": _PAGES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +11,17 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
 
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.http.access import Access
 from stayer.http.events import Hub
 from stayer.http.failures import Failures
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
+from stayer.sampling import Sampler
 from stayer.store import Store
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 A = TypeVarTuple("A")
@@ -27,6 +31,7 @@ WAITING = 256
 """How many calls may wait for a thread; more are turned away."""
 STREAMS = 1000
 """How many event streams may be open."""
+_BREATH = 0.1
 _PATIENCE = 2.0
 """How long a store may take to say that it is there, in seconds."""
 
@@ -64,6 +69,21 @@ class Service:
         self._prober = ThreadPoolExecutor(1, "probe")
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
+        self._sampling: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin what is done in passing."""
+        self._sampling = asyncio.get_running_loop().create_task(self._sample())
+
+    async def _sample(self) -> None:
+        """Count what the queues did, unless a worker has."""
+        sampler = Sampler(self.store)
+        while True:
+            await asyncio.sleep(max(_BREATH, sampler.left))
+            try:
+                await self.call(sampler.look)
+            except (StoreError, Problem) as error:
+                logger.warning("what the queues did is counted later: %s", error)
 
     async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread."""
@@ -108,6 +128,8 @@ class Service:
     def close(self) -> None:
         """Let go of the threads and the store."""
         self.hub.close()
+        if self._sampling is not None:
+            self._sampling.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._prober.shutdown(wait=False, cancel_futures=True)
         self.store.close()

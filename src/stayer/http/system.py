@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -10,17 +9,12 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from stayer import __version__
 from stayer.core.errors import StoreError
-from stayer.core.model import JSON, STATES, Event
+from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 from stayer.http import files, metrics
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
 from stayer.http.session import Principal, by_token
-
-_NEWS = 5000
-"""How many of the newest events are looked at for the rates."""
-_WINDOW = 300.0
-_COUNTED = ("pending", "started", "complete", "failed", "cancelled")
 
 
 async def healthz(call: Call) -> Response:
@@ -61,40 +55,6 @@ def clock(call: Call) -> Answer:
         "version": __version__,
     }  # fmt: skip
     return Answer(shown, headers={"cache-control": "no-store"})
-
-
-def stats(call: Call) -> Answer:
-    """Sums over queues and workers, and what happened in the last minutes."""
-    store = call.store
-    now, queues, workers = store.now(), store.queues(), store.workers()
-    able = [worker for worker in workers if worker.state != "STALE"]
-    oldest = min((queue.oldest for queue in queues if queue.oldest is not None), default=None)
-    states = Counter(worker.state for worker in workers)
-    last = store.last_event()
-    shown: dict[str, JSON] = {
-        "now": rfc3339(now),
-        "tasks": {state: sum(queue.counts.get(state, 0) for queue in queues) for state in STATES},
-        "queues": len(queues),
-        "paused_queues": sum(queue.paused for queue in queues),
-        "oldest": None if oldest is None else rfc3339(oldest),
-        "workers": {state: states[state] for state in ("IDLE", "PROCESSING", "DRAINING", "STALE")},
-        "slots": sum(worker.slots for worker in able),
-        "running": sum(worker.running for worker in able),
-        "last_event": last,
-        "rates": _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now),
-    }
-    return Answer(shown)
-
-
-def _rates(events: list[Event], now: float) -> JSON:
-    """How often a minute tasks came into a state lately."""
-    # If there were more events than were looked at, the window is the part of it that was.
-    full = len(events) >= _NEWS
-    begun = max(now - _WINDOW, events[0].at if full else now - _WINDOW)
-    window = max(1.0, now - begun)
-    recent = Counter(event.event for event in events if event.at >= begun)
-    per_minute = {state: round(recent[state] * 60 / window, 3) for state in _COUNTED}
-    return {"window": round(window, 3), "per_minute": dict[str, JSON](per_minute)}
 
 
 class LoginBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

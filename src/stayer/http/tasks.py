@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from stayer import control
-from stayer.core import codec, submission, units
+from stayer.core import codec, explanation, submission, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, TooLarge, UnknownTask
 from stayer.core.model import (
     FINISHED,
@@ -24,6 +24,7 @@ from stayer.core.model import (
     Submitted,
     Task,
 )
+from stayer.explain import explain as find_reasons
 from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
@@ -144,6 +145,11 @@ def events(call: Call) -> Answer:
     """All that happened to it."""
     found = call.store.events(_task(call).id)
     return Answer({"events": [codec.event_record(each) for each in found]})
+
+
+def explain(call: Call) -> Answer:
+    """Why it is where it is."""
+    return Answer(explanation.record(find_reasons(call.store, call.path["id"])))
 
 
 class WhichAttempt(Struct, frozen=True, kw_only=True):

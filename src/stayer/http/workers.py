@@ -1,4 +1,4 @@
-"""Workers: who takes tasks, giving one up, and letting them know that somebody watches."""
+"""Workers: who takes tasks, draining and giving up one, and letting them know who watches."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from stayer.http.route import Answer, Call
 def find(call: Call) -> Answer:
     """All of them."""
     return Answer({"workers": [codec.worker_record(worker) for worker in call.store.workers()]})
+
+
+def drain(call: Call) -> Answer:
+    """Let it take no more."""
+    return Answer(codec.worker_record(control.drain(call.store, call.path["id"])))
 
 
 def drop(call: Call) -> Answer:

@@ -120,13 +120,14 @@ class Keeper:
             self._record(not_started=f"no process could be made: {error}", node=True)
             return False
         self._take_hold(self._birth)
+        self._say()  # before it can do anything: whatever it does to us is known to be its doing
+        self._birth.begin()
         failure = self._birth.failure()
         if failure is not None:
             while self._alive():
                 signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
             self._record(not_started=failure)
             return False
-        self._say()
         return True
 
     def _take_hold(self, birth: Birth) -> None:
@@ -205,9 +206,10 @@ class Keeper:
     def _mind_the_limits(self) -> None:
         if self._stop is not None or self._stopped or self._status is not None:
             return
-        why = self._limits.exceeded(self._accounts.usage["rss"])
-        if why is not None:
-            self._begin_to_stop(why, self._grace)
+        exceeded = self._limits.exceeded(self._accounts.usage["rss"])
+        if exceeded is not None:
+            why, limit = exceeded
+            self._begin_to_stop(why, self._grace, limit)
             self._show_stack()
 
     def _climb_the_ladder(self) -> None:
@@ -290,14 +292,14 @@ class Keeper:
                 self._grip.thaw()
         self._say()
 
-    def _begin_to_stop(self, why: str, grace: float) -> None:
+    def _begin_to_stop(self, why: str, grace: float, limit: float | None = None) -> None:
         """By a limit, or by an order; a later order may shorten the time that is left, not add."""
         now = moment()
         if self._stop is None:
             self._next_term, self._kill_from = now, now + grace
         self._kill_from = min(self._kill_from, now + grace)
         if self._stop is None or self._stop["why"] not in _FINAL:
-            self._stop = {**(self._stop or {}), "why": why, "grace": grace}
+            self._stop = {**(self._stop or {}), "why": why, "grace": grace, "limit": limit}
         self._say()
 
     def _end_now(self, why: str) -> None:
@@ -337,6 +339,7 @@ class Keeper:
             {
                 **self._identity,
                 "stopped": sorted(self._stopped),
+                "fenced_since": self._fenced_since,
                 "stop": self._stop,
                 "ran": self._limits.ran,
                 "usage": self._accounts.usage,

@@ -38,8 +38,8 @@ class Limits:
             self._silent += now - self._ticked
         self._ticked = now
 
-    def exceeded(self, rss: float) -> str | None:
-        """Why the task must stop, if one is."""
+    def exceeded(self, rss: float) -> tuple[str, float] | None:
+        """Why the task must stop, if one is, and what the limit was."""
         seen = map(self._folder.seen, _SIGNS_OF_LIFE)
         activity = tuple(
             found and (found.st_ino, found.st_size, found.st_mtime_ns) for found in seen
@@ -53,7 +53,7 @@ class Limits:
         ):
             limit = self._wanted.get(name)
             if limit and have > limit:
-                return why
+                return why, limit
         return None
 
     def rest(self) -> float | None:

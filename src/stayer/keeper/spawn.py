@@ -23,7 +23,7 @@ class Refused(Exception):
 
 
 class Birth:
-    """A main process on its way; `failure` tells what kept it from becoming the program."""
+    """A main process on its way; it waits for `begin`, and `failure` tells what went wrong then."""
 
     def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
         self._keeper = os.getpid()
@@ -48,6 +48,9 @@ class Birth:
             self._meet()
         if cgroup is not None:
             cgroup.take(self.pid)
+
+    def begin(self) -> None:
+        """Let it become the program, which may kill us with its first breath."""
         os.write(self._gate[1], b".")
         os.close(self._gate[1])
         # Its end is news too: the program has begun. A folder on a dead disk must not hold us up.

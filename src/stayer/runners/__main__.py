@@ -1,7 +1,7 @@
 """`python -m stayer.runners class FILE[:Class] | app MODULE[:app] | names MODULE[:app]`
 
 The first two run the task that the environment tells of; the third prints the names of an app's
-tasks as JSON, on the last line of stdout.
+tasks, and its schedules, as JSON, on the last line of stdout.
 """
 
 from __future__ import annotations
@@ -104,13 +104,14 @@ def _print_names(target: str) -> int:
     import json
 
     try:
-        names = load_app(target).names
+        app = load_app(target)
+        about = {"names": app.names, "schedules": getattr(app, "schedules", ())}
     except ImportError as error:
         import traceback
 
         traceback.print_exception(error)
         return 1
-    print("", json.dumps(names), sep="\n", flush=True)
+    print("", json.dumps(about), sep="\n", flush=True)
     os._exit(0)  # the module may have started threads, or want to say goodbye on the last line
 
 

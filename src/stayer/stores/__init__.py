@@ -13,6 +13,8 @@ _BUILT_IN = {
     "sqlite": "stayer.stores.sql.sqlite",
     "redis": "stayer.stores.redis",
     "rediss": "stayer.stores.redis",
+    "redis+sentinel": "stayer.stores.redis",
+    "rediss+sentinel": "stayer.stores.redis",
     "unix": "stayer.stores.redis",
 }
 _SERVERS = ("http", "https")

@@ -15,7 +15,7 @@ const BOTTOM = 22;
 
 /**
  * A chart over time: `lines` are areas one before the other, `bars` are stacked.
- * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean, whole?: boolean}} options `whole`: there are no parts of what is counted
+ * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean, whole?: boolean, times?: boolean}} options `whole`: there are no parts of what is counted; `times`: values are seconds
  */
 export function timeChart(options) {
   const drawing = s("svg.chart", { role: "img", height: options.height, "aria-label": options.label });
@@ -77,13 +77,13 @@ const sum = (values) => values.reduce((/** @type {number} */ total, each) => tot
 /** @param {(number | null)[]} values */
 const last = (values) => values.findLast((each) => each !== null) ?? 0;
 
-/** Where values and times are on the drawing. @param {Data} data @param {{kind: string, height: number}} options @param {number} width */
+/** Where values and times are on the drawing. @param {Data} data @param {{kind: string, height: number, times?: boolean}} options @param {number} width */
 function framed(data, options, width) {
   const { times, series } = data;
   const tops = options.kind === "bars"
     ? times.map((_, index) => series.reduce((total, each) => total + (each.values[index] ?? 0), 0))
     : series.flatMap((each) => each.values.map((value) => value ?? 0));
-  const most = nice(tops.length ? Math.max(...tops) : 0);
+  const most = (options.times ? niceTime : nice)(tops.length ? Math.max(...tops) : 0);
   const step = times.length > 1 ? times[1] - times[0] : 1;
   const from = times[0] ?? 0;
   const to = (times.at(-1) ?? 1) + (options.kind === "bars" ? step : 0);
@@ -112,6 +112,9 @@ function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 4, 8, 10].find((each) => each * power >= value) ?? 10) * power;
 }
+
+/** A round time at or above, in seconds, of which half is one too. @param {number} value */
+const niceTime = (value) => [2, 4, 10, 20, 60, 120, 240, 600, 1200, 3600, 7200, 14_400, 28_800, 86_400].find((each) => each >= value) ?? nice(value / 86_400) * 86_400;
 
 /** @param {ReturnType<typeof framed>} frame @param {{height: number, whole?: boolean, format: (value: number) => string}} options */
 function grid(frame, options) {

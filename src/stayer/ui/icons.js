@@ -5,7 +5,9 @@ import { s } from "./dom.js";
 const PATHS = {
   now: "M3 12h4l3-8 4 16 3-8h4",
   tasks: "M8 6h13M8 12h13M8 18h13M3.5 6h.01M3.5 12h.01M3.5 18h.01",
+  flows: "M3 5h6v5H3zM15 14h6v5h-6zM15 4h6v5h-6zM9 7.5h6M9 7.5c3.5 0 2.5 9 6 9",
   queues: "M4 6h16v4H4zM4 14h16v4H4z",
+  schedules: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 7v5.5l3.5 2",
   nodes: "M4 4h16v7H4zM4 13h16v7H4zM7.5 7.5h.01M7.5 16.5h.01",
   failures: "M12 3 2.5 20h19zM12 10v4.5M12 17.2h.01",
   timeline: "M4 5h8M9 12h9M5 19h12M3 3v18",

@@ -12,7 +12,9 @@ const HELP = [
   ["/", "search or filter"],
   ["g n", "go to Now"],
   ["g t", "go to Tasks"],
+  ["g o", "go to Flows"],
   ["g q", "go to Queues"],
+  ["g s", "go to Schedules"],
   ["g w", "go to Nodes"],
   ["g f", "go to Failures"],
   ["g l", "go to Timeline"],
@@ -47,7 +49,7 @@ export function listen(pages) {
       r: () => document.dispatchEvent(new Event("stayer:refresh")),
       x: () => /** @type {HTMLElement | null} */ (target.closest("[data-row]")?.querySelector("input[type=checkbox]"))?.click(),
       Escape: () => {
-        if (location.hash.startsWith("#/task/")) history.back();
+        if (/^#\/(task|flow)\//.test(location.hash)) history.back();
       },
     }[event.key];
     if (!act) return;

@@ -15,10 +15,13 @@ import { on, start } from "./stream.js";
 const PAGES = {
   now: { label: "Now", key: "n", load: () => import("./views/now.js") },
   tasks: { label: "Tasks", key: "t", load: () => import("./views/tasks.js") },
+  flows: { label: "Flows", key: "o", load: () => import("./views/flows.js") },
   queues: { label: "Queues", key: "q", load: () => import("./views/queues.js") },
+  schedules: { label: "Schedules", key: "s", load: () => import("./views/schedules.js") },
   nodes: { label: "Nodes", key: "w", load: () => import("./views/nodes.js") },
   failures: { label: "Failures", key: "f", load: () => import("./views/failures.js") },
   timeline: { label: "Timeline", key: "l", load: () => import("./views/timeline.js") },
+  flow: { label: "Flow", load: () => import("./views/flow.js") },
   task: { label: "Task", load: () => import("./views/task.js") },
 };
 
@@ -63,7 +66,7 @@ function menu() {
 /** @param {string} page */
 function mark(page) {
   for (const link of document.querySelectorAll("#nav a")) {
-    const here = /** @type {HTMLElement} */ (link).dataset.page === (page === "task" ? "tasks" : page);
+    const here = /** @type {HTMLElement} */ (link).dataset.page === ({ task: "tasks", flow: "flows" }[page] ?? page);
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }

@@ -1,7 +1,7 @@
 // Why tasks that could run do not.
 
-import { get } from "./api.js";
-import { clean, clock, many, seconds } from "./format.js";
+import { get, taskPath } from "./api.js";
+import { clean, clock, duration, many, now, seconds } from "./format.js";
 
 /** Why the first task that waits is not taken. @param {any} queue @param {any[]} workers @returns {[string, string]} */
 export function why(queue, workers) {
@@ -19,12 +19,28 @@ export function why(queue, workers) {
   return ["", `${many(free, "slot")} free: it is about to be taken, or held, or needs another handler.`];
 }
 
-/** Why this one is not running; "" if it is, or has ended. @param {any} task @param {AbortSignal} signal @returns {Promise<string>} */
-export async function whyNot(task, signal) {
-  if (task.held && ["pending", "scheduled", "waiting"].includes(task.state)) return "It is held until somebody releases it.";
-  if (task.state === "scheduled" && task.eta) return `It is due at ${clock(seconds(task.eta) ?? 0)}.`;
-  if (task.state === "waiting") return "It waits for other tasks to end.";
-  if (task.state !== "pending") return "";
-  const [{ queues }, { workers }] = await Promise.all([get("v1/queues", { name: task.queue }, { signal }), get("v1/workers", {}, { signal })]);
-  return queues[0] ? why(queues[0], workers)[1] : "";
+/**
+ * What the server says of a task: why it does not run, and when it will. Asked at most every few seconds, and at once
+ * when the task has changed.
+ * @param {string} id
+ */
+export function explaining(id) {
+  let found = /** @type {any} */ (null);
+  let mark = "";
+  let asked = 0;
+  return async (/** @type {any} */ task, /** @type {AbortSignal} */ signal) => {
+    const state = `${task.state} ${task.held} ${task.paused} ${task.attempt}`;
+    if (found && state === mark && Date.now() - asked < 4000) return found;
+    [asked, mark] = [Date.now(), state];
+    found = await get(taskPath(id, "explain"), {}, { signal });
+    return found;
+  };
+}
+
+/** A moment of a forecast, and its range: `["≈ 14:05", "in 3m to 9m"]`. @param {{low: string, likely: string, high: string} | null} span @returns {[string, string] | null} */
+export function forecast(span) {
+  if (!span) return null;
+  const [low, high] = [span.low, span.high].map((at) => Math.max(0, (seconds(at) ?? 0) - now()));
+  if (high < 2) return ["now", ""];
+  return [`≈ ${clock(seconds(span.likely) ?? 0)}`, high - low < 2 ? `in ${duration(high)}` : `in ${duration(low)} to ${duration(high)}`];
 }

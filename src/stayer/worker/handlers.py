@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     app: str | None = None
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    schedules: tuple[dict[str, Any], ...] = ()
+    """What the app declares, as `core.scheduling` reads it."""
     environment: dict[str, str] = {}
 
     @property
@@ -63,6 +66,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
             "STAYER_REPORT": str(folder / "report"),
             "STAYER_CHECKPOINT": str(folder / "checkpoint"),
             "STAYER_RESULT": str(folder / "result"),
+            **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
         }
 
 
@@ -83,11 +87,13 @@ def configure(
             "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, or "
             "--allow-commands for the commands that tasks bring along"
         )
+    names, schedules = _asked(app) if app else ((), ())
     return Handlers(
         exec=tuple(shlex.split(exec)) if exec else None,
         run=_checked_file(run) if run else None,
         app=app,
-        names=_names(app) if app else (),
+        names=names,
+        schedules=schedules,
         programs=("*",) if allow_commands else allow_command,
         environment=environment or {},
     )
@@ -100,12 +106,15 @@ def _checked_file(run: str) -> str:
     return f"{os.path.abspath(path)}:{name}" if name else os.path.abspath(path)
 
 
-def _names(app: str) -> tuple[str, ...]:
-    """The names of an app's tasks, asked in a process of its own: user code stays out of here."""
+def _asked(app: str) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
+    """The names of an app's tasks, and its schedules, asked in a process of its own: user code
+    stays out of here.
+    """
     asked = subprocess.run(
         [*_RUNNER, "names", app], capture_output=True, text=True, check=False, timeout=600
     )
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
         raise BadConfig(f"--app {app} can't be loaded: {last[0]}")
-    return tuple(json.loads(asked.stdout.splitlines()[-1]))
+    about = json.loads(asked.stdout.splitlines()[-1])
+    return tuple(about["names"]), tuple(about["schedules"])

@@ -51,6 +51,8 @@ class Held:
         self.stop_grace: float | None = None
         self.lost = False
         self.lost_at = 0.0
+        self.thawed_of = 0.0
+        """When the freeze began that the store has been told of."""
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
@@ -157,10 +159,9 @@ class Held:
         used = (said or {}).get("usage")
         if said is None or not used:
             return None
-        cpu = used["cpu"] if "cpu" in used else used.get("user", 0.0) + used.get("system", 0.0)
         return Usage(
             ran=round(float(said.get("ran", 0.0)), 3),
-            cpu=round(float(cpu), 3),
+            cpu=round(float(used.get("cpu", 0.0)), 3),
             rss=int(used.get("rss", 0)),
             peak=int(used.get("peak", 0)),
             read=int(used.get("read", 0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -15,6 +16,8 @@ logger = logging.getLogger("stayer.worker")
 _MOST = 10_000_000_000
 """How many bytes of them are kept in all; the oldest go first."""
 _BATCH = 500
+_LONGEST = 200
+"""Of a file's name without attempt and ending."""
 
 
 class KeptLogs:
@@ -30,9 +33,19 @@ class KeptLogs:
             if log.stat().st_size <= LOG_HEAD + LOG_TAIL:
                 return
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            log.replace(self.folder / f"{quote(held.task.id, safe='')}.{held.task.attempt}.log")
+            name = self._named(held.task.id)
+            log.replace(self.folder / f"{name}.{held.task.attempt}.log")
         except OSError as error:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
+
+    def _named(self, id: str) -> str:
+        """The name of a task's files; one that no disk takes is a hash, with the id beside it."""
+        name = quote(id, safe="")
+        if len(name) <= _LONGEST:
+            return name
+        name = f"%{sha256(id.encode()).hexdigest()}"
+        (self.folder / f"{name}.id").write_text(id)
+        return name
 
     def forget_purged(self, store: Store) -> None:
         """Those whose tasks are no longer in the store, and the oldest of too many."""
@@ -40,14 +53,15 @@ class KeptLogs:
             paths = sorted(self.folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
         except OSError:
             return
-        ids = list(dict.fromkeys(map(_task_of, paths)))
+        named = {path: self._task_of(path) for path in paths}
+        ids = list(dict.fromkeys(named.values()))
         gone: set[str] = set()
         for start in range(0, len(ids), _BATCH):
             part = ids[start : start + _BATCH]
             found = store.get(part)
             gone.update(id for id, task in zip(part, found, strict=True) if task is None)
-        for path in [path for path in paths if _task_of(path) in gone]:
-            path.unlink(missing_ok=True)
+        for path in [path for path in paths if named[path] in gone]:
+            self._forget(path)
             paths.remove(path)
         self._forget_oldest(paths)
 
@@ -58,8 +72,19 @@ class KeptLogs:
             if total <= _MOST:
                 return
             total -= sizes[path]
-            path.unlink(missing_ok=True)
+            self._forget(path)
 
+    def _forget(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        beside = self._id_of(path)
+        if not any(self.folder.glob(f"{beside.stem}.*.log")):
+            beside.unlink(missing_ok=True)
 
-def _task_of(path: Path) -> str:
-    return unquote(path.name.rsplit(".", 2)[0])
+    def _id_of(self, path: Path) -> Path:
+        return self.folder / f"{path.name.rsplit('.', 2)[0]}.id"
+
+    def _task_of(self, path: Path) -> str:
+        try:
+            return self._id_of(path).read_text()
+        except OSError:
+            return unquote(path.name.rsplit(".", 2)[0])

@@ -9,17 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, StayerError, StoreError
-from stayer.core.model import Orders, Report, Worker
+from stayer import clock
+from stayer.core.errors import StayerError
+from stayer.core.lifecycle import Tell, decide
+from stayer.core.model import Report, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
+from stayer.sampling import Sampler
 from stayer.store import Store
-from stayer.worker.bell import Bell
+from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
@@ -28,23 +30,19 @@ from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
-from stayer.worker.patience import Patience
 from stayer.worker.reconcile import reconcile
-from stayer.worker.registering import registered_heart
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts
-from stayer.worker.signals import Signals
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
-_TICK = 1.0
 _SOON = 0.003
-_DUE = 1000
 _TIDY = 600.0
 
 
-class WorkerLoop:
+class WorkerLoop(BeatingWorker):
     """One worker, from its start to its leave."""
 
     def __init__(
@@ -56,47 +54,25 @@ class WorkerLoop:
         reload: Callable[[], Options] | None = None,
     ) -> None:
         """`reload` reads the settings again, when USR2 asks for it."""
-        self._store = store
-        self._state = state
+        super().__init__(store, state)
         self._handlers = handlers
         self._options = options
         self._reload = reload
         self._nursery = Nursery(state.path)
         self._starter = Starter(store, state, handlers, self._nursery)
         self._logs = KeptLogs(state.path)
-        self._heart: Heart | None = None
+        self._sampler = Sampler(store)
         self._ear: Ear | None = None
-        self._orders: deque[Orders] = deque()
-        self._signals = Signals()
-        self._patience = Patience()
-        self._bell = Bell()
         self._holdings = Holdings(state, self._bell)
         self._lease = options.lease
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
         self._next_due = 0.0
         self._next_reconcile = 0.0
-        self._next_tidying = 0.0
+        self._tidying = Tidying(store, options.retention)
+        self._next_log_tidying = 0.0
         self._turn = 0
-        self._stirred = True
-        self._draining = self._stopping = self._leaving = self._lease_lost = False
-
-    @property
-    def drained(self) -> bool:
-        """It has ended because it was told to finish what it had."""
-        return self._draining and not self._leaving and not self._stopping
-
-    def run(self) -> None:
-        """Until it is told to go and holds nothing more; or told to leave all as it is."""
-        self._begin()
-        while not self._finished():
-            try:
-                self._once()
-            except Exception:
-                # A full disk, a defect: the tasks run on, and so must whoever looks after them.
-                logger.exception("something went wrong, going on")
-                self._bell.sleep(_TICK)
-        self._end()
+        self._stirred = self._due_changed = True
 
     def _once(self) -> None:
         self._hear_signals()
@@ -108,9 +84,8 @@ class WorkerLoop:
         self._send_urgent_news()
         self._collect_outcomes()
         self._reconcile()
-        stirred = self._stirred
         self._reserve_into_free_slots()
-        self._look_at_the_clock(stirred)
+        self._look_at_the_clock()
         self._tidy_up()
         self._wait()
 
@@ -121,47 +96,30 @@ class WorkerLoop:
         if self._options.cgroup:
             self._starter.use_cgroups()
         self._nursery.retire_others()
-        # Keepers that were told of a longer lease look at it seldom, and their timers are set by
-        # it: it stays as long until they are gone.
-        self._lease = max(self._lease, self._state.lease_length())
-        # So are those that were told to run on without a lease.
-        self._keeps = self._options.fence == "keep" or any(
-            run.fence == "keep" for run in self._state.runs()
-        )
+        kept = [run for run in self._state.runs() if run.is_kept()]
+        if kept:
+            # They were told of the old lease, look at it seldom, and their timers are set by it:
+            # a shorter one holds from the next start without them on.
+            self._lease = max(self._lease, self._state.lease_length())
+        # Some may have been told to run on without a lease.
+        self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
             if held is not None:
-                self._try(lambda held=held: refresh(self._store, held))  # type: ignore[misc]
+                self._try(lambda held=held: self._take_up(held))  # type: ignore[misc]
 
-    def _start_heart(self) -> None:
-        """Register, however long the store takes to answer."""
-        while self._heart is None and not (self._leaving or self._stopping):
-            try:
-                self._heart = self._registered_heart()
-            except LeaseLost:
-                self._lease_lost = False
-                self._state.void_lease()
-                self._state.new_identity()
-            except StoreError as error:
-                logger.warning("the store does not answer, trying again: %s", error)
-                self._bell.sleep(self._patience.next_pause())
-                self._hear_signals()
+    def _take_up(self, held: Held) -> None:
+        if refresh(self._store, held) and not held.run.has_ended():
+            adopted = Tell("adopted", f"by process {os.getpid()} of its worker")
+            self._store.commit([decide(held.task, adopted)])
 
     def _registered_heart(self) -> Heart:
         if self._ear is not None:
             self._ear.close()
             self._ear = None
         self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
-        return registered_heart(
-            self._store,
-            self._state,
-            self._about_me(),
-            on_orders=self._on_orders,
-            on_lost=self._on_lost,
-            gather=self._holdings.gather,
-            on_beat=self._on_beat,
-        )
+        return super()._registered_heart()
 
     def _about_me(self) -> Worker:
         return Worker(
@@ -174,6 +132,7 @@ class WorkerLoop:
             draining=self._draining,
             lease=self._lease,
             keeps=self._keeps,
+            handles=self._handlers.handles,
         )
 
     def _finished(self) -> bool:
@@ -185,11 +144,7 @@ class WorkerLoop:
             self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
-            try:
-                self._heart.stop()
-                self._state.forget_identity()
-            except StoreError as error:
-                logger.warning("could not take leave of the store: %s", error)
+            self._take_leave()
         self._state.close()
 
     # Steps
@@ -234,15 +189,6 @@ class WorkerLoop:
         self._tell_about_me()
         logger.info("took new settings: %d slots", new.slots)
 
-    def _abandon_heart(self) -> None:
-        if self._heart is not None:
-            self._heart.abandon()
-            self._heart = None
-
-    def _tell_about_me(self) -> None:
-        if self._heart is not None:
-            self._heart.describe(self._about_me())
-
     def _become_new_if_buried(self) -> None:
         """Act as if buried: kill what runs under the old name, then begin again under a new one."""
         if not self._lease_lost:
@@ -261,7 +207,7 @@ class WorkerLoop:
             held = self._holdings.get((orders.id, orders.attempt))
             if held is None:
                 continue
-            last = carry_out(held, orders.orders, self._options.grace)
+            last = carry_out(held, orders.orders)
             if self._heart is not None:
                 report = Report(id=orders.id, attempt=orders.attempt, acknowledged=last)
                 self._heart.report(report)
@@ -317,7 +263,7 @@ class WorkerLoop:
         self._holdings.remove(held)
         self._logs.keep(held)
         held.run.remove()
-        self._stirred = True
+        self._stirred = self._due_changed = True
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
@@ -329,14 +275,20 @@ class WorkerLoop:
         if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
             self._next_reconcile = now + self._lease
 
-    def _look_at_the_clock(self, stirred: bool) -> None:
-        """After the reserve: what a rate has kept from us begins at a moment that can be told."""
+    def _look_at_the_clock(self) -> None:
+        """See to what is due, when it is, or when there may be something that is due sooner. After
+        the reserve: what a rate has kept from us begins at a moment that can be told.
+        """
         time_came = moment() >= self._next_due
-        if (stirred or time_came) and self._try(self._promote_due) and time_came:
-            self._on_noise()
+        if self._due_changed or time_came:
+            self._due_changed = False
+            if not self._try(self._promote_due):
+                self._due_changed = True
+            elif time_came:
+                self._on_noise()
 
     def _promote_due(self) -> None:
-        following = self._store.promote(_DUE)
+        following = clock.elapse(self._store)
         ahead = 60.0 if following is None else max(0.0, following - self._store.now())
         self._next_due = moment() + min(ahead, 60.0)
 
@@ -362,15 +314,23 @@ class WorkerLoop:
                 self._patience.rest()
         if len(tasks) == free:  # else what stirred meanwhile must not be forgotten
             self._stirred = True
+        else:
+            self._due_changed = True  # a rate may tell when there will be more
 
     def _tidy_up(self) -> None:
-        """Logs that stayed here go when their tasks are forgotten."""
-        if moment() >= self._next_tidying:
-            self._next_tidying = moment() + _TIDY
+        """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""
+        if not self._sampler.left:
+            self._try(self._sampler.look)
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
+        if moment() >= self._next_log_tidying:
+            self._next_log_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))
 
     def _wait(self) -> None:
-        timeout = min(_TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        if self._tidying.has_more:
+            timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)
         self._bell.sleep(timeout)
@@ -378,27 +338,12 @@ class WorkerLoop:
     # Between the threads
 
     def _on_noise(self) -> None:
-        self._stirred = True
+        self._stirred = self._due_changed = True
         self._bell.ring()
 
-    def _on_orders(self, orders: Orders) -> None:
-        self._orders.append(orders)
-        self._bell.ring()
-
-    def _on_lost(self) -> None:
-        self._lease_lost = True
-        self._bell.ring()
+    def _gather(self) -> Sequence[Report]:
+        return self._holdings.gather()
 
     def _on_beat(self, good_until: float) -> None:
         self._state.write_lease(good_until, self._lease)
         self._holdings.delivered()
-
-    # Small things
-
-    def _try(self, step: Callable[[], object]) -> bool:
-        """Do what needs the store; if that fails, leave it for later."""
-        try:
-            return self._patience.attempt(step)
-        except LeaseLost:
-            self._lease_lost = True
-            return False

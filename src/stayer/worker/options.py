@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from stayer.core.model import Policy
+from stayer.core.model import Kept, Policy
 
 LOG_CAP = 256_000_000
 """How much of a log stays on the node, in bytes, unless told otherwise."""
@@ -28,6 +28,8 @@ class Options(Struct, frozen=True, kw_only=True):
     isolate: Literal["pidns"] | None = None
     cgroup: bool = False
     log_cap: int = LOG_CAP
+    retention: dict[Kept, float] = {}
+    """How long is kept what its queue says nothing about, in seconds."""
 
     def for_keeper(self, policy: Policy) -> dict[str, object]:
         """What its keeper is told: what the task says goes before what the worker says.

@@ -10,23 +10,22 @@ from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker.held import Held
 
 
-def carry_out(held: Held, orders: Sequence[Order], grace: float) -> int:
+def carry_out(held: Held, orders: Sequence[Order]) -> int:
     """Pass each new order on; the number of the last one."""
     for order in orders:
         if order.number > held.order_seen:
             # Written with the order itself: a worker that dies before it can tell the store is
             # given the order again, and the next one must not carry it out twice.
-            held.run.order(seen=order.number, **_words(held, order, grace))
+            held.run.order(seen=order.number, **_words(held, order))
             held.order_seen = order.number
     return held.order_seen
 
 
-def _words(held: Held, order: Order, grace: float) -> dict[str, object]:
+def _words(held: Held, order: Order) -> dict[str, object]:
     match order.verb:
         case "cancel":
-            given = order.arguments.get("grace")
-            wait = float(given) if isinstance(given, int | float) else grace
-            return {"stop": {"why": "cancel", "grace": wait}}
+            # None: the keeper was told of the task's own, or the worker's.
+            return {"stop": {"why": "cancel", "grace": order.arguments.get("grace")}}
         case "pause":
             return {"paused": True}
         case "resume":

@@ -8,12 +8,15 @@ from typing import Any
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault, Value
 from stayer.core.submission import FAR
+from stayer.core.units import format_duration, format_size
 
 _LIMITS = {
-    "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit"),
-    "silent": ("silent", "SilenceLimit", "it gave no sign of life for as long as its limit allows"),
-    "memory": ("oom", "MemoryLimit", "it used more memory than its limit"),
+    "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
+    "silent": ("silent", "SilenceLimit", "it gave no sign of life for its limit", format_duration),
+    "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_size),
 }
+_NOT_FOUND = 127
+"""What a shell says of a program that it can't start."""
 
 
 def outcome(
@@ -25,7 +28,8 @@ def outcome(
     if "not_started" in exit:
         if exit.get("node"):
             return Interrupt(f"could not be started on its node: {exit['not_started']}")
-        return Fail(Fault("NotStarted", f"it could not be started: {exit['not_started']}"))
+        why = f"it could not be started: {exit['not_started']}"
+        return Fail(Fault("NotStarted", why, exit_code=_NOT_FOUND))
     stop = exit.get("stop")
     if stop is not None:
         return _stopped(stop, exit, tail)
@@ -48,7 +52,9 @@ def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening
         case "fence":
             return Interrupt(stop.get("note") or "its lease was over")
         case why if why in _LIMITS:
-            ending, type, message = _LIMITS[why]
+            ending, type, message, as_text = _LIMITS[why]
+            if stop.get("limit"):
+                message += f" of {as_text(stop['limit'])}"
             return Fail(Fault(type, message, tail or None, signal=exit.get("signal")), ending)  # type: ignore[arg-type]
         case why:
             return Interrupt(f"stopped: {why}")

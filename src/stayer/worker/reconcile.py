@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from stayer.core.lifecycle import Interrupt, decide
+from stayer.core.lifecycle import Interrupt, Tell, decide
 from stayer.core.model import Task
+from stayer.core.units import format_duration
 from stayer.heart import moment
 from stayer.store import Store
 from stayer.worker.adoption import sweep_strays
@@ -31,9 +32,20 @@ def reconcile(store: Store, state: StateDirectory, holdings: Holdings) -> None:
     for held in fenced:
         if held.key in theirs:
             held.run.order(thaw=confirmed)
+            _tell_thawed(store, held, theirs[held.key])
     for key, task in theirs.items():
         if key not in holdings:
             _find_or_hand_back(store, state, holdings, task)
+
+
+def _tell_thawed(store: Store, held: Held, task: Task) -> None:
+    """Once for each time that it was frozen: the keeper takes a moment to let it go."""
+    since = (held.run.running or {}).get("fenced_since", 0.0)
+    if held.thawed_of != since:
+        still = format_duration(max(0.0, moment() - since))
+        logger.warning("task %s goes on: it stood still for %s without a lease", task.id, still)
+        store.commit([decide(task, Tell("thawed", f"stood still for {still} without a lease"))])
+        held.thawed_of = since
 
 
 def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:

@@ -14,8 +14,11 @@ from typing import Any
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import Task, Value
+from stayer.core.model import JSON, Task, Value
 from stayer.keeper import tree
+
+_FEW = 1_000_000
+"""Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
 
 
 class Run:
@@ -26,16 +29,26 @@ class Run:
         self._pidfd: int | None = None
         self._seen: dict[str, tuple[object, dict[str, Any] | None]] = {}
 
-    def prepare(self, task: Task, keeper: dict[str, Any], checkpoint: bytes | None) -> None:
+    def prepare(
+        self,
+        task: Task,
+        keeper: dict[str, Any],
+        checkpoint: bytes | None,
+        inputs: dict[str, JSON] | None = None,
+    ) -> None:
         """Write all that a keeper needs; `task.json` last, so that it is whole or not there."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.folder / "input").write_bytes(raw(task.parameters))
         if checkpoint is not None:
             (self.folder / "checkpoint").write_bytes(checkpoint)
         given = signature(self.folder / "checkpoint")
+        written = codec.encode(inputs or {})
+        if inputs is not None:
+            (self.folder / "inputs").write_text(written)
         content = {
             "given_checkpoint": given,
             "task": codec.record(task),
+            "inputs": inputs if len(written) <= _FEW else None,
             "worker": task.worker,
             "attempt": task.attempt,
             "keeper": keeper,

@@ -33,6 +33,11 @@ class Signals:
             signal.signal(number, self._keep)
         bell.ring_on_signals()
 
+    def hear(self, number: int, bell: Bell) -> None:
+        """As if it had come: somebody far away wants what it means."""
+        self._came.append(number)
+        bell.ring()
+
     def taken(self) -> Iterator[int]:
         """Each, in the order in which they came."""
         while self._came:

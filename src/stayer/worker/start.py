@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 
-from stayer.core.lifecycle import Interrupt, decide
-from stayer.core.model import Task
+from stayer import inputs
+from stayer.core.errors import TooLarge
+from stayer.core.lifecycle import Fail, Interrupt, decide
+from stayer.core.model import Fault, Task
 from stayer.keeper.cgroup import delegated
 from stayer.store import Store
 from stayer.worker.handlers import Handlers
@@ -43,10 +45,14 @@ class Starter:
         run = self._state.run_for(task)
         try:
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
-            run.prepare(task, self._spec(task, run, options), saved.data if saved else None)
+            given = inputs.shown(inputs.of(self._store, task)) if task.upstreams else None
+            run.prepare(task, self._spec(task, run, options), saved.data if saved else None, given)
             held = Held(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
+        except TooLarge as error:
+            fault = Fault(type(error).__name__, str(error))
+            self._store.commit([decide(task, Fail(fault, final=True))])
         except (OSError, NurseryGone) as error:
             logger.error("task %s can't be started here: %s", task.id, error)
             started = holdings.get((task.id, task.attempt))

@@ -9,30 +9,28 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, Refused, StoreError
+from stayer.core.errors import Refused
 from stayer.core.lifecycle import Interrupt, Lose, Start, Stop, decide
-from stayer.core.model import Change, Orders, Report, Task, Worker
+from stayer.core.model import Change, Kept, Report, Task, Worker
 from stayer.core.version import __version__
-from stayer.heart import Heart, moment
+from stayer.heart import moment
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.sampling import Sampler
 from stayer.store import Store
-from stayer.worker.bell import Bell
-from stayer.worker.patience import Patience
+from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
-from stayer.worker.registering import registered_heart
-from stayer.worker.signals import Signals
 from stayer.worker.state import StateDirectory
+from stayer.worker.tidying import Tidying
 
 logger = logging.getLogger("stayer.worker")
 
-_TICK = 1.0
+_PAUSE = 0.01
 _RESTART = (0.2, 30.0)
 _LONG_LIFE = 60.0
 """A pool that lived so long is started again at once."""
@@ -52,21 +50,17 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     time_limit: float | None = None
     environment: dict[str, str] = {}
     log: str | None = None
+    retention: dict[Kept, float] = {}
 
 
-class ThreadsWorker:
+class ThreadsWorker(BeatingWorker):
     """One worker and its pool, from its start to its leave."""
 
     def __init__(self, store: Store, state: StateDirectory, options: ThreadOptions) -> None:
-        self._store = store
-        self._state = state
+        super().__init__(store, state)
         self._options = options
-        self._heart: Heart | None = None
         self._pool: PoolProcess | None = None
-        self._bell = Bell()
-        self._signals = Signals()
-        self._patience = Patience()
-        self._orders: deque[Orders] = deque()
+        self._sampler = Sampler(store)
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
         self._took_back = False
@@ -76,15 +70,9 @@ class ThreadsWorker:
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
-        self._draining = self._stopping = self._lease_lost = False
+        self._tidying = Tidying(store, options.retention)
 
-    @property
-    def drained(self) -> bool:
-        """It has ended because it was told to finish what it had."""
-        return self._draining and not self._stopping
-
-    def run(self) -> None:
-        """Until it is told to go and holds nothing more."""
+    def _begin(self) -> None:
         if any(self._state.runs()):
             self._state.close()
             raise Refused(
@@ -93,13 +81,6 @@ class ThreadsWorker:
             )
         self._signals.listen(self._bell)
         self._start_heart()
-        while not self._finished():
-            try:
-                self._once()
-            except Exception:
-                logger.exception("something went wrong, going on")
-                self._bell.sleep(_TICK)
-        self._end()
 
     def _once(self) -> None:
         self._hear_signals()
@@ -109,34 +90,10 @@ class ThreadsWorker:
         self._start_pool()
         self._pass_on_orders()
         self._send_urgent_news()
-        self._bell.sleep(_TICK)
+        self._tidy_up()
+        self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
 
     # Beginning and end
-
-    def _start_heart(self) -> None:
-        """Register, however long the store takes to answer."""
-        while self._heart is None and not self._stopping:
-            try:
-                self._heart = self._registered_heart()
-            except LeaseLost:
-                self._lease_lost = False
-                self._state.void_lease()
-                self._state.new_identity()
-            except StoreError as error:
-                logger.warning("the store does not answer, trying again: %s", error)
-                self._bell.sleep(self._patience.next_pause())
-                self._hear_signals()
-
-    def _registered_heart(self) -> Heart:
-        return registered_heart(
-            self._store,
-            self._state,
-            self._about_me(),
-            on_orders=self._on_orders,
-            on_lost=self._on_lost,
-            gather=self._gather,
-            on_beat=self._on_beat,
-        )
 
     def _about_me(self) -> Worker:
         return Worker(
@@ -157,13 +114,7 @@ class ThreadsWorker:
 
     def _end(self) -> None:
         self._take_back()
-        if self._heart is not None:
-            try:
-                self._heart.stop()
-                self._state.forget_identity()
-                forget_begun(self._state.path)
-            except StoreError as error:
-                logger.warning("could not take leave of the store: %s", error)
+        self._take_leave()
         self._state.close()
 
     # Steps
@@ -174,8 +125,7 @@ class ThreadsWorker:
                 continue  # there is nothing to read anew
             if number == signal.SIGUSR1:
                 self._draining = True
-                if self._heart is not None:
-                    self._heart.describe(self._about_me())
+                self._tell_about_me()
                 self._say(link.Finish(stop=False))
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop(0.0)
@@ -201,9 +151,7 @@ class ThreadsWorker:
         if not is_gone(self._state.path):
             return  # it is dying: look again
         forget_begun(self._state.path)
-        if self._heart is not None:
-            self._heart.abandon()
-            self._heart = None
+        self._abandon_heart()
         self._lease_lost = False
         self._state.new_identity()
         self._start_heart()
@@ -310,15 +258,13 @@ class ThreadsWorker:
         if pool is not None and heart is not None and any(news.urgent for news in list(pool.news)):
             self._try(heart.beat_now)
 
+    def _tidy_up(self) -> None:
+        if not self._sampler.left:
+            self._try(self._sampler.look)
+        if self._tidying.is_due():
+            self._try(self._tidying.step)
+
     # Between the threads
-
-    def _on_orders(self, orders: Orders) -> None:
-        self._orders.append(orders)
-        self._bell.ring()
-
-    def _on_lost(self) -> None:
-        self._lease_lost = True
-        self._bell.ring()
 
     def _gather(self) -> list[Report]:
         pool = self._pool
@@ -345,8 +291,8 @@ class ThreadsWorker:
     def _try(self, step: Callable[[], object]) -> bool:
         """Do what needs the store; if that fails, leave it for later."""
         try:
-            return self._patience.attempt(step)
-        except (LeaseLost, _SomebodyWasFaster):
+            return super()._try(step)
+        except _SomebodyWasFaster:
             return False
 
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Token
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
+from stayer import inputs
 from stayer.context.checkpoints import Checkpoints
 from stayer.context.context import Context, in_this_thread
 from stayer.context.reports import Number, number, short
@@ -58,6 +59,11 @@ class ThreadContext(Context):
     def folder(self) -> Path:  # type: ignore[override]
         """A folder of its own for as long as it runs, made when it is first asked for."""
         return Path(tempfile.mkdtemp(prefix="stayer-"))
+
+    @functools.cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The results of what it runs after, read from the store when first asked for."""
+        return inputs.of(self._store, self.record)
 
     def __enter__(self) -> Self:
         self._token = in_this_thread.set(self)

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 
+from stayer import clock
 from stayer.core.errors import LeaseLost, StoreError
 from stayer.core.lifecycle import Happening, Interrupt, Stop
 from stayer.core.model import Handles, Orders, Report, Task
@@ -32,7 +33,6 @@ _MOST_AHEAD = 500
 _PATIENCE = 1.0
 """How long a task waits here for a hand before it is handed back, and runs before it is told."""
 _LONGEST_SLEEP = 60.0
-_DUE = 1000
 _BACKOFF = (0.05, 5.0)
 
 
@@ -308,8 +308,8 @@ class Pool:
         return time_came
 
     def _promote(self) -> None:
-        """Make pending what is due: the waiter hears of it as of any other."""
-        following = self._store.promote(_DUE)
+        """See to what is due: the waiter hears of it as of any other."""
+        following = clock.elapse(self._store)
         ahead = _LONGEST_SLEEP if following is None else following - self._store.now()
         self._next_due = time.monotonic() + min(max(0.0, ahead), _LONGEST_SLEEP)
 

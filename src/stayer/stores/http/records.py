@@ -1,34 +1,24 @@
-"""Records from the JSON that shows them, and submissions to it: the way back from `core.codec`."""
+"""Records from the JSON that shows them: the way back from `core.codec`."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec, rate
-from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, QueueInfo, Submitted, Task, Value
+from stayer.core import codec, rate, scheduling
+from stayer.core.flows import FlowInfo, NewFlow, Part
+from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
+from stayer.core.schedule import Schedule
+from stayer.core.submission import written
 from stayer.core.units import instant
 
 T = TypeVar("T", bound=Struct)
 
-_PLAIN = (
-    "name",
-    "command",
-    "cwd",
-    "env",
-    "priority",
-    "owner",
-    "tags",
-    "eta",
-    "delay",
-    "held",
-    "key",
-)
+_STATES_OF_FLOWS = ("state", "counts")
 _FREE = ("parameters", "result")
 """Values of users: what is in them is not ours to read."""
 
@@ -56,6 +46,50 @@ def queue(shown: Mapping[str, Any]) -> QueueInfo:
     return known if said is None else msgspec.structs.replace(known, rate=rate.parse(said))
 
 
+def schedule(shown: Mapping[str, Any]) -> Schedule:
+    """A schedule from its record."""
+    said = {name: shown[name] for name in scheduling.WrittenSchedule.__struct_fields__}
+    times = {name: shown[name] for name in ("next", "created", "updated", "last")}
+    found = scheduling.parse(said, "the server's answer", {})
+    known = {name: value and instant(value) for name, value in times.items()}
+    return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
+
+
+def flow(shown: Mapping[str, Any]) -> FlowInfo:
+    """A flow from its record."""
+    parts = tuple(
+        msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
+        for part in shown["parts"]
+    )
+    return FlowInfo(
+        id=shown["id"],
+        name=shown["name"],
+        owner=shown["owner"],
+        created=instant(shown["created"]),
+        parts=parts,
+        counts={
+            part["name"]: {state: number for state, number in part["counts"].items() if number}
+            for part in shown["parts"]
+        },
+    )
+
+
+def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
+    """What asks for this flow."""
+    laid_out = [
+        {
+            **written(task),
+            "part": task.part,
+            "behind": list(task.behind),
+            "over": task.policy.over,
+        }
+        for task in tasks
+    ]
+    parts = [msgspec.to_builtins(part) for part in new.parts]
+    about = {"id": new.id, "name": new.name, "owner": new.owner}
+    return {**about, "parts": parts, "laid_out": laid_out}
+
+
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
     """Any other record."""
     return msgspec.convert(_times_read(shown), kind)
@@ -80,26 +114,3 @@ def _value(value: Any) -> Value:
         return base64.b64decode(value["base64"])
     found: JSON = value
     return found
-
-
-def submission(new: NewTask) -> dict[str, JSON]:
-    """What asks for this task."""
-    codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
-    shown: dict[str, Any] = {"id": new.id, "queue": new.queue}
-    if isinstance(new.parameters, bytes | bytearray | memoryview):
-        shown["parameters"] = {"base64": base64.b64encode(new.parameters).decode()}
-    else:
-        if isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
-            raise BadInput('parameters: over HTTP {"base64": …} stands for bytes: pass them so')
-        shown["parameters"] = new.parameters
-    for name in _PLAIN:
-        shown[name] = getattr(new, name)
-    if new.unique is not None:
-        shown["unique"] = new.unique
-        shown["unique_while"] = new.unique_while
-        shown["unique_for"] = new.unique_for
-    default = Policy()
-    for name in codec.POLICY:
-        if (value := getattr(new.policy, name)) != getattr(default, name):
-            shown[name] = value
-    return {name: value for name, value in shown.items() if value is not None}

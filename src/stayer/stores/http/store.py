@@ -7,15 +7,26 @@ operator wants is asked for by its verb, and decided by the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Unpack
 from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UNSET
 
-from stayer.core import rate
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable, UnknownTask
+from stayer.core import explanation, rate, scheduling, submission
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnusable,
+    UnknownFlow,
+    UnknownSchedule,
+    UnknownTask,
+)
+from stayer.core.explanation import Explanation
+from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
@@ -26,6 +37,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -38,6 +50,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
 from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
@@ -105,10 +118,26 @@ class HttpStore:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         answers: list[Submitted] = []
-        for portion in _portions(tasks):
+        portions = list(_portions(tasks))
+        if len(portions) > 1 and any(new.after for new in tasks):
+            raise BadInput(
+                f"{len(tasks):,} tasks that run after others are too many for one request: submit "
+                "them as a flow"
+            )
+        for portion in portions:
             answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
             answers += map(records.submitted, answer["tasks"])
         return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        body = records.flow_submission(flow, tasks)
+        return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
+
+    def retry_flow(self, id: str) -> int:
+        return int(self._ask("POST", _path("flows", id, "retry"))["tasks"])
 
     def ask(self, id: str, happening: Happening) -> Task:
         match happening:
@@ -132,6 +161,11 @@ class HttpStore:
     def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
         return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
 
+    def explain(self, id: str) -> Explanation:
+        shown = self._ask("GET", _path("tasks", id, "explain"))
+        forecast = explanation.times_read(shown["forecast"])
+        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+
     def give_up(self, worker: str) -> int:
         return int(self._ask("DELETE", _path("workers", worker))["returned"])
 
@@ -152,7 +186,7 @@ class HttpStore:
             "state": filter.states, "name": filter.name, "owner": filter.owner,
             "key": filter.key, "unique": filter.unique,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
-            "since": _moment(filter.since), "until": _moment(filter.until),
+            "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:
@@ -163,9 +197,41 @@ class HttpStore:
             if cursor is None or len(tasks) >= limit:
                 return Page(tuple(tasks), cursor)
 
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        answer = self._ask("GET", "/v1/flows", {"cursor": cursor, "limit": min(limit, _PAGE)})
+        return FlowPage(tuple(map(records.flow, answer["flows"])), answer["next"])
+
+    def flow(self, id: str) -> FlowInfo | None:
+        if not id:
+            return None
+        try:
+            return records.flow(self._ask("GET", _path("flows", id)))
+        except UnknownFlow:
+            return None
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        found = (self._of_task(id, "upstreams", {"limit": 0}) for id in ids)
+        return [Upstreams(tuple(of.get("after", ())), tuple(of.get("behind", ()))) for of in found]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        found = self._of_task(id, "upstreams", {"limit": min(limit, _PAGE)})
+        return list(found.get("waits", ())), int(found.get("waiting_for", 0))
+
     def peek(self, queue: str, limit: int) -> list[Task]:
         answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
         return [records.task(shown) for shown in answer["tasks"]]
+
+    def ahead(self, id: str) -> int:
+        found = self._of_task(id, "explain").get("ahead")
+        return int(found or 0)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        page = self.find(Filter(queues=(queue,), states=("complete",)), None, limit)
+        return [
+            (task.kind, task.finished_at - task.started_at)
+            for task in page.tasks
+            if task.started_at is not None and task.finished_at is not None
+        ]
 
     def attempts(self, id: str) -> list[Attempt]:
         found = self._of_task(id, "attempts")
@@ -222,6 +288,22 @@ class HttpStore:
             wanted["rate"] = rate.written(said)
         return records.queue(self._ask("PATCH", _path("queues", name), body=wanted))
 
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        query: Query = {
+            "since": _moment(since), "until": _moment(until), "step": f"{step}s",
+            "queue": tuple(queues or ()), "each": queues is not None,
+        }  # fmt: skip
+        history = self._ask("GET", "/v1/stats", query)["history"]
+        return [
+            records.read(Figures, {**shown, "queue": shown["queue"] or ""})
+            for shown in history["points"]
+        ]
+
+    def sample(self) -> float:
+        self._for_workers()
+
     def drop_queue(self, name: str, limit: int) -> int:
         answer = self._ask("DELETE", _path("queues", name), {"force": True})
         return int(answer["left"])
@@ -246,9 +328,29 @@ class HttpStore:
     def workers(self) -> list[Worker]:
         return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
 
+    def drain_worker(self, worker: str) -> Worker:
+        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
+
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
         self._ask("POST", "/v1/workers/attend", body=body)
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
+        return [records.schedule(shown) for shown in answer["schedules"]]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        body = scheduling.written(schedule)
+        return records.schedule(self._ask("POST", "/v1/schedules", {"replace": True}, body=body))
+
+    def drop_schedule(self, name: str) -> bool:
+        try:
+            self._ask("DELETE", _path("schedules", name))
+        except UnknownSchedule:
+            return False
+        return True
 
     # What only workers do
 
@@ -279,6 +381,15 @@ class HttpStore:
     def promote(self, limit: int) -> float | None:
         self._for_workers()
 
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        self._for_workers()
+
+    def fire(self, firing: Firing) -> bool:
+        self._for_workers()
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         self._for_workers()
 
@@ -299,7 +410,7 @@ def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
     """As many as a request may bring."""
     portion: list[JSON] = []
     size = 0
-    for shown in map(records.submission, tasks):
+    for shown in map(submission.written, tasks):
         length = len(msgspec.json.encode(shown))
         if portion and (len(portion) >= _TASKS or size + length > _BYTES):
             yield portion

@@ -1,11 +1,22 @@
-"""Redis and Valkey: one server, every change a script that runs there as one step."""
+"""Redis and Valkey: one server at a time, every change a script that runs there as one step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn, Unpack
 
-from stayer.core.errors import LeaseLost, Refused, StoreUnusable, UnknownQueue, UnknownWorker
+from stayer.core.errors import (
+    LeaseLost,
+    Refused,
+    StoreError,
+    StoreUnusable,
+    UnknownQueue,
+    UnknownWorker,
+)
+from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows import check as check_ties
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -14,6 +25,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -26,10 +38,12 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, incoming, reading, record
+from stayer.stores.redis import address, figures, incoming, reading, record, schedules
+from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
@@ -37,16 +51,28 @@ from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, server_version
 from stayer.stores.redis.find import find
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import packed_groups
+from stayer.stores.redis.submitting import packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
+_AT_ONCE, _ROUNDS = 500, 4
+"""How many dependents hear of an end in one step, and how many of these follow a commit."""
 OLDEST = (6, 2)
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
-    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`; `?prefix=…`."""
-    return RedisStore(Server(address.parse(url), clock))
+    """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`, or sentinels that know the
+    server, `redis+sentinel://host:26379,host:26379/service`; `?prefix=…`.
+    """
+    return RedisStore(Server(_address(url), clock))
+
+
+def _address(url: str) -> address.Address:
+    if url.partition(":")[0].endswith("+sentinel"):
+        from stayer.stores.redis import sentinel  # rarely needed
+
+        return sentinel.parse(url)
+    return address.parse(url)
 
 
 class RedisStore:
@@ -81,16 +107,44 @@ class RedisStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        arguments = Arguments(fixed=4)
-        packed = record.pack(packed_groups(tasks, arguments))
-        twice = int(len({new.id for new in tasks}) < len(tasks))
-        told_now, told = self._run("submit", packed, twice, *arguments.values)
-        now = float(told_now)
+        now, told, waiting, needed = self._submit(tasks)
         known = _known(tasks, told)
         return [
-            known[at] if at in known else Submitted(record.task_as_submitted(new, now), True)
+            known[at]
+            if at in known
+            else Submitted(
+                record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
+            )
             for at, new in enumerate(tasks)
         ]
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        try:
+            self._submit(tasks, ties.packed(flow))
+        except ties.FlowKnown:
+            return False
+        return True
+
+    def _submit(
+        self, tasks: Sequence[NewTask], flow: bytes = b""
+    ) -> tuple[float, list[record.Raw], set[str], set[str]]:
+        """The time, what was not fresh, which wait, and which are needed by others of them."""
+        tied = packed_ties(tasks)
+        if tied:
+            check_ties(tasks)
+        needed = {id for new in tasks for id in (*new.after, *new.behind)} if tied else set()
+        arguments = Arguments(fixed=6)
+        packed = record.pack(packed_groups(tasks, arguments, needed))
+        twice = int(len({new.id for new in tasks}) < len(tasks))
+        now, *answer = self._run(
+            "submit", packed, twice, record.pack(tied) if tied else "", flow, *arguments.values
+        )
+        if len(answer) == 1:
+            ties.refuse(answer[0])
+        told, waiting, ended_before = answer
+        if ended_before:
+            self._relay()
+        return float(now), told, {id.decode() for id in waiting}, needed
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -107,8 +161,17 @@ class RedisStore:
             return []
         arguments = Arguments(fixed=3)
         packed = record.pack(packed_changes(changes, arguments))
-        values, kept_apart = self._run("commit", packed, *arguments.values)
+        values, kept_apart, told = self._run("commit", packed, *arguments.values)
+        if told:
+            self._relay()
         return record.tasks_or_none(values, kept_apart)
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            for _ in range(_ROUNDS):
+                if not ties.relay(self._server, _AT_ONCE):
+                    break
 
     def turn(
         self,
@@ -122,19 +185,23 @@ class RedisStore:
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            applied, values, kept_apart = self._run(
+            applied, values, kept_apart, told = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values
             )
         except Said:
             raise _may_take_no_tasks(worker) from None
+        if told:
+            self._relay()
         return [each == 1 for each in applied], record.tasks(values, kept_apart)
 
     def promote(self, limit: int) -> float | None:
-        following, came_in = self._run("promote", limit)
+        following, came_in, noted = self._run("promote", limit)
+        if noted and ties.relay(self._server, limit):
+            return 0.0
         if came_in and incoming.take(self._server, limit):
             return self.now()
-        if came_in:
-            following, _ = self._run("promote", 0)
+        if came_in or noted:
+            following, *_ = self._run("promote", 0)
         return None if following is None else float(following)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
@@ -168,6 +235,13 @@ class RedisStore:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
+    def drain_worker(self, worker: str) -> Worker:
+        try:
+            [found] = hands.workers(self._run("drain_worker", worker))
+        except Said as said:
+            _refuse_drop(worker, said)
+        return found
+
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -189,8 +263,26 @@ class RedisStore:
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return find(self._server, filter, cursor, limit)
 
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        return ties.upstreams(self._server, ids)
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        return ties.waits(self._server, id, limit)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        return ties.flows(self._server, cursor, limit)
+
+    def flow(self, id: str) -> FlowInfo | None:
+        return ties.flow(self._server, id)
+
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
+
+    def ahead(self, id: str) -> int:
+        return int(self._run("ahead", id))
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return reading.durations(self._run("durations", queue, limit))
 
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)
@@ -213,6 +305,15 @@ class RedisStore:
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
 
+    def sample(self) -> float:
+        figures.sample(self._server)
+        return 60.0 - self.now() % 60.0
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return figures.figures(self._server, since, until, step, queues)
+
     def drop_queue(self, name: str, limit: int) -> int:
         try:
             return int(self._run("drop_queue", name, limit))
@@ -232,6 +333,30 @@ class RedisStore:
         among = record.pack(False if ids is None else ids)
         gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
         return [id.decode() for id in gone]
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        return int(self._run("forget", limit, _retention(retention)))
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        return schedules.schedules(self._server, names)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        return schedules.due_schedules(self._server, limit)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        return schedules.put_schedule(self._server, schedule)
+
+    def fire(self, firing: Firing) -> bool:
+        return schedules.fire(self._server, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        return schedules.drop_schedule(self._server, name)
+
+
+def _retention(retention: Mapping[Kept, float | None]) -> bytes:
+    """For how long what is kept, as the scripts get it."""
+    said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
+    return record.pack([part for pair in said for part in pair])
 
 
 def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:
@@ -254,11 +379,11 @@ def _said(settings: QueueSettings) -> dict[str, record.Raw]:
     }
     if "paused" in settings:
         said["paused"] = int(settings["paused"])
-    if "key_limits" in settings:
-        limits = settings["key_limits"]
-        said["key_limits"] = {
-            key: limits[key] if limits[key] is not None else False for key in limits
-        }
+    for field in ("key_limits", "retention"):
+        if field in said:
+            said[field] = {
+                key: False if value is None else value for key, value in said[field].items()
+            }
     if rate := settings.get("rate"):
         said["rate"] = (rate.count, rate.per)
     return said

@@ -1,4 +1,4 @@
-"""What a URL says: which server, with which prefix, and how to make a connection."""
+"""What a URL says: which server, with which prefix, and how to get a connection to it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from msgspec import Struct
 
-from stayer.core.errors import BadConfig
+from stayer.core.errors import BadConfig, BadInput
+from stayer.core.units import duration
 
-SCHEMES = ("redis", "rediss", "unix")
 DEFAULT_PREFIX = "stayer"
 CONNECTING = 5.0
 ANSWERING = 10.0
 """How long a server may take to be reached, and to answer, in seconds."""
+CONFIRMING = 5.0
+"""How long replicas may take to confirm a change, in seconds, where that is asked for."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
+_SECRET = ("password", "sentinel_password")
 
 
 class Address(Struct, frozen=True):
@@ -26,39 +29,74 @@ class Address(Struct, frozen=True):
     """With any password left out."""
     prefix: str
     database: int
-    connect: Callable[[], Any]
-    """A connection of redis-py, not yet open."""
+    open: Callable[[], Any]
+    """A connection of redis-py that is open. Another server may answer at the next call."""
+    moves: bool = False
+    """Another server may take over: then this address leads there."""
+    replicas: int = 0
+    """How many have to confirm what must not get lost."""
+    confirming: float = CONFIRMING
+    """How long they may take."""
+
+
+class Options(Struct):
+    """What the query of a URL says, and what of it is left for redis-py."""
+
+    prefix: str
+    replicas: int
+    confirming: float
+    left: dict[str, str]
 
 
 def parse(url: str) -> Address:
     """`redis://[[user]:password@]host[:port][/database][?prefix=…]`, `rediss://`, `unix://path`."""
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    prefix = options.pop("prefix", DEFAULT_PREFIX)
-    if not _PREFIX.fullmatch(prefix):
-        raise BadConfig(
-            f"store {_safe(url)}: the prefix {prefix!r} may have letters, digits, and -_. only"
-        )
-    plain = f"{url.partition('?')[0]}?{urlencode(options)}"
-    connection_class, arguments = _arguments(url, plain)
+    options = read_options(url)
+    plain = f"{url.partition('?')[0]}?{urlencode(options.left)}"
+    connection_class, arguments = arguments_of(url, plain, options)
+
+    def open_connection() -> Any:
+        connection = connection_class(**arguments)
+        connection.connect()
+        return connection
+
     return Address(
-        url=_safe(url),
-        prefix=prefix,
+        url=without_secrets(url),
+        prefix=options.prefix,
         database=int(arguments.get("db") or 0),
-        connect=lambda: connection_class(**arguments),
+        open=open_connection,
+        replicas=options.replicas,
+        confirming=options.confirming,
     )
 
 
-def _arguments(url: str, plain: str) -> tuple[Any, dict[str, Any]]:
+def read_options(url: str) -> Options:
+    """The options that are Stayer's own, checked."""
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    prefix = given.pop("prefix", DEFAULT_PREFIX)
+    if not _PREFIX.fullmatch(prefix):
+        raise bad(url, f"the prefix {prefix!r} may have letters, digits, and -_. only")
+    wait = given.pop("wait", "0")
+    if not wait.isdecimal():
+        raise bad(url, f"wait={wait} should be how many replicas have to confirm, such as wait=1")
+    if "wait_timeout" in given and wait == "0":
+        raise bad(url, "wait_timeout needs wait: how many replicas have to confirm, such as wait=1")
+    try:
+        confirming = duration(given.pop("wait_timeout", CONFIRMING))
+    except BadInput as error:
+        raise bad(url, f"wait_timeout: {error}") from error
+    if confirming == 0:
+        raise bad(url, "wait_timeout should be more than 0: how long replicas may take, as in 2s")
+    return Options(prefix, int(wait), confirming, given)
+
+
+def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str, Any]]:
     """redis-py's reading of the URL, but for what is ours."""
     try:
         from redis.backoff import NoBackoff
         from redis.connection import Connection, UnixDomainSocketConnection, parse_url
         from redis.retry import Retry
     except ImportError as error:
-        raise BadConfig(
-            f"store {_safe(url)} needs the package redis: pip install 'stayer[redis]'"
-        ) from error
+        raise bad(url, "needs the package redis: pip install 'stayer[redis]'") from error
     try:
         given = dict(parse_url(plain))
         connection_class = given.pop("connection_class", Connection)
@@ -73,19 +111,26 @@ def _arguments(url: str, plain: str) -> tuple[Any, dict[str, Any]]:
         }
         if connection_class is UnixDomainSocketConnection:
             if not given.get("path"):
-                raise BadConfig(f"store {_safe(url)}: write unix:///path/of/the/socket")
+                raise bad(url, "write unix:///path/of/the/socket")
         else:
             arguments.setdefault("socket_keepalive", True)
+        if options.replicas and options.confirming >= (arguments["socket_timeout"] or ANSWERING):
+            raise bad(url, "wait_timeout should be less than socket_timeout: raise that one too")
         connection_class(**arguments)  # says if one of them is unknown
     except (TypeError, ValueError) as error:
-        raise BadConfig(f"store {_safe(url)}: {error}") from error
+        raise bad(url, str(error)) from error
     return connection_class, arguments
 
 
-def _safe(url: str) -> str:
-    """The URL without its password."""
+def bad(url: str, why: str) -> BadConfig:
+    """What is wrong with a URL."""
+    return BadConfig(f"store {without_secrets(url)}: {why}")
+
+
+def without_secrets(url: str) -> str:
+    """The URL without its passwords."""
     parts = urlsplit(url)
-    options = [(name, value) for name, value in parse_qsl(parts.query) if name != "password"]
+    options = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET]
     query = urlencode(options, safe="/:")
     netloc = parts.netloc
     if "@" in netloc:

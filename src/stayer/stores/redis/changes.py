@@ -47,7 +47,8 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
         mine, special = _likeness(change), _is_special(change)
         if special or mine != likeness:
             likeness = None if special else mine
-            groups.append((*mine, _sets(change), []))
+            waits = False if change.waits is UNSET else change.waits
+            groups.append((*mine, waits, _sets(change), []))
         groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
     return groups
 
@@ -66,7 +67,7 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
 
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
-    return bool(change.orders or change.error or change.policy) or not (
+    return bool(change.orders or change.error or change.policy or change.waits) or not (
         change.held is UNSET
         and change.pid is UNSET
         and change.failures is UNSET

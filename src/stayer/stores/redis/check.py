@@ -96,14 +96,17 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
     if info.get("role") == "slave":
         message = "this is a replica: it takes no tasks"
         return [Finding("replicas", "fail", message, "give the URL of its primary")]
-    number = int(info.get("connected_slaves", 0))
+    number, needed = int(info.get("connected_slaves", 0)), server.address.replicas
+    if number < needed:
+        message = f"{number} connected, but the URL wants {needed} to confirm: no task is taken"
+        return [Finding("replicas", "fail", message, f"mend them, or write wait={number}")]
     if not number:
         return []
     wanted = _setting(server, "min-replicas-to-write")
     if wanted is None or int(wanted) > 0:
-        return [
-            Finding("replicas", "ok", f"{number} connected, {wanted or 'some'} needed to write")
-        ]
+        message = f"{number} connected, {wanted or 'some'} needed to write"
+        message += f", {needed} to confirm" if needed else ""
+        return [Finding("replicas", "ok", message)]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"

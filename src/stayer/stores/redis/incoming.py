@@ -74,6 +74,8 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
         said = codec.parse_submission(item, _WHAT)
         fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
         new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
+        if new.after:
+            raise BadInput("a task that runs after others can't come this way: submit it to Stayer")
         return "task", packed_groups([new], arguments)[0]
     except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
         return _refused(item, str(error))

@@ -16,13 +16,29 @@ A task
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
     <prefix>:purged:<id>           string: what is left of a purged task; expires after 30 days
 
+What ties tasks together
+
+    <prefix>:upstreams:<id>        list: what the task was to run after; members a<id>, or b<id>
+                                   for one that need only have ended
+    <prefix>:waits:<id>            hash: what it waits for now, id → a or b
+    <prefix>:waiters:<id>          set: who waits for the task now
+    <prefix>:dependents:<id>       set: who was to run after it
+    <prefix>:outbox                hash: tasks that have ended and whose waiters have not all heard
+                                   of it, id → state
+    <prefix>:flows                 sorted set of score 0: created in µs (16 digits), id of each flow
+    <prefix>:flow:<flow>           string: name, owner, created and parts of a flow as JSON
+    <prefix>:parts:<flow>          hash: `state part` → how many of its tasks
+    <prefix>:members:<flow>        sorted set of score 0: its tasks, members as in a list of a state
+
 A queue
 
     <prefix>:queues                set: the names of all queues
     <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
                                    starts in so many seconds), tokens and tokens_at (how many could
-                                   have begun, and when), lined (1 if its tasks wait in lines), and
-                                   wakes, the number of the last wake-up
+                                   have begun, and when), lined (1 if its tasks wait in lines),
+                                   keep_… (for how many seconds), wakes (the number of the last
+                                   wake-up), logs_gone and results_gone (those of tasks that ended
+                                   up to then are forgotten)
     <prefix>:{<queue>}:key_limits  hash: limits of single keys
     <prefix>:{<queue>}:running     hash: how many tasks of each key run
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
@@ -42,9 +58,17 @@ A queue
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
+    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
+    <prefix>:expiring              sorted set: ids of what has not been started, by start_before
     <prefix>:rated                 set: the queues that have a rate
-    <prefix>:finished:<state>      sorted set: ids of finished tasks, by finished_at
+
+Schedules
+
+    <prefix>:schedules             sorted set: the names of all, by when they are to be looked at
+                                   (inf: never)
+    <prefix>:schedule:<name>       hash: a schedule
+    <prefix>:newest                set: the ids of the newest task of each, which is not forgotten
 
 Workers
 
@@ -61,7 +85,10 @@ What happened
     <prefix>:last                  string: the number of the newest event; tasks take theirs from it
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
-    <prefix>:meta                  hash: schema, the version of this map
+    <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
+                                   empty name for all together; expires (see `sample.lua`)
+    <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
+                                   figures are counted
 
 From outside
 
@@ -76,7 +103,7 @@ Channels
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
 On a cluster the key of a task will carry its queue's tag, and what is for all queues here (`due`,
-`finished`, `last`, `events`) will be one a queue.
+`expiring`, `last`, `events`) will be one a queue.
 """
 
 from __future__ import annotations
@@ -94,6 +121,15 @@ KEYS = {
     "log": "<prefix>:log:<attempt>:<id>",
     "usage": "<prefix>:usage:<attempt>:<id>",
     "purged": "<prefix>:purged:<id>",
+    "upstreams": "<prefix>:upstreams:<id>",
+    "waits": "<prefix>:waits:<id>",
+    "waiters": "<prefix>:waiters:<id>",
+    "dependents": "<prefix>:dependents:<id>",
+    "outbox": "<prefix>:outbox",
+    "flows": "<prefix>:flows",
+    "flow": "<prefix>:flow:<flow>",
+    "parts": "<prefix>:parts:<flow>",
+    "members": "<prefix>:members:<flow>",
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
@@ -111,8 +147,12 @@ KEYS = {
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
+    "finished": "<prefix>:{<queue>}:finished:<state>",
     "due": "<prefix>:due",
-    "finished": "<prefix>:finished:<state>",
+    "expiring": "<prefix>:expiring",
+    "schedules": "<prefix>:schedules",
+    "schedule": "<prefix>:schedule:<name>",
+    "newest": "<prefix>:newest",
     "workers": "<prefix>:workers",
     "dead": "<prefix>:dead",
     "worker": "<prefix>:worker:<worker>",
@@ -123,6 +163,7 @@ KEYS = {
     "early": "<prefix>:early",
     "last": "<prefix>:last",
     "events": "<prefix>:events",
+    "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",

@@ -12,6 +12,7 @@ from stayer.core.model import (
     Attempt,
     Checkpoint,
     Event,
+    Kept,
     LogPiece,
     QueueInfo,
     Rate,
@@ -25,6 +26,7 @@ from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
 
 _AT_ONCE = 2000
+_retention = msgspec.json.Decoder(dict[Kept, float])
 _words = msgspec.json.Decoder(tuple[str, ...])
 
 
@@ -34,6 +36,12 @@ def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
     for first in range(0, len(ids), _AT_ONCE):
         found += record.tasks_or_none(*server.run("get", *ids[first : first + _AT_ONCE]))
     return found
+
+
+def durations(answer: Raw) -> list[tuple[str, float]]:
+    """How long complete tasks took."""
+    kinds = (kind.decode() for kind in answer[::2])
+    return list(zip(kinds, map(float, answer[1::2]), strict=True))
 
 
 def attempts(server: Server, id: str) -> list[Attempt]:
@@ -95,7 +103,7 @@ def queues(answer: Raw) -> list[QueueInfo]:
 def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
     name, settings, key_limits, *rest = stored
     paused, limit, key_limit, fair, *rate = settings
-    counts, oldest = rest[:8], rest[8:]
+    counts, oldest, retention = rest[:8], rest[8], rest[9]
     bucket = _bucket(*rate)
     return QueueInfo(
         name=name.decode(),
@@ -111,7 +119,8 @@ def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
         next_start=None if bucket is None else bucket.next(now),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
-        oldest=float(record.fields(oldest[0])[record.CREATED]) if oldest and oldest[0] else None,
+        oldest=float(record.fields(oldest)[record.CREATED]) if oldest else None,
+        retention=_retention.decode(retention),
     )
 
 

@@ -37,9 +37,9 @@ T = TypeVar("T")
 FIELDS = (
     "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
     "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
-    "eta", "tags", "command", "cwd", "env", "policy", "key", "unique",
-    "unique_while", "unique_for", "failures", "interruptions", "losses",
-    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage",
+    "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
+    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
+    "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -47,7 +47,7 @@ is the number of the event that brought the task."""
 NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
-BORN_SCHEDULED = 16
+BORN_SCHEDULED, BORN_WAITING = 16, 32
 """The flags: which values have keys of their own, and in which form; the state at birth."""
 
 SHORT = 1024
@@ -96,7 +96,7 @@ def apart(form: str | bytes | None) -> bool:
     return isinstance(form, bytes) or (form is not None and len(form) > SHORT)
 
 
-def from_new(new: NewTask, form: str | bytes | None) -> bytes:
+def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -> bytes:
     """The record of a new task. Times and number come from the script, which puts them in the place
     of the first three fields: nine bytes each.
     """
@@ -108,7 +108,9 @@ def from_new(new: NewTask, form: str | bytes | None) -> bytes:
         False if form is None or apart(form) else form,
         False if new.owner is None else new.owner,
     ]  # fmt: skip
-    if not _is_plain(new):
+    is_tied = dependents or new.flow is not None or bool(new.after or new.behind)
+    is_ordered = new.key is not None or new.unique is not None
+    if is_tied or not _is_plain(new):
         fields += (
             False, False, False, False, False,
             False if new.name is None else new.name,
@@ -118,7 +120,16 @@ def from_new(new: NewTask, form: str | bytes | None) -> bytes:
             False if new.cwd is None else new.cwd,
             text(new.env), text(new.policy),
         )  # fmt: skip
-    if new.key is not None or new.unique is not None:
+    if is_tied or is_ordered or new.start_before is not None:
+        fields += _ABSENT[len(fields) : NUMBER_OF["start_before"] - 1]
+        fields.append(False if new.start_before is None else float(new.start_before))
+    if is_tied or is_ordered:
+        fields += (
+            False if new.flow is None else new.flow,
+            False if new.part is None else new.part,
+            len(new.after) + len(new.behind) or False, dependents,
+        )  # fmt: skip
+    if is_ordered:
         fields += (
             False if new.key is None else new.key,
             False if new.unique is None else new.unique,
@@ -137,21 +148,27 @@ def _is_plain(new: NewTask) -> bool:
         not special
         and new.env is None
         and new.eta is None
+        and new.start_before is None
         and new.name is None
         and new.policy == _DEFAULT_POLICY
     )
 
 
-def task_as_submitted(new: NewTask, now: float) -> Task:
+def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -> Task:
     """A fresh task as the script has written it."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
+    start_before = now + new.expire if new.expire is not None else new.start_before
     state: State = "scheduled" if eta is not None and eta > now else "pending"
+    if waits:
+        state = "waiting"
     return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
         0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
-        now, eta, None, None, new.policy, key=new.key, unique=new.unique,
-        unique_while=new.unique_while, unique_for=new.unique_for,
+        now, eta, None, None, new.policy, 0, (), 0, None, False, None,
+        None if start_before is None else float(start_before),
+        new.flow, new.part, len(new.after) + len(new.behind), dependents, new.key, new.unique,
+        new.unique_while, new.unique_for,
     )  # fmt: skip
 
 
@@ -218,9 +235,9 @@ def _long_task(record: list[Raw]) -> Task:
     (
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
-        policy, key, unique, unique_while, unique_for, failures, interruptions, losses, last_order,
-        error, progress, orders, returned_from,
-        paused, usage,
+        policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
+        paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
+        unique_for,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -246,6 +263,10 @@ def _long_task(record: list[Raw]) -> Task:
         () if orders is False else tuple(map(order, orders)),
         last_order or 0, returned_from or None, paused,
         None if usage is False else _dated(_usage, usage),
+        None if start_before is False else float(start_before),
+        None if flow is False else flow,
+        None if part is False else part,
+        upstreams or 0, dependents,
         None if key is False else key,
         None if unique is False else unique,
         unique_while or "alive", float(unique_for or 0.0),
@@ -344,6 +365,8 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
     created, _, seq, id, queue = fields(value)[:5]
     born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
+    if value[0] & BORN_WAITING:
+        born = "waiting"
     found = [Event(number=int(seq), at=float(created), id=id, queue=queue, event=born)]
     holder: str | None = None
     for moment in history(value, older):

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from stayer.core.lifecycle import EXPIRED
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
 _NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
+_CONFIRMED = re.compile("^-- to be confirmed by replicas", re.MULTILINE)
 _FUNCTION = re.compile(
     r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
 )
@@ -40,6 +42,8 @@ class Script(Struct, frozen=True):
     name: str
     text: str
     digest: str
+    confirmed: bool
+    """Whether replicas confirm it, where the URL asks for that: its header says why."""
 
 
 @cache
@@ -51,7 +55,8 @@ def script(name: str) -> Script:
     libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
     code = _without_unused(_without_comments("\n".join((*libraries, body))))
     text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
-    return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, text, digest, _CONFIRMED.search(body) is not None)
 
 
 def names() -> list[str]:
@@ -88,6 +93,7 @@ def _with_numbers(code: str) -> str:
     once for every function that uses it.
     """
     values = {name: f"{value:.0f}" for name, value in _CONSTANTS.items()}
+    values["EXPIRED"] = f"[[{record.text(EXPIRED)}]]"
     values |= {field.upper(): str(number) for field, number in record.NUMBER_OF.items()}
     for line in _NUMBERS.finditer(code):
         values |= zip(_split(line["names"]), _split(line["values"]), strict=True)

@@ -6,7 +6,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from redis.exceptions import (
@@ -62,14 +62,23 @@ class Server:
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
         given = (0, self.address.prefix, now, *arguments)
+        replicas = self.address.replicas if wanted.confirmed else 0
         with self.connection() as connection:
             try:
-                return _evaluated(connection, wanted, given)
+                answer, confirmed = self._evaluated(connection, wanted, given, replicas)
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
                     raise Said(word, details) from None
                 raise
+        if confirmed < replicas:
+            raise StoreUnreachable(
+                f"{self.address.url} has done what was asked ({name}), but {confirmed} of "
+                f"{replicas} replicas confirmed it within {self.address.confirming:g} s: a "
+                "failover can lose it. Ask again when they are back; to submit a task again under "
+                "the same id is harmless"
+            )
+        return answer
 
     def ask(self, *command: Any) -> Any:
         """What the server answers to a plain command."""
@@ -90,6 +99,11 @@ class Server:
             connection = self._take()
             try:
                 yield connection
+            except ReadOnlyError as error:  # another server is the primary now
+                connection.disconnect()
+                if self.address.moves:
+                    raise _being_replaced(self.address.url, error) from error
+                raise
             except (Said, ResponseError):  # it was answered: the connection is fine
                 self._put(connection)
                 raise
@@ -101,9 +115,7 @@ class Server:
     def open_connection(self) -> Any:
         """A new connection that belongs to the caller."""
         with translated(self.address.url):
-            connection = self.address.connect()
-            connection.connect()
-            return connection
+            return self.address.open()
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
@@ -125,9 +137,7 @@ class Server:
             if _is_quiet(connection):
                 return connection
             connection.disconnect()
-        connection = self.address.connect()
-        connection.connect()
-        return connection
+        return self.address.open()
 
     def _put(self, connection: Any) -> None:
         with self._guard:
@@ -143,12 +153,30 @@ class Server:
         self._guard = threading.Lock()
         self._pid = os.getpid()
 
+    def _evaluated(
+        self, connection: Any, wanted: Script, given: tuple[Any, ...], replicas: int
+    ) -> tuple[Any, int]:
+        """What a script answers, and how many replicas have confirmed it, if they have to."""
+        patience = round(self.address.confirming * 1000)
+        try:
+            return _confirmed(connection, replicas, patience, "EVALSHA", wanted.digest, *given)
+        except NoScriptError:  # so nothing was done yet
+            return _confirmed(connection, replicas, patience, "EVAL", wanted.text, *given)
 
-def _evaluated(connection: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+
+def _confirmed(connection: Any, replicas: int, patience: int, *command: Any) -> tuple[Any, int]:
+    """The answer, and how many replicas have it; both questions go out at once."""
+    if not replicas:
+        return _ask(connection, *command), 0
+    questions = [command, ("WAIT", replicas, patience)]
+    connection.send_packed_command(connection.pack_commands(questions))
     try:
-        return _ask(connection, "EVALSHA", wanted.digest, *given)
-    except NoScriptError:  # so nothing was done yet
-        return _ask(connection, "EVAL", wanted.text, *given)
+        answer = connection.read_response()
+    except ResponseError:
+        with suppress(ResponseError):
+            connection.read_response()
+        raise
+    return answer, connection.read_response()
 
 
 def _ask(connection: Any, *command: Any) -> Any:
@@ -166,6 +194,10 @@ def _is_quiet(connection: Any) -> bool:
     poll = select.poll()
     poll.register(descriptor(connection), select.POLLIN)
     return not poll.poll(0)
+
+
+def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
+    return StoreUnreachable(f"{url} is being replaced by another server: try again ({error})")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from stayer.core import codec
 from stayer.core.model import NewTask
@@ -13,22 +13,26 @@ _AT_ONCE = 1000
 """How many tasks may be in a group: each is a few arguments of a command in Lua."""
 
 
-def packed_groups(tasks: Sequence[NewTask], arguments: Arguments) -> list[Raw]:
-    """Neighbours that differ in nothing that the indexes know are a group."""
+def packed_groups(
+    tasks: Sequence[NewTask], arguments: Arguments, needed: Collection[str] = ()
+) -> list[Raw]:
+    """Neighbours that differ in nothing that the indexes know are a group. `needed` are those that
+    others of them are to run after.
+    """
     forms = [codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT) for new in tasks]
     groups: list[Raw] = []
     likeness: Raw = None
     for new, form in zip(tasks, forms, strict=True):
         mine = _likeness(new)
-        number = arguments.add(from_new(new, form))
-        if mine != likeness or len(groups[-1][9]) == _AT_ONCE:
+        number = arguments.add(from_new(new, form, new.id in needed))
+        if mine != likeness or len(groups[-1][10]) == _AT_ONCE:
             likeness = mine
             groups.append((*mine, number, [], []))
-        groups[-1][9].append(new.id)
-        groups[-1][10].append(form if form is not None and apart(form) else False)
+        groups[-1][10].append(new.id)
+        groups[-1][11].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[10][:] = [
-            False if form is False else _kept_apart(form, arguments) for form in group[10]
+        group[11][:] = [
+            False if form is False else _kept_apart(form, arguments) for form in group[11]
         ]
     return groups
 
@@ -37,8 +41,27 @@ def _likeness(new: NewTask) -> tuple[Raw, ...]:
     return (
         new.queue, _lane(new), new.priority, new.held, new.generated,
         None if new.delay is None else float(new.delay),
-        new.eta is not None, new.unique is not None,
+        new.eta is not None or new.flow is not None or bool(new.after or new.behind),
+        _expire(new), new.unique is not None,
     )  # fmt: skip
+
+
+def _expire(new: NewTask) -> float | str | None:
+    """Not False, which Python takes for 0."""
+    if new.expire is not None:
+        return float(new.expire)
+    return None if new.start_before is None else "at a moment"
+
+
+def packed_ties(tasks: Sequence[NewTask]) -> list[Raw]:
+    """What these are to run after: {id, upstreams, those that need only have ended, whether the
+    others need no more}.
+    """
+    return [
+        (new.id, new.after, new.behind, new.policy.when_failed == "run")
+        for new in tasks
+        if new.after or new.behind
+    ]
 
 
 def _lane(new: NewTask) -> str:

@@ -2,6 +2,8 @@
 
 Who waits subscribes first and reads the marks afterwards, so nothing falls between. A message that
 is lost (it is published, not kept) is made up for by the next look, a few seconds later at most.
+A connection that is silent is asked for a sign of life, because a server that vanished with its
+machine, or was replaced, says nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from redis.exceptions import RedisError
@@ -37,6 +39,8 @@ class Ear:
         self._channels = list(channels)
         self._pid = os.getpid()
         self._connection: Any = None
+        self._heard = time.monotonic()
+        self._asked: float | None = None
         self.connect()
         self._rope, self._bell = socket.socketpair()
         self._rope.setblocking(False)
@@ -54,6 +58,7 @@ class Ear:
             connection.disconnect()
             raise
         self._connection = connection
+        self._heard, self._asked = time.monotonic(), None
 
     @property
     def is_connected(self) -> bool:
@@ -69,6 +74,7 @@ class Ear:
             messages = self._read()
             if messages:
                 return messages
+            self._ask_for_life()
             left = max(0.0, deadline - time.monotonic())
             poll = select.poll()
             poll.register(self._bell, select.POLLIN)
@@ -100,16 +106,36 @@ class Ear:
             return found
         try:
             while self._connection.can_read(0):
-                kind, channel, text = self._connection.read_response()
+                kind, *said = self._connection.read_response()
+                self._heard, self._asked = time.monotonic(), None
                 if kind == b"message":
+                    channel, text = said
                     found.append((channel.decode(), text.decode(errors="replace")))
         except (RedisError, OSError) as error:
-            self._disconnect()
             if not found:
-                raise StoreUnreachable(
-                    f"{self._server.address.url} closed the connection that listens: {error}"
-                ) from error
+                self._give_up(error)
+            self._disconnect()
         return found
+
+    def _ask_for_life(self) -> None:
+        """Ask a connection that was silent for long, and give it up if it does not answer."""
+        now = time.monotonic()
+        if self._connection is None or now - self._heard < REPAIR:
+            return
+        try:
+            if self._asked is None:
+                self._asked = now
+                self._connection.send_command("PING")
+            elif now - self._asked >= REPAIR:
+                raise TimeoutError("no sign of life")
+        except (RedisError, OSError) as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> NoReturn:
+        self._disconnect()
+        raise StoreUnreachable(
+            f"{self._server.address.url} has left the connection that listens: {error}"
+        ) from error
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

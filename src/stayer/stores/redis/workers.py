@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import msgspec
 
 from stayer.core import usage
-from stayer.core.model import Beat, Orders, Report, Suspect, Worker, WorkerState
+from stayer.core.model import Beat, Handles, Orders, Report, Suspect, Worker, WorkerState
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
 
 _words = msgspec.json.Decoder(tuple[str, ...])
+_handles = msgspec.json.Decoder(Handles)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -21,6 +22,7 @@ def about(worker: Worker, number: int, nonce: str) -> Raw:
     return (
         worker.id, worker.node, worker.pid, _json.encode(worker.queues).decode(), worker.slots,
         worker.version, worker.draining, float(worker.lease), worker.keeps, number, nonce,
+        "" if worker.handles is None else _json.encode(worker.handles).decode(),
     )  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def _packed(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
 
 def beat(answer: Raw) -> Beat:
     """The answer to a beat."""
-    now, orders, suspects, watched = answer
+    now, orders, suspects, watched, drain = answer
     return Beat(
         now=float(now),
         orders=tuple(
@@ -59,6 +61,7 @@ def beat(answer: Raw) -> Beat:
             for at in range(0, len(suspects), 3)
         ),
         watched=watched == 1,
+        drain=drain == 1,
     )
 
 
@@ -95,6 +98,7 @@ def _worker(fields: dict[str, str], id: str, running: int, now: float) -> Worker
         draining=draining,
         lease=float(fields["lease"]),
         keeps=fields["keeps"] == "1",
+        handles=_handles.decode(fields["handles"]) if fields["handles"] else None,
         number=int(fields["number"]),
         started_at=float(fields["started_at"]),
         beat_at=float(fields["beat_at"]),

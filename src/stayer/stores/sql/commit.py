@@ -25,7 +25,7 @@ _OPTIONAL = (
     "policy",
     "orders",
 )
-_RETURNING = " RETURNING seq, queue, share"
+_RETURNING = " RETURNING seq, queue, share, dependents"
 _NOT_TAKEN = (
     ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
     'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
@@ -34,19 +34,32 @@ _NOT_TAKEN = (
 """What has ended and is to run again must not meet another that holds its unique word."""
 
 
-def commit(tx: Transaction, changes: Sequence[Change]) -> list[Task | None]:
-    """Each change by itself, then the tasks as they are now."""
-    seqs = apply(tx, changes)
+def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
+    """Each change by itself, then the tasks as they are now, and whether others are to hear."""
+    seqs, told = apply(tx, changes)
     tasks = iter(by_seq(tx, [seq for seq in seqs if seq is not None]))
-    return [None if seq is None else next(tasks) for seq in seqs]
+    return [None if seq is None else next(tasks) for seq in seqs], told
 
 
-def apply(tx: Transaction, changes: Sequence[Change]) -> list[int | None]:
-    """The numbers of the tasks that were changed; None where nothing was done."""
+def apply(tx: Transaction, changes: Sequence[Change]) -> tuple[list[int | None], bool]:
+    """The numbers of the tasks that were changed, None where nothing was done; and whether there is
+    something in the outbox now.
+    """
     ledger = Ledger(tx)
     seqs = [_apply(tx, change, ledger) for change in changes]
-    ledger.write()
-    return seqs
+    return seqs, ledger.write()
+
+
+def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
+    """These are what the task waits for from now on. Should one have ended, it is told of it."""
+    tx.run("waits.none", seq)
+    for id in waits:
+        if not tx.run("waits.again", seq, id):
+            tx.run("waits.more", seq, id)
+    if waits:
+        named = json_cell(list(waits))
+        tx.run("upstreams.needed", named)
+        tx.run("outbox.ended", tx.now, named)
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
@@ -75,10 +88,16 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         )
     if row is None:
         return None
-    seq, queue, share = row
+    seq, queue, share, dependents = row
     _trace(ledger, change, seq, queue, before)
     if share is not None and before in RUNNING and change.to not in RUNNING:
         count_run(tx, queue, share, seq, change.attempt)
+    if dependents and change.to in FINISHED:
+        ledger.ended_for_others(change.id, change.to)
+    if change.waits is not UNSET:
+        wait_for(tx, seq, change.waits)
+    elif before == "waiting" != change.to:
+        wait_for(tx, seq, ())
     return int(seq)
 
 
@@ -93,7 +112,8 @@ def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) 
         if change.to == "started":
             ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
     elif change.note is not None:
-        ledger.event(seq, change.id, queue, change.note, attempt, worker)
+        event, _, said = change.note.partition(": ")
+        ledger.event(seq, change.id, queue, event, attempt, worker, said or None)
     if change.ending is not None and worker is not None:
         ledger.ended(seq, attempt, change.ending, _error_cell(change))
     if change.order:
@@ -120,7 +140,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["eta"] = None if change.delay is None else now + change.delay
     if change.to != change.state:
         if change.to == "started":
-            columns["started_at"] = now
+            columns.update(started_at=now, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
         if change.state == "started":
@@ -128,7 +148,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         if change.to in FINISHED:
             columns["finished_at"] = now
         elif change.state in FINISHED:
-            columns["finished_at"] = columns["ending"] = None
+            columns.update(finished_at=None, ending=None, start_before=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:

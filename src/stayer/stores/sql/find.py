@@ -37,7 +37,9 @@ class _Conditions:
 def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Page:
     """One page, and where the next one begins."""
     merged = bool(filter.queues or filter.states or filter.since or filter.until)
-    direct = filter.ids or filter.prefix or filter.worker or filter.unique or not merged
+    direct = (
+        filter.ids or filter.prefix or filter.worker or filter.flow or filter.unique or not merged
+    )
     conditions = _conditions(filter)
     if direct:
         found = _newest(tx, filter, conditions, cursor, limit + 1)
@@ -54,6 +56,8 @@ def _conditions(filter: Filter) -> _Conditions:
         conditions.add("id IN (SELECT value FROM json_each(?))", json_cell(list(filter.ids)))
     if filter.prefix:
         conditions.add("id >= ? AND id < ?", filter.prefix, filter.prefix + _LAST)
+    if filter.flow is not None:
+        conditions.add("flow = ?", filter.flow)
     if filter.worker is not None:
         conditions.add("worker = ?", filter.worker)
     if filter.name is not None:

@@ -27,6 +27,14 @@ def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
         _tell(tx, name, "limited")
     for statement, *values in changed:
         tx.run(statement, *values, name)
+    [queue] = queues(tx, [name])
+    retention = settings.get("retention")
+    if not retention:
+        return queue
+    both = {**queue.retention, **retention}
+    kept = {what: seconds for what, seconds in both.items() if seconds is not None}
+    _tell(tx, name, "retention")
+    tx.run("queue.retention", json_cell(kept) if kept else None, name)
     return queues(tx, [name])[0]
 
 
@@ -58,7 +66,7 @@ def drop_queue(tx: Transaction, name: str, limit: int) -> int:
         )
     tx.run("queue.pause", True, name)
     seqs = [row[0] for row in tx.all("queue.tasks", name, limit)]
-    _forget(tx, seqs)
+    delete(tx, seqs)
     left = tx.one("queue.left", name)
     # With no task found there is none, whatever the counters say: rows may have been replaced by
     # hand, of which no trigger hears.
@@ -77,20 +85,38 @@ def purge(
     if ids is not None:
         rows = tx.all("purge.these", json_cell(list(ids)), json_cell(list(states)), before, limit)
     else:
-        for state in states:
-            rows += tx.all("purge.old", state, before, limit - len(rows))
-    _forget(tx, [seq for seq, _ in rows])
+        rows = old(tx, [name for (name,) in tx.all("queue.names")], states, before, limit)
+    delete(tx, [seq for seq, _ in rows])
+    forget_traces(tx)
+    return [id for _, id in rows]
+
+
+def forget_traces(tx: Transaction) -> None:
+    """Of tasks that are gone: what was remembered for long enough."""
     tx.run("purge.forget", tx.now - REMEMBERED)
     tx.run("shares.forget", tx.now - FORGOTTEN)
     tx.run("purge.events", tx.now - _TRACES_KEPT)
-    return [id for _, id in rows]
+
+
+def old(
+    tx: Transaction, queues: Sequence[str], states: Sequence[State], before: float, limit: int
+) -> list[Row]:
+    """Number and id of those that ended first."""
+    found = [
+        row
+        for queue in queues
+        for state in states
+        for row in tx.all("purge.old", queue, state, before, limit)
+    ]
+    return [(seq, id) for _, seq, id in sorted(found)[:limit]]
 
 
 def _tell(tx: Transaction, queue: str, event: str) -> None:
     tx.run("event", tx.now, None, "", queue, event, 0, None, None)
 
 
-def _forget(tx: Transaction, seqs: list[int]) -> None:
+def delete(tx: Transaction, seqs: list[int]) -> None:
+    """These tasks, with all that belongs to them."""
     if seqs:
         gone = json_cell(seqs)
         newest = last_event(tx)

@@ -23,6 +23,7 @@ class Ledger:
         self._starts: list[Row] = []
         self._ends: list[Row] = []
         self._workers: set[str] = set()
+        self._outbox: list[Row] = []
 
     def moved(self, queue: str, before: State | None, after: State, number: int = 1) -> None:
         """So many tasks of the queue came from one state (None: from nowhere) into another."""
@@ -58,8 +59,12 @@ class Ledger:
         """An attempt is over."""
         self._ends.append((self._tx.now, ending, error, seq, attempt))
 
-    def write(self) -> None:
-        """Enter it all."""
+    def ended_for_others(self, id: str, state: State) -> None:
+        """A task has ended that others wait for."""
+        self._outbox.append((id, state, self._tx.now))
+
+    def write(self) -> bool:
+        """Enter it all; whether something came into the outbox."""
         tx = self._tx
         if self._events:
             tx.many("event", self._events)
@@ -71,6 +76,9 @@ class Ledger:
             tx.run("count", *counts, queue)
         for worker in self._workers:
             tx.run("wake.worker", worker)
+        if self._outbox:
+            tx.many("outbox.add", self._outbox)
+        return bool(self._outbox)
 
     def _of(self, queue: str) -> list[int]:
         counts = self._counts.get(queue)

@@ -67,7 +67,7 @@ def _among_the_first(
 ) -> list[int] | None:
     """None if it takes more than a look at those that stand first."""
     looked_at = limit + _LOOKED_AT
-    heads = [tx.all("lines.first", queue, lane, looked_at) for lane in lanes]
+    heads = [tx.all("lines.first", queue, lane, tx.now, looked_at) for lane in lanes]
     # Past the last one seen of a lane that goes on, another lane's are not the next ones.
     ends = [rows[-1] for rows in heads if len(rows) == looked_at]
     horizon = min(ends, default=None)
@@ -104,7 +104,7 @@ class _Line:
     def advance(self, tx: Transaction, limit: int) -> bool:
         """To the next task; whether there is one."""
         if self._more is None:
-            self._more = iter(tx.all("lines.next", *self._place, limit + 1)[1:])
+            self._more = iter(tx.all("lines.next", *self._place, tx.now, limit + 1)[1:])
         self._first = list(next(self._more, ()))
         return bool(self._first)
 
@@ -118,7 +118,9 @@ def _among_the_lines(
     turns: Turns | None,
 ) -> list[int]:
     heads = [
-        _Line(queue, lane, row) for lane in lanes for row in tx.all("lines.heads", queue, lane)
+        _Line(queue, lane, row)
+        for lane in lanes
+        for row in tx.all("lines.heads", queue, lane, tx.now)
     ]
     waiting = [(line.order(turns), line) for line in heads if places.has(line.key)]
     heapq.heapify(waiting)

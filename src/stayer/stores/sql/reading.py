@@ -39,6 +39,17 @@ def peek(tx: Transaction, queue: str, limit: int) -> list[Task]:
     return by_seq(tx, best(tx, queue, limit, EVERYTHING))
 
 
+def ahead(tx: Transaction, id: str) -> int:
+    """How many stand before it."""
+    row = tx.one("ahead", id)
+    return row[0] if row else 0
+
+
+def durations(tx: Transaction, queue: str, limit: int) -> list[tuple[str, float]]:
+    """How long complete tasks took."""
+    return [(kind, seconds) for kind, seconds in tx.all("durations", queue, limit)]
+
+
 def attempts(tx: Transaction, id: str) -> list[Attempt]:
     """The attempts of a task."""
     return [attempt_from_row(row) for row in tx.all("attempts", _seq(tx, id))]

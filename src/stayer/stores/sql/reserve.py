@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from stayer.core.errors import LeaseLost
-from stayer.core.model import EVERYTHING, Handles, Rate, Task
+from stayer.core.lanes import handled
+from stayer.core.lifecycle import Expire, decide
+from stayer.core.model import Handles, Rate, Task
 from stayer.core.rate import Bucket
+from stayer.stores.sql.commit import apply
+from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import KeyLimits, best_in_lines
-from stayer.stores.sql.rows import by_seq, json_cell, limits_from_cell
+from stayer.stores.sql.rows import by_seq, json_cell, limits_from_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -26,6 +29,9 @@ def reserve(
         raise LeaseLost(
             f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
         )
+    node, drains = registered
+    if drains:
+        return []
     tasks: list[Task] = []
     ledger = Ledger(tx)
     for queue in queues:
@@ -37,7 +43,7 @@ def reserve(
         if not seqs:
             continue
         taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, registered[0], taken)
+        tx.run("reserve", tx.now, worker, node, taken)
         tx.run("reserve.attempts", tx.now, taken)
         if rules.bucket is not None:
             tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
@@ -54,13 +60,19 @@ def reserve(
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
     lanes = handled_lanes(tx, queue, handles)
-    heads = [tx.all("reserve.next", queue, lane, limit) for lane in lanes]
+    heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
     ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
     return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
-    """Due tasks become pending, the longest due first."""
+    """Due tasks become pending, the longest due first; those that nobody has started in time end;
+    dependents hear of what has ended.
+    """
+    overdue = [task_from_row(row) for row in tx.all("promote.expired", tx.now, limit)]
+    if overdue:
+        apply(tx, [decide(task, Expire()) for task in overdue])
+    relay(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))
@@ -123,17 +135,4 @@ def _chosen(tx: Transaction, queue: str, limit: int, handles: Handles, rules: _R
 
 def handled_lanes(tx: Transaction, queue: str, handles: Handles) -> list[str]:
     """The lanes that have something which the worker can run."""
-    return [lane for (lane,) in tx.all("reserve.lanes", queue) if _handled(lane, handles)]
-
-
-def _handled(lane: str, handles: Handles) -> bool:
-    if handles is EVERYTHING:
-        return True
-    form, _, word = lane.partition(" ")
-    match form:
-        case "name":
-            return any(fnmatchcase(word, pattern) for pattern in handles.names)
-        case "command":
-            return any(fnmatchcase(word, pattern) for pattern in handles.programs)
-        case _:
-            return handles.plain
+    return [lane for (lane,) in tx.all("reserve.lanes", queue) if handled(lane, handles)]

@@ -13,18 +13,22 @@ from stayer.core.model import (
     Attempt,
     Event,
     Fault,
+    Handles,
+    Kept,
     NewTask,
     Order,
     Policy,
     Progress,
     QueueInfo,
     Rate,
+    State,
     Task,
     Usage,
     Worker,
     WorkerState,
 )
 from stayer.core.rate import Bucket
+from stayer.core.schedule import Schedule, unpacked_task
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
@@ -33,9 +37,14 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    'returned_from, paused, usage, key, "unique", unique_while, unique_for, seq'
+    "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
+    'key, "unique", unique_while, unique_for, seq'
 )
 """In the order of Task's fields, `seq` behind."""
+SCHEDULE_COLUMNS = (
+    "name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, "
+    "last, last_task"
+)
 
 SHARE = (
     "(SELECT CASE q.fair WHEN 'owner' THEN ifnull(owner, '') WHEN 'key' THEN ifnull(key, '') "
@@ -44,12 +53,14 @@ SHARE = (
 """What `share` has to be in a row that becomes pending."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
+_handles = msgspec.json.Decoder(Handles)
 _environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
 _policy = msgspec.json.Decoder(Policy)
 _limits = msgspec.json.Decoder(dict[str, int])
+_retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
@@ -61,7 +72,8 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, key, unique, unique_while, unique_for, _,
+        returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
+        unique_while, unique_for, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -81,7 +93,7 @@ def task_from_row(row: Row) -> Task:
         () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
-        key, unique, unique_while, unique_for,
+        start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
     )  # fmt: skip
 
 
@@ -108,24 +120,32 @@ def json_cell(value: object) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_from_new(new: NewTask, now: float) -> tuple[Row, Task]:
+def row_from_new(
+    new: NewTask, now: float, *, waits: bool = False, dependents: bool = False
+) -> tuple[Row, Task]:
     """The parameters of the statement `submit`, and the task as it will be there."""
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
-    state = "scheduled" if eta is not None and eta > now else "pending"
+    start_before = now + new.expire if new.expire is not None else new.start_before
+    start_before = None if start_before is None else float(start_before)
+    state: State = "scheduled" if eta is not None and eta > now else "pending"
+    if waits:
+        state = "waiting"
+    upstreams = len(new.after) + len(new.behind)
     parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     row = (
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
-        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy),
-        new.key, new.unique, new.unique_while, new.unique_for,
+        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
+        new.flow, new.part, upstreams, dependents, new.key, new.unique, new.unique_while,
+        new.unique_for,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
-        "scheduled" if state == "scheduled" else "pending", new.held, 0, 0, 0, None, new.priority,
+        state, new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
-        new.policy, key=new.key, unique=new.unique, unique_while=new.unique_while,
-        unique_for=new.unique_for,
+        new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
+        dependents, new.key, new.unique, new.unique_while, new.unique_for,
     )  # fmt: skip
     return row, task
 
@@ -178,8 +198,8 @@ def limits_from_cell(cell: Cell) -> dict[str, int]:
 def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
     (
-        name, paused, limit, key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair,
-        *counts, workers, oldest,
+        name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
+        fair, *counts, workers, oldest,
     ) = row  # fmt: skip
     bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
     return QueueInfo(
@@ -194,14 +214,33 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,
+        retention=retention_from_cell(retention),
     )
+
+
+def retention_from_cell(cell: Cell) -> dict[Kept, float]:
+    """The column `retention`."""
+    return {} if cell is None else _retention.decode(cell)
+
+
+def schedule_from_row(row: Row) -> Schedule:
+    """A row of the statement `schedules`."""
+    (
+        name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated,
+        last, last_task,
+    ) = row  # fmt: skip
+    return Schedule(
+        name=name, cron=cron, zone=zone, task=unpacked_task(task), overlap=overlap,
+        catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
+        created=created, updated=updated, last=last, last_task=last_task,
+    )  # fmt: skip
 
 
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
-        id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-        lease_end, running,
+        id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+        beat_at, lease_end, running,
     ) = row  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
@@ -210,8 +249,9 @@ def worker_from_row(row: Row, now: float) -> Worker:
         state = "STALE"
     return Worker(
         id=id, node=node, pid=pid, queues=_words.decode(queues), slots=slots, version=version,
-        draining=draining != 0, lease=lease, keeps=keeps != 0, number=number, started_at=started_at,
-        beat_at=beat_at, running=running, state=state,
+        draining=draining != 0, lease=lease, keeps=keeps != 0,
+        handles=None if handles is None else _handles.decode(handles), number=number,
+        started_at=started_at, beat_at=beat_at, running=running, state=state,
     )  # fmt: skip
 
 

@@ -1,12 +1,14 @@
-"""`Store.submit`: accept tasks, each id once."""
+"""`Store.submit` and `Store.submit_flow`: accept tasks, each id once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, Refused
+from stayer.core.flows import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
+from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import json_cell, row_from_new, task_from_purged, task_from_row
 from stayer.stores.sql.transaction import Row, Transaction
@@ -17,12 +19,17 @@ class IdTaken(Exception):
 
 
 def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) -> list[Submitted]:
-    """Look up the ids that callers chose, then insert what is new, in the order given.
+    """Look up the ids that callers chose, then insert what is new, in the order given. Should one
+    be to run after what has failed already, the outbox says so.
 
     `trusting`: ids drawn at random are not looked up; should one be there after all, raises
     IdTaken, and the transaction is to be given up.
     """
     there, purged = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
+    tied = [new for new in tasks if (new.after or new.behind) and new.id not in there]
+    check(tied)
+    states = upstream_states(tx, tied, tasks, {id: there[id].state for id in there}) if tied else {}
+    needed = {id for new in tied for id in (*new.after, *new.behind)}
     holders = _holders(tx, tasks)
     answers: list[Submitted] = []
     rows: list[Row] = []
@@ -40,7 +47,8 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
             raise BadInput(
                 f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
             )
-        row, task = row_from_new(new, tx.now)
+        waits = bool(new.after or new.behind) and bool(waits_for(new, states))
+        row, task = row_from_new(new, tx.now, waits=waits, dependents=new.id in needed)
         there[new.id] = task
         if new.unique is not None:
             holders[word] = task
@@ -52,7 +60,40 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     if rows:
         _insert(tx, rows)
         ledger.write()
+    if tied:
+        tie(tx, _accepted(tied, tasks, answers, needed), states)
     return answers
+
+
+def _accepted(
+    tied: Sequence[NewTask],
+    tasks: Sequence[NewTask],
+    answers: Sequence[Submitted],
+    needed: set[str],
+) -> list[NewTask]:
+    """Those that no holder of their unique word has kept out; Refused if others wait for such."""
+    out = {
+        new.id: answer.task
+        for new, answer in zip(tasks, answers, strict=True)
+        if not answer.fresh and answer.task.id != new.id
+    }
+    for id in out.keys() & needed:
+        raise Refused(kept_out(id, out[id].id))
+    return [new for new in tied if new.id not in out]
+
+
+def submit_flow(tx: Transaction, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+    """All of it, if it is not there; else nothing."""
+    if not add_flow(tx, flow):
+        return False
+    answers = submit(tx, tasks, trusting=False)
+    for new, answer in zip(tasks, answers, strict=True):
+        if not answer.fresh and answer.task.id != new.id:
+            raise Refused(kept_out(new.id, answer.task.id))
+    known = [each.task.id for each in answers if not each.fresh]
+    if known:
+        raise Refused(taken(known))
+    return True
 
 
 def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:

@@ -33,8 +33,10 @@ def beat(
         if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
     )
     suspects = tuple(Suspect(*row) for row in tx.all("beat.suspects", worker.id, tx.now))
-    watched = tx.one("beat.watched", tx.now, worker.id)
-    return Beat(now=tx.now, orders=orders, suspects=suspects, watched=bool(watched and watched[0]))
+    watched, drain = tx.one("beat.wanted", tx.now, worker.id) or (0, 0)
+    return Beat(
+        now=tx.now, orders=orders, suspects=suspects, watched=watched != 0, drain=drain != 0
+    )
 
 
 def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
@@ -47,6 +49,7 @@ def _renew(tx: Transaction, worker: Worker, number: int, nonce: str) -> bool:
         worker.draining,
         worker.lease,
         worker.keeps,
+        None if worker.handles is None else json_cell(worker.handles),
         number,
         nonce,
     )
@@ -112,11 +115,23 @@ def attend(tx: Transaction, workers: Sequence[str], seconds: float) -> None:
     tx.run("attend", tx.now, tx.now + seconds, json_cell(list(workers)))
 
 
+def drain_worker(tx: Transaction, worker: str) -> Worker:
+    """Let its beats say that it is to take no more."""
+    if not tx.run("drain", worker):
+        raise _unknown(worker)
+    [found] = [each for each in workers(tx) if each.id == worker]
+    return found
+
+
+def _unknown(worker: str) -> UnknownWorker:
+    return UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
+
+
 def drop_worker(tx: Transaction, worker: str, number: int | None) -> list[Task]:
     """Bury one by name."""
     row = tx.one("worker", worker)
     if row is None:
-        raise UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
+        raise _unknown(worker)
     last, lease_end, dead = row
     if number is not None and number != last:
         raise LeaseLost(f"worker {worker} is not this one any more: its identity is used elsewhere")

@@ -1,6 +1,6 @@
 // Nodes and their workers: alive or not, how full, what would be lost with them.
 
-import { get, mayOperate, remove } from "../api.js";
+import { get, mayOperate, post, remove } from "../api.js";
 import { ask } from "../ask.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
 import { age, clean, count, duration, title as nameOf } from "../format.js";
@@ -53,8 +53,16 @@ function workerCard(id, again) {
       toast(`Given up; tasks returned: ${Array.isArray(returned) ? returned.length : returned}`);
       again();
     } }) }, icon("drop"), "Give up");
+  const drain = h("button.button.small", { type: "button", hidden: true, onclick: () => ask({
+    heading: `Drain the worker on ${clean(worker.node, 40)}?`, button: "Drain",
+    sentence: "It finishes what it runs, takes no more, and ends. To have it back, start it again on its machine.",
+    act: async () => {
+      await post(`v1/workers/${encodeURIComponent(id)}/drain`);
+      toast(`The worker on ${clean(worker.node, 40)} takes no more tasks.`);
+      again();
+    } }) }, icon("pause"), "Drain");
   const node = h("section.card.worker", { "data-row": true },
-    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? drop : null),
+    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, drain, drop) : null),
     h("div.beat", null, h("span.quiet", null, "Last beat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
   return { node, update: (/** @type {{worker: any, tasks: any[]}} */ item) => {
     worker = item.worker;
@@ -63,6 +71,7 @@ function workerCard(id, again) {
     attribute(node, "aria-label", `Worker on ${clean(worker.node, 40)}`);
     setBadge(state, worker.state);
     drop.hidden = worker.state !== "STALE";
+    drain.hidden = worker.draining || worker.state === "STALE";
     setTime(beat, worker.beat_at, `${duration(silent)} ago, lease ${duration(worker.lease)}`);
     const part = Math.min(1, silent / Math.max(1, worker.lease));
     style(meter, "transform", `scaleX(${(1 - part).toFixed(3)})`);

@@ -4,7 +4,8 @@ import { get, post, taskPath } from "../api.js";
 import { timeChart } from "../charts.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many, now, seconds } from "../format.js";
-import { counted, happened, knownSince, recall } from "../happened.js";
+import { counted, happened, recall } from "../happened.js";
+import { midnight, minutes } from "../history.js";
 import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
 import { href } from "../router.js";
@@ -41,7 +42,7 @@ export function open(main, _place, signal) {
     text(view.more, `${many(tasks.length - ROWS, "more task")}: see them all`);
     view.none.hidden = tasks.length > 0 || !state.stats;
     view.table.hidden = !tasks.length;
-    if (state.stats) tiles(view, state, tasks);
+    if (state.stats) tiles(view, state, tasks, failedToday());
     alerts(view.alerts, state);
   };
 
@@ -61,8 +62,12 @@ export function open(main, _place, signal) {
     saved(order.slice(0, 40), tasks, stop).then(again, () => {});
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
+  /** @type {Map<number, any>} */
+  let past = new Map();
+  let failedBefore = 0;
+  const failedToday = () => failedBefore + happened().filter((event) => event.event === "failed" && event.time >= midnight() && !past.has(Math.floor(event.time / 60) * 60)).length;
   const drawHistory = () => {
-    const { times, values } = counted(["complete", "failed", "cancelled"], HOURS * 3600, 72);
+    const { times, values } = counted(["complete", "failed", "cancelled"], HOURS * 3600, 72, past);
     view.chart.update({ times, series: [
       { name: "complete", colour: "complete", values: values.get("complete") ?? [] },
       { name: "failed", colour: "failed", values: values.get("failed") ?? [] },
@@ -72,7 +77,12 @@ export function open(main, _place, signal) {
   };
   let changed = false;
   on("event", () => (changed = true), signal);
-  recall(24, drawHistory, signal);
+  minutes(signal, HOURS, (found, failed) => {
+    past = found;
+    failedBefore = failed;
+    drawHistory();
+  });
+  recall(drawHistory, signal);
   drawHistory();
   everySecond(signal, () => {
     if (Date.now() - drawn > 700) draw();
@@ -124,8 +134,8 @@ function ordered(tasks, judged, before, still) {
   return [...ids].sort((a, b) => level(b) - level(a) || lose(b) - lose(a) || (place.get(a) ?? 1e9) - (place.get(b) ?? 1e9));
 }
 
-/** @param {ReturnType<typeof frame>} view @param {any} state @param {any[]} tasks */
-function tiles(view, state, tasks) {
+/** @param {ReturnType<typeof frame>} view @param {any} state @param {any[]} tasks @param {number} failed today */
+function tiles(view, state, tasks, failed) {
   const { stats } = state;
   const started = stats.tasks.started + stats.tasks.reserved;
   view.running.update(started, `of ${many(stats.slots, "slot")}`, href("tasks", "", { state: "started" }), "running");
@@ -140,10 +150,7 @@ function tiles(view, state, tasks) {
   }
   const [worst] = [...perNode].sort((a, b) => b[1] - a[1]);
   view.risk.update(duration(sum), worst && sum ? `most on ${clean(worst[0] ?? "?", 24)}: ${duration(worst[1])}` : "nothing to lose", href("nodes"), sum > 3600 ? "warn" : undefined);
-  const midnight = new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;
-  const failed = happened().filter((event) => event.event === "failed" && event.time >= midnight).length;
-  const atLeast = knownSince() > midnight && Number.isFinite(knownSince()) ? "≥ " : "";
-  view.failed.update(`${atLeast}${count(failed)}`, `${count(stats.tasks.failed)} kept`, href("failures"), failed ? "failed" : undefined);
+  view.failed.update(count(failed), `${count(stats.tasks.failed)} kept`, href("failures"), failed ? "failed" : undefined);
   const stale = stats.workers.STALE;
   const alive = stats.workers.IDLE + stats.workers.PROCESSING + stats.workers.DRAINING;
   view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), stale || !alive ? "failed" : "complete");

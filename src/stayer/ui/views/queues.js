@@ -2,9 +2,11 @@
 
 import { get, mayOperate, patch, post, remove } from "../api.js";
 import { ask } from "../ask.js";
+import { timeChart } from "../charts.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
 import { age, clean, count, duration, many, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
+import { depths } from "../history.js";
 import { everySecond, live } from "../live.js";
 import { badge, empty, setBadge, setTime, toast } from "../parts.js";
 import { href } from "../router.js";
@@ -12,6 +14,7 @@ import { why } from "../waiting.js";
 
 export const title = "Queues";
 
+const HOURS = 24;
 const OPEN = ["started", "reserved", "pending", "scheduled", "waiting"];
 const ENDED = ["complete", "failed", "cancelled"];
 
@@ -26,8 +29,10 @@ export function open(main, _place, signal) {
   let workers = [];
   /** @type {Map<string, any>} */
   const heads = new Map();
+  /** @type {{times: number[], of: (queue: string) => any[]} | null} */
+  let past = null;
 
-  const draw = () => keyed(list, queues, (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
+  const draw = () => keyed(list, queues.map((queue) => ({ ...queue, past })), (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
   const known = live(signal, async (stop) => {
     const [found, who] = await Promise.all([get("v1/queues", {}, { signal: stop }), get("v1/workers", {}, { signal: stop })]);
     workers = who.workers;
@@ -40,6 +45,10 @@ export function open(main, _place, signal) {
     draw();
     fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", "stayer add -q encode '{\"file\": \"a.mkv\"}'"));
   }, { interval: 3, matters: () => true });
+  depths(signal, HOURS, 15, (times, of) => {
+    past = { times, of };
+    draw();
+  });
   everySecond(signal, draw);
 }
 
@@ -54,6 +63,9 @@ function queueCard(name, again) {
   const reason = h("p.why");
   const head = h("p.queue-head");
   const settings = h("span.quiet");
+  const depthChart = timeChart({ kind: "lines", whole: true, height: 110, label: `How many waited in the last ${HOURS} hours`, format: count });
+  const ageChart = timeChart({ kind: "lines", times: true, height: 110, label: `How long the oldest had waited in the last ${HOURS} hours`, format: duration });
+  const before = h("div.queue-past", { hidden: true }, depthChart.node, ageChart.node);
   let queue = /** @type {any} */ (null);
   const act = (/** @type {string} */ verb, /** @type {string} */ label, /** @type {string} */ sentence) => ask({
     heading: `${label} queue ${clean(name, 40)}?`, sentence, button: label, act: async () => {
@@ -83,7 +95,9 @@ function queueCard(name, again) {
     h("div.queue-top", null, h("h3", null, h("a", { href: href("tasks", "", { queue: name }) }, clean(name, 60))), state, h("span.grow"),
       mayOperate() ? h("div.buttons", null, pausing, limiting, dropping) : null),
     h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Waiting"), depth, oldest), h("div.queue-why", null, reason, head, settings)),
-    stack, numbers);
+    stack, numbers, before);
+  /** @type {any} */
+  let drawn = null;
   return { node, update: (/** @type {any} */ item) => {
     queue = item;
     const waiting = item.counts.pending;
@@ -98,6 +112,14 @@ function queueCard(name, again) {
     if (pausing.dataset.paused !== String(item.paused)) {
       pausing.dataset.paused = String(item.paused);
       fill(pausing, icon(item.paused ? "resume" : "pause"), item.paused ? "Resume" : "Pause");
+    }
+    if (item.past && item.past !== drawn) {
+      drawn = item.past;
+      before.hidden = false;
+      const points = item.past.of(name);
+      const values = (/** @type {string} */ field) => points.map((/** @type {any} */ point) => (point === undefined ? null : point?.[field] ?? 0));
+      depthChart.update({ times: item.past.times, series: [{ name: "waiting", colour: "pending", values: values("depth") }, { name: "running", colour: "started", values: values("running") }] });
+      ageChart.update({ times: item.past.times, series: [{ name: "age of the oldest", colour: "age", values: values("age") }] });
     }
     const sum = OPEN.reduce((total, each) => total + item.counts[each], 0);
     attribute(stack, "aria-label", OPEN.map((each) => `${item.counts[each]} ${each}`).join(", "));

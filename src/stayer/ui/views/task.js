@@ -2,7 +2,7 @@
 
 import { get, mayOperate, post, Problem, taskPath } from "../api.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { absolute, age, clean, clock, count, duration, fraction, kind, now, percent, seconds, size, title as nameOf } from "../format.js";
+import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
@@ -13,7 +13,7 @@ import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
 import { learn, usual } from "../usual.js";
 import { value } from "../value.js";
-import { whyNot } from "../waiting.js";
+import { explaining, forecast } from "../waiting.js";
 import { VERBS } from "../verbs.js";
 
 export const title = "Task";
@@ -27,11 +27,14 @@ export function open(main, place, signal) {
   /** @type {{at: string | null}} */
   let checkpoint = { at: null };
   let asked = 0;
+  const explain = explaining(id);
+  /** @type {any} */
+  let explained = null;
 
   const draw = () => {
     if (!task) return;
     head(view, task);
-    hero(view, task, checkpoint);
+    hero(view, task, checkpoint, explained?.forecast);
     view.lanes.update(task);
   };
 
@@ -47,7 +50,8 @@ export function open(main, place, signal) {
       asked = Date.now();
       post("v1/workers/attend", { workers: [task.worker], seconds: 12 }).catch(() => {});
     }
-    text(view.why, await whyNot(task, stop));
+    explained = await explain(task, stop);
+    reasons(view.why, explained, task);
     const [series, saved] = await Promise.all([
       task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
       get(taskPath(id, "checkpoint"), { data: false }, { signal: stop }),
@@ -79,7 +83,7 @@ function frame(id, signal) {
   const figure = h("span.hero-percent");
   const message = h("span.hero-message");
   const figures = h("dl.hero-figures");
-  const why = h("p.hero-why");
+  const why = h("ul.hero-why", { "aria-label": "Why" });
   const error = h("section.card.error-card", { "aria-label": "Error", hidden: true });
   const lanes = lanesChart();
   const usage = usageCharts();
@@ -126,19 +130,37 @@ function buttons(/** @type {HTMLElement} */ place, /** @type {any} */ task, /** 
   }));
 }
 
-/** @param {ReturnType<typeof frame>} view @param {any} task @param {{at: string | null}} checkpoint */
-function hero(view, task, checkpoint) {
+/** Why it does not get on; of one that runs well or has ended, the rest of the page tells. @param {Element} place @param {any} explained @param {any} task */
+function reasons(place, explained, task) {
+  const plain = ["running", "reserved", "complete", "failed", "cancelled"];
+  const shown = explained.state === task.state ? explained.reasons.filter((/** @type {any} */ each) => !plain.includes(each.reason)) : [];
+  keyed(place, shown, (/** @type {any} */ each) => each.reason, () => {
+    const node = h("li");
+    return { node, update: (/** @type {any} */ each) => said(node, `${each.text[0].toUpperCase()}${clean(each.text, 400).slice(1)}`) };
+  });
+}
+
+/** A sentence; what is in backticks in it is a command. @param {HTMLElement} node @param {string} sentence */
+function said(node, sentence) {
+  if (node.dataset.said === sentence) return;
+  node.dataset.said = sentence;
+  fill(node, sentence.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part)));
+}
+
+/** @param {ReturnType<typeof frame>} view @param {any} task @param {{at: string | null}} checkpoint @param {any} expected */
+function hero(view, task, checkpoint, expected) {
   const part = task.state === "complete" ? 1 : fraction(task.progress);
   const running = ["started", "reserved"].includes(task.state);
   view.bar.update(task);
   text(view.figure, percent(part) || (running ? "running" : task.state));
   text(view.message, clean(task.progress?.message ?? (running && !task.progress ? "It has reported no progress." : ""), 300));
   const left = remaining(task);
+  const [starts, ends] = [forecast(expected?.starts), forecast(expected?.ends)];
   const ran = running ? elapsed(task) : task.started_at && task.finished_at ? (seconds(task.finished_at) ?? 0) - (seconds(task.started_at) ?? 0) : null;
   const often = usual(task);
   /** @type {[string, string, string, string?][]} */
   const shown = [];
-  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? "no estimate" : !left ? "" : `until ≈ ${clock(now() + left)}`]);
+  if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? (ends ? `ends ${ends[0]}, ${ends[1]}` : "no estimate") : !left ? "" : `until ≈ ${clock(now() + left)}`]);
   if (ran !== null) shown.push([running ? "Elapsed" : "Took", duration(ran), often ? `usually ${duration(often.median)}` : "", often && ran > often.most * 1.3 ? "warn" : ""]);
   if (running) shown.push(["Last report", silence(task) === null ? "–" : `${duration(silence(task))} ago`, task.silence_limit ? `limit ${duration(task.silence_limit)}` : "", (silence(task) ?? 0) > 600 ? "warn" : ""]);
   if (running) {
@@ -146,6 +168,8 @@ function hero(view, task, checkpoint) {
     shown.push(["Unsaved work", duration(now() - Math.max(seconds(task.started_at) ?? now(), saved ?? 0)), saved ? "since its checkpoint" : "it has saved no checkpoint"]);
   }
   if (!running && !task.finished_at) shown.push(["Waiting", duration(age(task.created)), task.eta ? `due ${clock(seconds(task.eta) ?? 0)}` : task.held ? "held: release it" : `priority ${task.priority}`]);
+  if (!running && !task.finished_at && starts) shown.push(["Starts", ...starts]);
+  if (!running && !task.finished_at && ends) shown.push(["Ends", ...ends]);
   if (task.finished_at) shown.push(["Ended", `${duration(age(task.finished_at))} ago`, clock(seconds(task.finished_at) ?? 0)]);
   if (task.node) shown.push(["Node", clean(task.node, 24), task.pid ? `pid ${task.pid}` : ""]);
   keyed(view.figures, shown, ([label]) => label, ([label]) => {
@@ -172,6 +196,8 @@ function facts(view, task) {
     ["Limits", limits.length ? limits.join(", ") : "none"],
     ["Attempts", `${task.attempt}, failed ${task.failures}, interrupted ${task.interruptions}`],
     ["Retries", count(task.retries)],
+    ["Flow", task.flow && h("a", { href: href("flow", task.flow) }, clean(task.flow, 80))],
+    ["Runs after", task.upstreams && many(task.upstreams, "task")],
     ["Ending", task.ending], ["Directory", task.cwd && clean(task.cwd, 200)], ["Worker", task.worker && clean(task.worker, 80)],
     ["Submitted", setTime(h("time"), task.created, absolute(task.created).split(" (")[0])],
   ];

@@ -1,9 +1,9 @@
 -- Store.beat: renew a worker's lease and take its reports.
 -- ARGV   3 the worker (MessagePack: id, node, pid, queues as JSON, slots, version, draining, lease,
---        keeps, number, nonce), 4 the reports (MessagePack, see workers.py); the rest: checkpoints
+--        keeps, number, nonce, handles as JSON or ''), 4 the reports (MessagePack, see workers.py); the rest: checkpoints
 --        and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
---        watched (1 or 0)}, or the error LEASELOST
+--        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
 -- needs: base, lines, tasks
 
 local who = cmsgpack.unpack(ARGV[3])
@@ -26,7 +26,7 @@ local function renew()
   end
   call('HSET', key, 'node', who[2], 'pid', who[3], 'queues', who[4], 'slots', who[5],
        'version', who[6], 'draining', who[7] and 1 or 0, 'lease', exact(lease),
-       'keeps', who[9] and 1 or 0, 'number', number, 'nonce', nonce, 'beat_at', exact(now),
+       'keeps', who[9] and 1 or 0, 'handles', who[12], 'number', number, 'nonce', nonce, 'beat_at', exact(now),
        'lease_end', exact(ends))
   if who[9] then
     call('ZREM', key_late(), me)
@@ -133,5 +133,6 @@ suspect(call('ZRANGEBYSCORE', key_late(), '-inf', '(' .. exact(now)))
 -- Last heard in a future that a clock set back has taken away.
 suspect(call('ZRANGEBYSCORE', key_early(), '(' .. exact(now), '+inf'))
 
-local watched = tonumber(call('HGET', key, 'watched_until') or 0) > now
-return {exact(now), orders, suspects, watched and 1 or 0}
+local wanted = call('HMGET', key, 'watched_until', 'drain')
+local watched = tonumber(wanted[1] or 0) > now
+return {exact(now), orders, suspects, watched and 1 or 0, wanted[2] and 1 or 0}

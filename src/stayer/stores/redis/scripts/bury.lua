@@ -1,6 +1,7 @@
 -- Store.bury: mark silent workers as dead, and show what all the dead still hold.
 -- ARGV   3 the judge, 4 the workers with their last numbers (MessagePack: {worker, number, …})
 -- returns {values, kept apart}, or the error LEASELOST
+-- to be confirmed by replicas: what was taken from the dead must not be theirs again
 -- needs: base, lines, tasks, bury
 
 local judge = call('HMGET', key_worker(ARGV[3]), 'number', 'dead')

@@ -1,6 +1,9 @@
 -- Store.commit: apply changes where what they name still holds.
 -- ARGV   3 the changes in groups (MessagePack, see lib/change.lua); the rest: results kept apart
--- returns {values, kept apart}; a value is nil where nothing was done
+-- returns {values, kept apart, whether others are to hear of it (1 or 0)}; a value is nil where nothing was
+--         done
+-- to be confirmed by replicas: what has ended must not run again
 -- needs: base, lines, tasks, unique, change
 
-return {shown(apply_all(cmsgpack.unpack(ARGV[3])))}
+local values, apart = shown(apply_all(cmsgpack.unpack(ARGV[3])))
+return {values, apart, told and 1 or 0}

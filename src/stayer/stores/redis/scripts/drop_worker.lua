@@ -2,6 +2,7 @@
 -- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself
 -- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
 --         seconds that are left of its lease)
+-- to be confirmed by replicas: what was taken from the dead must not be theirs again
 -- needs: base, lines, tasks, bury
 
 local known = call('HMGET', key_worker(ARGV[3]), 'number', 'lease_end', 'dead')

@@ -1,14 +1,15 @@
 -- Store.find: tasks that match, newest first.
 -- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
---        since and until as µs with 16 digits, key, unique; false where nothing is asked), 4 the cursor or '',
+--        since and until as µs with 16 digits, flow, key, unique; false where nothing is asked), 4 the cursor
+--        or '',
 --        5 how many are wanted, 6 how many may be looked at
 -- returns {where to go on, or '' at the end, values, kept apart}
 -- needs: base, lines, tasks
 
 local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
 local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])
-local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL, F_KEY,
-  F_UNIQUE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
+  F_FLOW, F_KEY, F_UNIQUE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 local FEW = 5000
 
@@ -20,7 +21,7 @@ local function as_set(list)
 end
 local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
 local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
-  or filter[F_PREFIX] or filter[F_KEY] or filter[F_UNIQUE]
+  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE]
 
 local function has_tags(r)
   local tags = as_set(r[TAGS] or {})
@@ -42,6 +43,8 @@ local function matches(r)
     and (not filter[F_HELD] or (r[HELD] or false) == (filter[F_HELD] == 1))
     and (not filter[F_TAGS] or has_tags(r))
     and (not prefix or string.sub(r[ID], 1, #prefix) == prefix)
+    and (not filter[F_FLOW] or (r[FLOW] == filter[F_FLOW] and (not queues or queues[r[QUEUE]])
+      and (not states or states[r[STATE]])))
 end
 
 local upper = cursor ~= '' and '(' .. cursor or '+'
@@ -82,6 +85,7 @@ end
 -- Else: from the lists of each queue and state, merged.
 local function lists()
   local found = {}
+  if filter[F_FLOW] then return {{key = key_members(filter[F_FLOW]), upper = upper}} end
   for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', key_queues())) do
     for _, state in ipairs(STATES) do
       if not states or states[state == 'held' and 'pending' or state] then

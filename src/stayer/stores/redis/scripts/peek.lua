@@ -1,7 +1,7 @@
 -- Store.peek: what would be reserved next.
 -- ARGV   3 the queue, 4 limit
 -- returns {values, kept apart}
--- needs: base, lines, tasks, reserve
+-- needs: base, lines, tasks, expire, reserve
 
 local queue, limit = ARGV[3], tonumber(ARGV[4])
 local function all_lines()
@@ -21,5 +21,8 @@ else
 end
 local ids, list = ids_of(tickets), {}
 fetch_all(ids)
-for number, id in ipairs(ids) do list[number] = fetch(id) end
+for _, id in ipairs(ids) do
+  local entry = fetch(id)
+  if not is_late(entry.r) then list[#list + 1] = entry end
+end
 return {shown(list)}

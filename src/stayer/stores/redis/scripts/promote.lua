@@ -1,7 +1,15 @@
--- Store.promote: what is due becomes pending, the longest due first.
+-- Store.promote: what is due becomes pending, the longest due first; what nobody has started in time
+-- ends.
 -- ARGV   3 limit
--- returns {when the next one is due, or a rate allows the next start, or nil, how many came in from outside}
--- needs: base, lines, tasks
+-- returns {when time brings the next thing or nil, how many came in from outside, how many are in the outbox}
+-- needs: base, lines, tasks, expire
+
+local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
+if #late > 0 then
+  fetch_all(late)
+  for _, id in ipairs(late) do expire(fetch(id)) end
+  flush()
+end
 
 local ids = call('ZRANGEBYSCORE', key_due(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
 if #ids > 0 then
@@ -18,17 +26,16 @@ if #ids > 0 then
   end
   flush()
 end
-local following = call('ZRANGE', key_due(), 0, 0, 'WITHSCORES')
-local when = following[2]
-for _, queue in ipairs(call('SMEMBERS', key_rated())) do
-  local settings = settings_of(queue)
-  local level = settings.rate and rate_level(settings) or 1
-  local running = call('ZCARD', key_state(queue, 'reserved')) + call('ZCARD', key_state(queue, 'started'))
-  local waiting = call('ZCARD', key_state(queue, 'pending')) + call('ZCARD', key_state(queue, 'held'))
-  if level + 0.000001 < 1 and waiting > 0 and not settings.paused
-    and not (settings.limit and running >= tonumber(settings.limit)) then
-    local begin = now + (1 - level) * settings.rate_per / settings.rate
-    if not when or begin < tonumber(when) then when = exact(begin) end
+
+local following
+for _, key in ipairs({key_due(), key_expiring(), key_schedules()}) do
+  local score = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  if score and score ~= 'inf' and (not following or tonumber(score) < tonumber(following)) then
+    following = score
   end
 end
-return {when or false, call('LLEN', key_incoming())}
+for _, queue in ipairs(call('SMEMBERS', key_rated())) do
+  local when = rate_allows(queue)
+  if when and (not following or when < tonumber(following)) then following = exact(when) end
+end
+return {following or false, call('LLEN', key_incoming()), call('HLEN', key_outbox())}

@@ -11,8 +11,9 @@ local function forget_all(found, wanted)
   fetch_all(found)
   for _, id in ipairs(found) do
     local entry = fetch(id)
-    if entry and #gone < limit and (not wanted or (wanted[entry.r[STATE]]
-      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) then
+    local is_newest = not wanted and call('SISMEMBER', key_newest(), id) == 1
+    if entry and #gone < limit and not is_newest and (not wanted or (wanted[entry.r[STATE]]
+      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) and not is_needed(entry) then
       forget(entry)
       gone[#gone + 1] = id
     end
@@ -24,9 +25,18 @@ if ids then
   for _, state in ipairs(states) do wanted[state] = FINISHED[state] end
   forget_all(ids, wanted)
 else
-  for _, state in ipairs(states) do
-    if FINISHED[state] and #gone < limit then
-      forget_all(call('ZRANGEBYSCORE', key_finished(state), '-inf', '(' .. ARGV[3], 'LIMIT', 0, limit - #gone))
+  for _, queue in ipairs(call('SMEMBERS', key_queues())) do
+    for _, state in ipairs(states) do
+      if FINISHED[state] and #gone < limit then
+        -- What is still needed stays where it is, and is passed over.
+        local key, passed = key_finished(queue, state), 0
+        repeat
+          local most = limit - #gone
+          local found = call('ZRANGEBYSCORE', key, '-inf', '(' .. ARGV[3], 'LIMIT', passed, most)
+          forget_all(found)
+          passed = passed + #found
+        until #gone >= limit or #found < most
+      end
     end
   end
 end

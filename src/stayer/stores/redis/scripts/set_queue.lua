@@ -1,7 +1,8 @@
 -- Store.set_queue: change a queue's settings, making it if need be.
 -- ARGV   3 the name, 4 the settings to be changed (MessagePack: paused (1 or 0), limit, key_limit, key_limits
---        {key = limit}, rate {count, seconds}, fair; false takes one away)
+--        {key = limit}, rate {count, seconds}, fair, retention {what = seconds}; false takes one away)
 -- returns as queues.lua
+-- to be confirmed by replicas: what was paused must not start
 -- needs: base, lines, tasks, queues
 
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
@@ -98,6 +99,11 @@ if wanted.paused then
   tell(wanted.paused == 1 and 'paused' or 'resumed')
 end
 wanted.paused = nil
+for what, seconds in pairs(wanted.retention or {}) do
+  set('keep_' .. what, seconds and exact(seconds))
+end
+if wanted.retention and next(wanted.retention) then tell('retention') end
+wanted.retention = nil
 if next(wanted) then
   local before = settings_of(name)
   set_limits()

@@ -1,12 +1,29 @@
--- Store.submit: accept tasks, each id once.
--- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0);
---        the rest: records, and values kept apart
--- returns {now, {index, how, value, parameters, result, …} of those that were not fresh}
--- needs: base, lines, tasks, unique, submit
+-- Store.submit and Store.submit_flow: accept tasks, each id once.
+-- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0),
+--        5 what they are to run after (MessagePack, see lib/ties.lua), or '', 6 a flow (MessagePack: {id,
+--        about it as JSON}), or ''; the rest: records, and values kept apart
+-- returns {now, {index, how, value, parameters, result, …} of those that were not fresh, ids of those that
+--         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
+--         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
+-- to be confirmed by replicas: what was accepted must not get lost
+-- needs: base, lines, tasks, unique, submit, ties
+
+local given = cmsgpack.unpack(ARGV[3])
+local ties = ARGV[5] ~= '' and cmsgpack.unpack(ARGV[5]) or {}
+local flow = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6]) or nil
+if flow then
+  if call('EXISTS', key_flow(flow[1])) == 1 then return {exact(now), 'known flow'} end
+  local in_use = ids_in_use(given)
+  if #in_use > 0 then return {exact(now), {'taken', in_use}} end
+end
+if flow or #ties > 0 then
+  local problem = look_at_words(given, ties, flow) or look_at_upstreams(given, ties)
+  if problem then return {exact(now), problem} end
+end
 
 local known, index = {}, 0
-for _, one in ipairs(cmsgpack.unpack(ARGV[3])) do
-  if ARGV[4] == '1' or not accept_all(one) then
+for _, one in ipairs(given) do
+  if ARGV[4] == '1' or flow or #ties > 0 or not accept_all(one) then
     fetch_all(one[G_IDS])
     for number in ipairs(one[G_IDS]) do
       local entry, how = accept(one, number)
@@ -15,6 +32,8 @@ for _, one in ipairs(cmsgpack.unpack(ARGV[3])) do
   end
   index = index + #one[G_IDS]
 end
+if flow then add_flow(flow) end
+local waiting = tie(ties)
 flush()
 
 local told = {}
@@ -27,4 +46,4 @@ for _, each in ipairs(known) do
   told[#told + 1] = apart[1] or false
   told[#told + 1] = apart[2] or false
 end
-return {exact(now), told}
+return {exact(now), told, waiting, ended_before and 1 or 0}

@@ -3,7 +3,9 @@
 -- returns {up to which number was looked at, an array of events (MessagePack), …}
 -- needs: base
 
-local since, limit, budget = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+-- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
+local since = math.min(tonumber(ARGV[3]), tonumber(call('GET', key_last()) or 0))
+local limit, budget = tonumber(ARGV[4]), tonumber(ARGV[5])
 local births = {}
 
 -- The number of the event that brought the task which now has this id; nothing if there is none.

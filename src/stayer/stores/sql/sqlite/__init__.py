@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Unpack
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreUnusable
+from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
+from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -18,6 +20,7 @@ from stayer.core.model import (
     Event,
     Filter,
     Handles,
+    Kept,
     LogPiece,
     NewTask,
     Page,
@@ -30,20 +33,26 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import keeping, reading
+from stayer.stores.sql import figures, keeping, reading, schedules
+from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import apply, commit
 from stayer.stores.sql.find import find
+from stayer.stores.sql.flows import relay
+from stayer.stores.sql.forget import forget, is_anything_old
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
 from stayer.stores.sql.sqlite.database import Database, translated
 from stayer.stores.sql.sqlite.wake import FileWaiter
-from stayer.stores.sql.submit import IdTaken, submit
+from stayer.stores.sql.submit import IdTaken, submit, submit_flow
 
+_AT_ONCE, _ROUNDS = 500, 4
+"""How many dependents hear of an end in one transaction, and how many of these follow a commit."""
 _SYNCHRONOUS = ("normal", "full", "extra", "off")
 
 
@@ -106,10 +115,20 @@ class SqliteStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         try:
             with self._write() as tx:
-                return submit(tx, tasks)
+                answers = submit(tx, tasks)
         except IdTaken:
             with self._write() as tx:
-                return submit(tx, tasks, trusting=False)
+                answers = submit(tx, tasks, trusting=False)
+        if any(answer.fresh and answer.task.state == "waiting" for answer in answers):
+            self._relay()
+        return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        with self._write() as tx:
+            fresh = submit_flow(tx, flow, tasks)
+        if fresh:
+            self._relay()
+        return fresh
 
     def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not isinstance(connection, sqlite3.Connection):
@@ -136,7 +155,18 @@ class SqliteStore:
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         with self._write() as tx:
-            return commit(tx, changes)
+            tasks, told = commit(tx, changes)
+        if told:
+            self._relay()
+        return tasks
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            for _ in range(_ROUNDS):
+                with self._write() as tx:
+                    if not relay(tx, _AT_ONCE):
+                        break
 
     def turn(
         self,
@@ -147,7 +177,10 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            applied = [seq is not None for seq in apply(tx, changes)]
+            seqs, told = apply(tx, changes)
+            if told:
+                relay(tx, _AT_ONCE)
+            applied = [seq is not None for seq in seqs]
             return applied, reserve(tx, worker, queues, limit, handles)
 
     def promote(self, limit: int) -> float | None:
@@ -177,6 +210,10 @@ class SqliteStore:
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         with self._write() as tx:
             hands.attend(tx, workers, seconds)
+
+    def drain_worker(self, worker: str) -> Worker:
+        with self._write() as tx:
+            return hands.drain_worker(tx, worker)
 
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
@@ -220,9 +257,33 @@ class SqliteStore:
         with self._read() as tx:
             return find(tx, filter, cursor, limit)
 
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        with self._read() as tx:
+            return ties.upstreams(tx, ids)
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        with self._read() as tx:
+            return ties.waits(tx, id, limit)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        with self._read() as tx:
+            return ties.flows(tx, cursor, limit)
+
+    def flow(self, id: str) -> FlowInfo | None:
+        with self._read() as tx:
+            return ties.flow(tx, id)
+
     def peek(self, queue: str, limit: int) -> list[Task]:
         with self._read() as tx:
             return reading.peek(tx, queue, limit)
+
+    def ahead(self, id: str) -> int:
+        with self._read() as tx:
+            return reading.ahead(tx, id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        with self._read() as tx:
+            return reading.durations(tx, queue, limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
@@ -252,6 +313,22 @@ class SqliteStore:
         with self._write() as tx:
             return keeping.set_queue(tx, name, settings)
 
+    def sample(self) -> float:
+        with self._read() as tx:
+            last = figures.last_sampled(tx)
+            minutes = figures.whole_minutes(tx.now)
+            points = figures.counted(tx, last) if last is None or last < minutes else []
+        if points:
+            with self._write() as tx:
+                figures.write(tx, last, points, minutes)
+        return minutes + figures.MINUTE - self.now()
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        with self._read() as tx:
+            return figures.read(tx, since, until, step, queues)
+
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
             return keeping.drop_queue(tx, name, limit)
@@ -261,3 +338,30 @@ class SqliteStore:
     ) -> list[str]:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        with self._read() as tx:  # others need not stand in line behind a look
+            if not is_anything_old(tx, retention):
+                return 0
+        with self._write() as tx:
+            return forget(tx, retention, limit)
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.schedules(tx, names)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        with self._read() as tx:
+            return schedules.due_schedules(tx, limit)
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        with self._write() as tx:
+            return schedules.put_schedule(tx, schedule)
+
+    def fire(self, firing: Firing) -> bool:
+        with self._write() as tx:
+            return schedules.fire(tx, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        with self._write() as tx:
+            return schedules.drop_schedule(tx, name)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import SHARE, TASK_COLUMNS
+from stayer.stores.sql.rows import SCHEDULE_COLUMNS, SHARE, TASK_COLUMNS
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -32,8 +32,12 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
+    unneeded = texts["unneeded"]
     return {
-        name: text.replace("{task}", TASK_COLUMNS).replace("{share}", SHARE)
+        name: text.replace("{task}", TASK_COLUMNS)
+        .replace("{schedule}", SCHEDULE_COLUMNS)
+        .replace("{share}", SHARE)
+        .replace("{unneeded}", unneeded)
         for name, text in texts.items()
     }
 

@@ -24,6 +24,10 @@ CREATE TABLE stayer_queues (
     lined INTEGER GENERATED ALWAYS AS (
         key_limit IS NOT NULL OR key_limits IS NOT NULL OR fair IS NOT NULL
     ) VIRTUAL,
+    retention TEXT, -- JSON object: seconds by what is kept
+    -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
+    logs_gone REAL NOT NULL DEFAULT 0,
+    results_gone REAL NOT NULL DEFAULT 0,
     -- How many tasks are in each state, kept with every change, so that nobody has to count.
     waiting INTEGER NOT NULL DEFAULT 0,
     scheduled INTEGER NOT NULL DEFAULT 0,
@@ -93,6 +97,11 @@ CREATE TABLE stayer_tasks (
     returned_from TEXT, -- 'worker attempt' that burial took the task from
     paused INTEGER NOT NULL DEFAULT 0,
     usage TEXT, -- JSON object
+    start_before REAL CHECK (start_before IS NULL OR typeof(start_before) = 'real'),
+    flow TEXT, -- stayer_flows.id
+    part TEXT, -- its name in the flow
+    upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
+    dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
     key TEXT CHECK (key <> ''),
     "unique" TEXT CHECK ("unique" <> ''),
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
@@ -122,7 +131,9 @@ CREATE TABLE stayer_tasks (
 );
 
 -- What can be taken, in the order in which it is.
-CREATE INDEX stayer_tasks_ready ON stayer_tasks (queue, lane, priority DESC, created, seq)
+CREATE INDEX stayer_tasks_ready ON stayer_tasks (
+    queue, lane, priority DESC, created, seq, start_before
+)
 WHERE state = 'pending' AND held = 0;
 
 -- The same, line by line, where there are lines.
@@ -141,14 +152,74 @@ WHERE state IN ('reserved', 'started') AND share IS NOT NULL;
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
 
+CREATE INDEX stayer_tasks_expiring ON stayer_tasks (start_before)
+WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
+
 -- What a worker holds.
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
 WHERE state IN ('reserved', 'started');
 
 -- What lists show; what purge takes.
 CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
-CREATE INDEX stayer_tasks_finished ON stayer_tasks (state, finished_at)
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+CREATE TABLE stayer_schedules (
+    name TEXT PRIMARY KEY,
+    cron TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    task TEXT NOT NULL, -- JSON object: what each tick submits
+    overlap TEXT NOT NULL,
+    catch_up TEXT NOT NULL,
+    jitter REAL NOT NULL,
+    paused INTEGER NOT NULL,
+    origin TEXT, -- the file or app that declares it
+    next REAL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    last REAL,
+    last_task TEXT
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_schedules_due ON stayer_schedules (next)
+WHERE paused = 0 AND next IS NOT NULL;
+
+CREATE INDEX stayer_schedules_task ON stayer_schedules (last_task);
+
+CREATE INDEX stayer_tasks_flow ON stayer_tasks (flow, part, state)
+WHERE flow IS NOT NULL;
+
+-- What tasks are to run after. `waits` is 1 until the upstream's end was passed on to the task.
+CREATE TABLE stayer_upstreams (
+    task INTEGER NOT NULL, -- stayer_tasks.seq
+    position INTEGER NOT NULL,
+    upstream TEXT NOT NULL, -- stayer_tasks.id
+    anyhow INTEGER NOT NULL DEFAULT 0, -- it need only have ended, and is no input
+    waits INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (task, position)
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_upstreams_waits ON stayer_upstreams (task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_waiters ON stayer_upstreams (upstream, task) WHERE waits = 1;
+CREATE INDEX stayer_upstreams_dependents ON stayer_upstreams (upstream);
+
+-- Tasks that have ended and whose dependents have not all heard of it.
+CREATE TABLE stayer_outbox (
+    id TEXT PRIMARY KEY,
+    state TEXT NOT NULL, -- how it ended, should it be gone
+    at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_outbox_at ON stayer_outbox (at);
+
+CREATE TABLE stayer_flows (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    owner TEXT,
+    created REAL NOT NULL,
+    parts TEXT NOT NULL -- JSON array
+);
 
 CREATE TABLE stayer_attempts (
     task INTEGER NOT NULL, -- stayer_tasks.seq
@@ -214,6 +285,8 @@ CREATE TABLE stayer_workers (
     draining INTEGER NOT NULL,
     lease REAL NOT NULL,
     keeps INTEGER NOT NULL DEFAULT 0,
+    handles TEXT, -- JSON object; null if it did not say what it can run
+    drain INTEGER NOT NULL DEFAULT 0, -- somebody wants it to take no more
     number INTEGER NOT NULL,
     nonce TEXT NOT NULL,
     started_at REAL NOT NULL,
@@ -223,6 +296,23 @@ CREATE TABLE stayer_workers (
     wakes INTEGER NOT NULL DEFAULT 0,
     watched_until REAL NOT NULL DEFAULT 0,
     times_watched INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+-- What queues did in a stretch of time; the queue '' is all of them together.
+CREATE TABLE stayer_figures (
+    step INTEGER NOT NULL, -- its length in seconds: 60, 3600 or 86400
+    at REAL NOT NULL,
+    queue TEXT NOT NULL,
+    depth INTEGER,
+    running INTEGER,
+    age REAL,
+    submitted INTEGER NOT NULL,
+    complete INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL,
+    ran REAL NOT NULL,
+    waited REAL NOT NULL,
+    PRIMARY KEY (step, at, queue)
 ) WITHOUT ROWID;
 
 -- Ids of tasks that are gone, refused until they are forgotten.
@@ -312,4 +402,14 @@ BEGIN
     DELETE FROM stayer_logs WHERE task = old.seq;
     DELETE FROM stayer_usage WHERE task = old.seq;
     DELETE FROM stayer_checkpoints WHERE task = old.seq;
+    DELETE FROM stayer_upstreams WHERE task = old.seq;
+    INSERT INTO stayer_outbox (id, state, at)
+    SELECT old.id, iif(old.finished_at IS NULL, 'cancelled', old.state),
+        (julianday('now') - 2440587.5) * 86400.0
+    WHERE old.dependents = 1 AND EXISTS (
+        SELECT 1 FROM stayer_upstreams WHERE upstream = old.id AND waits = 1
+    )
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state;
+    DELETE FROM stayer_flows
+    WHERE id = old.flow AND NOT EXISTS (SELECT 1 FROM stayer_tasks WHERE flow = old.flow);
 END;

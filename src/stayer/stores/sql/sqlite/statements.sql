@@ -1,16 +1,18 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS, {share} for rows.SHARE: what a task that becomes pending has to
--- have there.
+-- {task} stands for rows.TASK_COLUMNS, {schedule} for rows.SCHEDULE_COLUMNS, {unneeded} for the
+-- statement of that name, {share} for rows.SHARE: what a task that becomes pending has to have there.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, key, "unique", unique_while, unique_for, share
+    updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
+    unique_while, unique_for, share
 ) VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?17, '') ELSE '' END
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+    ?22, ?23, ?24, ?25,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?22, '') ELSE '' END
      FROM stayer_queues WHERE name = ?2 AND lined)
 )
 ON CONFLICT (id) DO NOTHING;
@@ -55,7 +57,7 @@ SELECT {task} FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
 SELECT seq FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
-SELECT node FROM stayer_workers WHERE id = ? AND dead = 0;
+SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = 0;
 
 -- name: reserve.queue
 SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair, rate, rate_per,
@@ -80,6 +82,7 @@ SELECT lane FROM lanes WHERE lane IS NOT NULL;
 -- The best tasks of one lane: what orders them, and which they are.
 SELECT -priority, created, seq FROM stayer_tasks
 WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+    AND (start_before IS NULL OR start_before > ?)
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
@@ -93,6 +96,7 @@ GROUP BY key;
 -- As reserve.next, with the key.
 SELECT -priority, created, seq, key FROM stayer_tasks
 WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+    AND (start_before IS NULL OR start_before > ?)
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
@@ -104,6 +108,7 @@ WITH RECURSIVE heads (seq, line, priority, created, key, share) AS (
     WHERE seq = (
         SELECT seq FROM stayer_tasks
         WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = 0 AND share IS NOT NULL
+            AND (start_before IS NULL OR start_before > ?3)
         ORDER BY line, priority DESC, created, seq
         LIMIT 1
     )
@@ -114,6 +119,7 @@ WITH RECURSIVE heads (seq, line, priority, created, key, share) AS (
         SELECT n.seq FROM stayer_tasks AS n
         WHERE n.queue = ?1 AND n.lane = ?2 AND n.state = 'pending' AND n.held = 0
             AND n.share IS NOT NULL AND n.line > heads.line
+            AND (n.start_before IS NULL OR n.start_before > ?3)
         ORDER BY n.line, n.priority DESC, n.created, n.seq
         LIMIT 1
     )
@@ -124,7 +130,7 @@ SELECT -priority, created, seq, key, share, line FROM heads;
 -- The best tasks of one line.
 SELECT -priority, created, seq FROM stayer_tasks
 WHERE queue = ? AND lane = ? AND line = ? AND state = 'pending' AND held = 0
-    AND share IS NOT NULL
+    AND share IS NOT NULL AND (start_before IS NULL OR start_before > ?)
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
@@ -187,7 +193,44 @@ WHERE rate IS NOT NULL AND pending > 0 AND paused = 0
     AND ("limit" IS NULL OR reserved + started < "limit");
 
 -- name: promote.next
-SELECT min(eta) FROM stayer_tasks WHERE state = 'scheduled';
+-- A moment long past while there is something in the outbox.
+SELECT min(at) FROM (
+    SELECT 0.0 AS at WHERE EXISTS (SELECT 1 FROM stayer_outbox)
+    UNION ALL
+    SELECT min(eta) AS at FROM stayer_tasks WHERE state = 'scheduled'
+    UNION ALL
+    SELECT min(start_before) FROM stayer_tasks
+    WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending')
+    UNION ALL
+    SELECT min(next) FROM stayer_schedules WHERE paused = 0 AND next IS NOT NULL
+);
+
+-- name: promote.expired
+-- now, limit.
+SELECT {task} FROM stayer_tasks
+WHERE start_before IS NOT NULL AND start_before <= ?
+    AND state IN ('waiting', 'scheduled', 'pending')
+ORDER BY start_before
+LIMIT ?;
+
+-- name: ahead
+-- The id: how many tasks of the queue are taken before it.
+SELECT count(*)
+FROM stayer_tasks AS mine
+JOIN stayer_tasks AS t
+    ON t.queue = mine.queue AND t.state = 'pending' AND t.held = 0
+    AND (t.priority > mine.priority OR (
+        t.priority = mine.priority AND (t.created, t.seq) < (mine.created, mine.seq)
+    ))
+WHERE mine.id = ? AND mine.state = 'pending';
+
+-- name: durations
+-- queue, limit: kind, seconds.
+SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+FROM stayer_tasks
+WHERE queue = ? AND state = 'complete' AND started_at IS NOT NULL
+ORDER BY created DESC
+LIMIT ?;
 
 -- name: attempt.start
 UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
@@ -220,7 +263,7 @@ UPDATE stayer_workers SET wakes = (SELECT max(number) FROM stayer_events) WHERE 
 
 -- name: wakes
 -- queues, worker: the number of the last event that concerns one of them, and how often somebody
--- began to watch the worker.
+-- began to watch the worker, or wanted it to drain.
 SELECT
     max(
         coalesce(
@@ -240,20 +283,22 @@ WHERE id IN (SELECT value FROM json_each(?3));
 -- name: beat.first
 -- Registers an identity; the same nonce again is the same beat.
 INSERT INTO stayer_workers (
-    id, node, pid, queues, slots, version, draining, lease, keeps, number, nonce, started_at,
-    beat_at, lease_end
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, nonce,
+    started_at, beat_at, lease_end
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: beat
 -- A lease never ends earlier because of a beat.
 UPDATE stayer_workers
 SET node = ?1, pid = ?2, queues = ?3, slots = ?4, version = ?5, draining = ?6, lease = ?7,
-    keeps = ?8, number = ?9, nonce = ?10, beat_at = ?11, lease_end = max(lease_end, ?11 + ?7)
-WHERE id = ?12 AND dead = 0 AND (number < ?9 OR (number = ?9 AND nonce = ?10));
+    keeps = ?8, handles = ?9, number = ?10, nonce = ?11, beat_at = ?12,
+    lease_end = max(lease_end, ?12 + ?7)
+WHERE id = ?13 AND dead = 0 AND (number < ?10 OR (number = ?10 AND nonce = ?11));
 
--- name: beat.watched
-SELECT watched_until > ? FROM stayer_workers WHERE id = ?;
+-- name: beat.wanted
+-- Whether somebody watches the worker, and whether it is to drain.
+SELECT watched_until > ?, drain FROM stayer_workers WHERE id = ?;
 
 -- name: beat.orders
 SELECT id, attempt, orders FROM stayer_tasks
@@ -337,13 +382,17 @@ WHERE worker = ? AND state IN ('reserved', 'started')
 ORDER BY seq;
 
 -- name: workers
-SELECT id, node, pid, queues, slots, version, draining, lease, keeps, number, started_at, beat_at,
-    lease_end,
+SELECT id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
+    beat_at, lease_end,
     (SELECT count(*) FROM stayer_tasks AS t
      WHERE t.worker = w.id AND t.state IN ('reserved', 'started'))
 FROM stayer_workers AS w
 WHERE dead = 0
 ORDER BY started_at, id;
+
+-- name: drain
+UPDATE stayer_workers SET drain = 1, times_watched = times_watched + (drain = 0)
+WHERE id = ? AND dead = 0;
 
 -- name: worker
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
@@ -375,8 +424,8 @@ ORDER BY start;
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
-SELECT name, paused, "limit", key_limit, key_limits, rate, rate_per, tokens, tokens_at, fair, waiting, scheduled, pending, reserved, started, complete, failed,
-    cancelled,
+SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
+    fair, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
@@ -385,6 +434,60 @@ SELECT name, paused, "limit", key_limit, key_limits, rate, rate_per, tokens, tok
 FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
 ORDER BY name;
+
+-- name: figures.last
+SELECT value FROM stayer_meta WHERE key = 'sampled';
+
+-- name: figures.first
+INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) ON CONFLICT (key) DO NOTHING;
+
+-- name: figures.claim
+-- Up to when it is counted now, and was before: only one of several who count comes through.
+UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
+
+-- name: figures.submitted
+-- From, to: how many of each queue. A state at a time, along the index of lists.
+SELECT name, (
+    SELECT count(*) FROM stayer_tasks AS t
+    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2 AND t.state IN (
+        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
+    )
+)
+FROM stayer_queues AS q;
+
+-- name: figures.ended
+-- From, to: queue, state, how many, how long they ran and had waited.
+SELECT queue, state, count(*), coalesce(sum(finished_at - started_at), 0.0),
+    coalesce(sum(started_at - created), 0.0)
+FROM stayer_tasks
+WHERE state IN ('complete', 'failed', 'cancelled') AND finished_at >= ? AND finished_at < ?
+GROUP BY queue, state;
+
+-- name: figures.add
+INSERT INTO stayer_figures (
+    step, at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (step, at, queue) DO UPDATE SET
+    depth = max(coalesce(depth, excluded.depth), coalesce(excluded.depth, depth)),
+    running = max(coalesce(running, excluded.running), coalesce(excluded.running, running)),
+    age = max(coalesce(age, excluded.age), coalesce(excluded.age, age)),
+    submitted = submitted + excluded.submitted,
+    complete = complete + excluded.complete,
+    failed = failed + excluded.failed,
+    cancelled = cancelled + excluded.cancelled,
+    ran = ran + excluded.ran,
+    waited = waited + excluded.waited;
+
+-- name: figures.forget
+DELETE FROM stayer_figures WHERE step = ? AND at < ?;
+
+-- name: figures
+-- step, since, until, all queues?, queues.
+SELECT at, queue, depth, running, age, submitted, complete, failed, cancelled, ran, waited
+FROM stayer_figures
+WHERE step = ?1 AND at >= ?2 AND at < ?3
+    AND iif(?4, queue <> '', queue IN (SELECT value FROM json_each(?5)))
+ORDER BY at, queue;
 
 -- name: queue.make
 INSERT INTO stayer_queues (name) VALUES (?) ON CONFLICT DO NOTHING;
@@ -418,6 +521,11 @@ WHERE name = ?3;
 -- name: queue.fair
 UPDATE stayer_queues SET fair = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
+-- name: queue.retention
+UPDATE stayer_queues SET retention = ? WHERE name = ?;
+
+-- name: queue.names
+SELECT name FROM stayer_queues;
 
 -- name: queue.running
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
@@ -436,17 +544,83 @@ DELETE FROM stayer_queues WHERE name = ?;
 DELETE FROM stayer_shares WHERE queue = ?;
 
 -- name: purge.old
--- state, before, limit.
-SELECT seq, id FROM stayer_tasks
-WHERE state = ? AND finished_at IS NOT NULL AND finished_at < ?
+-- queue, state, before, limit. What a schedule refers to stays.
+SELECT finished_at, seq, id FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at < ?
+    AND NOT EXISTS (SELECT 1 FROM stayer_schedules WHERE last_task = stayer_tasks.id)
+    AND {unneeded}
 ORDER BY finished_at
 LIMIT ?;
+
+-- name: forget.queues
+SELECT name, retention, logs_gone, results_gone FROM stayer_queues;
+
+-- name: forget.end
+-- queue, state, after, before, how many: when the last one of these ended; nothing if fewer did.
+SELECT finished_at FROM stayer_tasks
+WHERE queue = ?1 AND state = ?2 AND finished_at IS NOT NULL AND finished_at > ?3
+    AND finished_at < ?4
+ORDER BY finished_at
+LIMIT 1 OFFSET ?5 - 1;
+
+-- name: forget.ended
+-- queue, state, after, up to.
+SELECT seq FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at > ? AND finished_at <= ?;
+
+-- name: forget.logs
+DELETE FROM stayer_logs WHERE task IN (SELECT value FROM json_each(?));
+
+-- name: forget.results
+UPDATE stayer_tasks SET result = NULL
+WHERE seq IN (SELECT value FROM json_each(?)) AND result IS NOT NULL AND {unneeded};
+
+-- name: forget.logs_gone
+UPDATE stayer_queues SET logs_gone = ? WHERE name = ?;
+
+-- name: forget.results_gone
+UPDATE stayer_queues SET results_gone = ? WHERE name = ?;
+
+-- name: schedules
+-- all, names.
+SELECT {schedule} FROM stayer_schedules
+WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
+ORDER BY name;
+
+-- name: schedules.due
+-- now, limit.
+SELECT {schedule} FROM stayer_schedules
+WHERE paused = 0 AND next IS NOT NULL AND next <= ?
+ORDER BY next
+LIMIT ?;
+
+-- name: schedule.put
+-- With another expression or zone, or after a pause, it begins to count anew.
+INSERT INTO stayer_schedules (
+    name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, last
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
+ON CONFLICT (name) DO UPDATE SET
+    cron = ?2, zone = ?3, task = ?4, overlap = ?5, catch_up = ?6, jitter = ?7, paused = ?8,
+    origin = ?9, next = ?10, updated = ?11,
+    last = iif(cron = ?2 AND zone = ?3 AND NOT (paused AND NOT ?8), last, ?11);
+
+-- name: schedule.fire
+-- last, next, the newest task or nothing, name, the `updated` and the `last` that were seen.
+UPDATE stayer_schedules
+SET last = ?1, next = ?2, last_task = coalesce(?3, last_task)
+WHERE name = ?4 AND updated = ?5 AND last IS ?6;
+
+-- name: schedule.newest
+UPDATE stayer_schedules SET last_task = ? WHERE name = ?;
+
+-- name: schedule.drop
+DELETE FROM stayer_schedules WHERE name = ?;
 
 -- name: purge.these
 -- ids, states, before, limit.
 SELECT seq, id FROM stayer_tasks
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN (SELECT value FROM json_each(?))
-    AND finished_at < ?
+    AND finished_at < ? AND {unneeded}
 LIMIT ?;
 
 -- name: purge.remember
@@ -480,3 +654,102 @@ WHERE number IN (
 SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
 FROM stayer_queues
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
+
+-- name: unneeded
+-- A condition, not a statement: no task that has not ended is to run after this one.
+(dependents = 0 OR NOT EXISTS (
+    SELECT 1 FROM stayer_upstreams AS u JOIN stayer_tasks AS t ON t.seq = u.task
+    WHERE u.upstream = stayer_tasks.id AND t.finished_at IS NULL
+));
+
+-- name: upstreams.states
+-- Which of these ids (JSON array) are or were there, and in which state; purged after the moment.
+SELECT id, state FROM stayer_purged
+WHERE id IN (SELECT value FROM json_each(?1)) AND at > ?2
+UNION ALL
+SELECT id, state FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?1));
+
+-- name: upstreams.add
+-- id of the task, position, id of the upstream, anyhow, waits.
+INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
+SELECT seq, ?2, ?3, ?4, ?5 FROM stayer_tasks WHERE id = ?1;
+
+-- name: upstreams.needed
+-- These have dependents from now on.
+UPDATE stayer_tasks SET dependents = 1
+WHERE id IN (SELECT value FROM json_each(?)) AND dependents = 0;
+
+-- name: upstreams
+SELECT upstream, anyhow FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?)
+ORDER BY position;
+
+-- name: waits
+SELECT upstream FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = 1
+ORDER BY position
+LIMIT ?;
+
+-- name: waits.count
+SELECT count(*) FROM stayer_upstreams
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND waits = 1;
+
+-- name: waits.any
+SELECT EXISTS (SELECT 1 FROM stayer_upstreams WHERE task = ? AND waits = 1);
+
+-- name: waits.none
+UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND waits = 1;
+
+-- name: waits.again
+UPDATE stayer_upstreams SET waits = 1 WHERE task = ? AND upstream = ?;
+
+-- name: waits.more
+-- For one that it was not to run after by itself: a place in a line.
+INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
+SELECT ?1, coalesce(max(position), -1) + 1, ?2, 1, 1 FROM stayer_upstreams WHERE task = ?1;
+
+-- name: waits.end
+-- task, upstream.
+UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND upstream = ? AND waits = 1;
+
+-- name: outbox.add
+INSERT INTO stayer_outbox (id, state, at) VALUES (?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state;
+
+-- name: outbox.ended
+-- now, ids (JSON array): those of them that have ended already.
+INSERT INTO stayer_outbox (id, state, at)
+SELECT id, state, ? FROM stayer_tasks
+WHERE id IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL
+ON CONFLICT (id) DO NOTHING;
+
+-- name: outbox
+-- limit. The state in which the task is now, else in which it was when it went.
+SELECT o.id, coalesce(t.state, o.state) FROM stayer_outbox AS o
+LEFT JOIN stayer_tasks AS t ON t.id = o.id
+ORDER BY o.at
+LIMIT ?;
+
+-- name: outbox.waiters
+-- id, limit.
+SELECT task, anyhow FROM stayer_upstreams WHERE upstream = ? AND waits = 1 LIMIT ?;
+
+-- name: outbox.acknowledge
+DELETE FROM stayer_outbox WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: flow.add
+INSERT INTO stayer_flows (id, name, owner, created, parts) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: flows
+-- The last one before, limit.
+SELECT seq, id, name, owner, created, parts FROM stayer_flows
+WHERE seq < ?
+ORDER BY seq DESC
+LIMIT ?;
+
+-- name: flow
+SELECT seq, id, name, owner, created, parts FROM stayer_flows WHERE id = ?;
+
+-- name: flow.counts
+SELECT part, state, count(*) FROM stayer_tasks WHERE flow = ? GROUP BY part, state;

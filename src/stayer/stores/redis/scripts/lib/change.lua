@@ -1,10 +1,10 @@
 -- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
--- or 'none'), two more that make them alike, {field, value, …} to be set, changes}; what is not there is
+-- or 'none'), two more that make them alike, ids to wait for, {field, value, …} to be set, changes}; what is not there is
 -- false. A change is {id, attempt, form and value of the result}.
 
-local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY, C_SETS,
-  C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14
+local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY, C_WAITS,
+  C_SETS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -27,7 +27,7 @@ local function set_result(entry, form, value)
   if not form then return end
   local id = entry.r[ID]
   if bit.band(entry.flags, 12) ~= 0 and form < 4 then call('DEL', key_result(id)) end
-  entry.flags = bit.band(entry.flags, 19)
+  entry.flags = bit.band(entry.flags, 51)
   entry.r[RESULT] = form == 1 and value or nil
   if form >= 4 then
     entry.flags = bit.bor(entry.flags, form)
@@ -44,7 +44,7 @@ local function set_what_follows(r, group, attempt)
   if delay then r[ETA] = delay ~= 'none' and now + delay or nil end
   if to ~= from then
     if to == 'started' then
-      r[STARTED_AT] = now
+      r[STARTED_AT], r[START_BEFORE] = now, nil
     elseif QUEUED[to] then
       r[WORKER], r[NODE], r[PID], r[STARTED_AT], r[USAGE] = nil, nil, nil, nil, nil
     end
@@ -52,7 +52,7 @@ local function set_what_follows(r, group, attempt)
     if FINISHED[to] then
       r[FINISHED_AT] = now
     elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING] = nil, nil
+      r[FINISHED_AT], r[ENDING], r[START_BEFORE] = nil, nil, nil
     end
   end
   if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
@@ -69,7 +69,9 @@ local function words_of(group, before, r, fault)
     if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
     pid = to == 'started' and r[PID] or false
   elseif group[C_NOTE] then
-    event = group[C_NOTE]
+    local from, to = string.find(group[C_NOTE], ': ', 1, true)
+    event = from and string.sub(group[C_NOTE], 1, from - 1) or group[C_NOTE]
+    note = from and string.sub(group[C_NOTE], to + 1) or false
   end
   ending = worker and ending
   local said = (event or ending)
@@ -93,7 +95,8 @@ end
 
 local function tell(r, group, before)
   local to = group[C_TO]
-  if to ~= before and to == 'pending' then wake(r[QUEUE]) end
+  -- A new eta may be the next one due: those who sleep until then should look again.
+  if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[QUEUE]) end
   -- A place becomes free, which matters only where they are counted.
   if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] then
     local settings = settings_of(r[QUEUE])
@@ -102,6 +105,30 @@ local function tell(r, group, before)
   if group[C_ORDER] then
     wake(r[QUEUE])
     if group[C_WORKER] then ordered[group[C_WORKER]] = true end
+  end
+end
+
+-- These are what the task waits for from now on. Should one have ended, it will be told of it.
+local told = false
+local function wait_for(id, upstreams)
+  local kinds = {}
+  for _, each in ipairs(call('LRANGE', key_upstreams(id), 0, -1)) do
+    kinds[string.sub(each, 2)] = string.sub(each, 1, 1)
+  end
+  wait_for_nothing(id)
+  for _, upstream in ipairs(upstreams) do
+    call('HSET', key_waits(id), upstream, kinds[upstream] or 'b')
+    call('SADD', key_waiters(upstream), id)
+    call('SADD', key_dependents(upstream), id)
+    local entry = fetch(upstream)
+    if entry and not entry.r[DEPENDENTS] then
+      touch(entry)
+      entry.r[DEPENDENTS] = true
+    end
+    if not entry or FINISHED[entry.r[STATE]] then
+      call('HSET', key_outbox(), upstream, entry and entry.r[STATE] or 'cancelled')
+      told = true
+    end
   end
 end
 
@@ -124,6 +151,11 @@ local function apply(group, change)
   trace(entry, group, attempt, before, fault)
   tell(r, group, before)
   if revives then note_holder(entry) end
+  if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
+  if r[DEPENDENTS] and FINISHED[r[STATE]] then
+    call('HSET', key_outbox(), r[ID], r[STATE])
+    told = true
+  end
   return entry
 end
 

@@ -1,5 +1,20 @@
 -- Deleting a task with all that belongs to it. The id of one that had ended stays refused.
 
+-- Whether a task that has not ended was to run after this one.
+local function is_needed(entry)
+  if not entry.r[DEPENDENTS] then return false end
+  local ids = call('SMEMBERS', key_dependents(entry.r[ID]))
+  for first = 1, #ids, 100 do
+    local some = {unpack(ids, first, math.min(first + 99, #ids))}
+    fetch_all(some)
+    for _, id in ipairs(some) do
+      local other = fetch(id)
+      if other and not FINISHED[other.r[STATE]] then return true end
+    end
+  end
+  return false
+end
+
 local function forget(entry)
   local r = entry.r
   local id = r[ID]
@@ -8,7 +23,11 @@ local function forget(entry)
     call('SET', key_purged(id),
          cmsgpack.pack({r[QUEUE], r[STATE], r[CREATED], r[FINISHED_AT], now}), 'EX', REMEMBERED)
   end
-  local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_checkpoint(id)}
+  if r[DEPENDENTS] and call('SCARD', key_waiters(id)) > 0 then
+    call('HSET', key_outbox(), id, r[FINISHED_AT] and r[STATE] or 'cancelled')
+  end
+  local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_checkpoint(id),
+                key_upstreams(id), key_dependents(id)}
   for attempt = 1, r[ATTEMPT] do
     keys[#keys + 1] = key_log(attempt, id)
     keys[#keys + 1] = key_usage(attempt, id)

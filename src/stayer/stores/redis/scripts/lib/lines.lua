@@ -192,3 +192,14 @@ local function rate_level(settings)
   return math.min(count, settings.tokens + grown)
 end
 local ALMOST = 0.000001
+
+-- When a queue's rate lets the next task begin; nothing if that is not what its tasks wait for.
+local function rate_allows(queue)
+  local settings = settings_of(queue)
+  local level = settings.rate and rate_level(settings) or 1
+  if level + ALMOST >= 1 or settings.paused then return nil end
+  if call('ZCARD', key_state(queue, 'pending')) + call('ZCARD', key_state(queue, 'held')) == 0 then return nil end
+  local running = call('ZCARD', key_state(queue, 'reserved')) + call('ZCARD', key_state(queue, 'started'))
+  if settings.limit and running >= tonumber(settings.limit) then return nil end
+  return now + (1 - level) * settings.rate_per / settings.rate
+end

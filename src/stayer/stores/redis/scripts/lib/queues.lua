@@ -8,13 +8,26 @@ local function count(queue, state)
   return number
 end
 
+local KEPT = {'complete', 'failed', 'cancelled', 'log', 'result'}
+
+-- For how long things are kept, by what they are.
+local function retention(queue)
+  local names, kept = {}, {}
+  for number, what in ipairs(KEPT) do names[number] = 'keep_' .. what end
+  for number, seconds in ipairs(call('HMGET', key_queue(queue), unpack(names))) do
+    if seconds then kept[KEPT[number]] = tonumber(seconds) end
+  end
+  return kept
+end
+
 local function queue_info(name)
   local settings = call('HMGET', key_queue(name), 'paused', 'limit', 'key_limit', 'fair', 'rate', 'rate_per',
                         'tokens', 'tokens_at')
   local info = {name, settings, call('HGETALL', key_key_limits(name))}
   for number, state in ipairs(STATES) do info[number + 3] = count(name, state) end
   local oldest = call('ZRANGE', key_state(name, 'pending'), 0, 0)[1]
-  info[12] = oldest and call('GET', key_task(string.sub(oldest, 29)))
+  info[12] = oldest and call('GET', key_task(string.sub(oldest, 29))) or false
+  info[13] = cjson.encode(retention(name))
   return info
 end
 

@@ -98,6 +98,32 @@ local function take_out(queue, lanes)
   end
 end
 
+-- The best tasks of a queue, out of their lanes: tickets and ids. What is too old to be started ends
+-- on the way; if that is very much, the rest is left for another look.
+local function taken_from(queue, limit, handles)
+  local tickets, ids, ended, late = {}, {}, 0, 0
+  repeat
+    local best, lanes = best_of(queue, limit - #ids, handles)
+    local found = ids_of(best)
+    take_out(queue, lanes)
+    fetch_all(found)
+    late = 0
+    for number, id in ipairs(found) do
+      local entry = fetch(id)
+      if is_late(entry.r) then
+        entry.popped, entry.ticket = true, best[number]
+        expire(entry)
+        late = late + 1
+      else
+        tickets[#tickets + 1], ids[#ids + 1] = best[number], id
+      end
+    end
+    ended = ended + late
+  until late == 0 or #ids == limit or ended >= PART
+  if ended >= PART then wake(queue) end
+  return tickets, ids, ended
+end
+
 local function room(queue, enough)
   local settings = settings_of(queue)
   if settings.paused then return 0 end
@@ -122,9 +148,11 @@ local function give(entry, stood, worker, node, number, said)
   remember(entry, number, r[ATTEMPT], said)
 end
 
--- The node of a worker that may take tasks; nothing if it is unknown or buried.
+-- The node of a worker; nothing if it is unknown or buried. One that drains may take no tasks.
+local drains
 local function node_of(worker)
-  local known = call('HMGET', key_worker(worker), 'node', 'dead')
+  local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining')
+  drains = known[3] == '1'
   return not known[2] and known[1] or nil
 end
 
@@ -151,7 +179,7 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
   local lanes = handled_lanes(queue, handles)
   local turns = settings_of(queue).fair and turns_of(queue)
   for _, lane in ipairs(lanes) do look_at(lane) end
-  for _ = 1, left do
+  while left > 0 do
     local best
     for _, lane in ipairs(lanes) do
       if lanes_changed[lane.lane] then look_at(lane) end
@@ -159,19 +187,21 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
     end
     if not best then break end
     local entry = fetch(string.sub(best.ticket, 13))
-    give(entry, best.ticket, worker, node, last_number() + 1, said)
-    note_events({entry.r[ID]}, queue, 'reserved', {entry.r[ATTEMPT]}, worker)
-    if turns then turns.used[best.share] = (turns.used[best.share] or 0) + turns.usual end
-    given[#given + 1] = entry
+    if is_late(entry.r) then
+      expire(entry)
+    else
+      give(entry, best.ticket, worker, node, last_number() + 1, said)
+      note_events({entry.r[ID]}, queue, 'reserved', {entry.r[ATTEMPT]}, worker)
+      if turns then turns.used[best.share] = (turns.used[best.share] or 0) + turns.usual end
+      given[#given + 1] = entry
+      left = left - 1
+    end
     flush()
   end
 end
 
 local function reserve_from_lanes(queue, left, handles, worker, node, said, given)
-  local tickets, lanes = best_of(queue, left, handles)
-  local ids = ids_of(tickets)
-  take_out(queue, lanes)
-  fetch_all(ids)
+  local tickets, ids, ended = taken_from(queue, left, handles)
   local first, attempts = last_number(), {}
   for number, id in ipairs(ids) do
     local entry = fetch(id)
@@ -179,14 +209,13 @@ local function reserve_from_lanes(queue, left, handles, worker, node, said, give
     attempts[number] = entry.r[ATTEMPT]
     given[#given + 1] = entry
   end
-  if #ids > 0 then
-    note_events(ids, queue, 'reserved', attempts, worker)
-    flush()
-  end
+  if #ids > 0 then note_events(ids, queue, 'reserved', attempts, worker) end
+  if #ids + ended > 0 then flush() end
 end
 
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
+  if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
   if not handles[1] then
     with_bytes(handles[4])

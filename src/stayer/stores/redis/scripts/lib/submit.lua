@@ -1,11 +1,12 @@
 -- Accepting tasks: each id once.
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
--- held?, drawn at random?, delay or nil, has an eta?, is unique?, number of the argument with the first record,
--- ids, and for each id false or {form, number of the argument} of parameters that are kept apart}
+-- held?, drawn at random?, delay or nil, has an eta or a tie?, after how many seconds it expires (text: at a
+-- moment that its record has) or nil, is unique?, number of the argument with the first record, ids, and for
+-- each id false or {form, number of the argument} of parameters that are kept apart}
 
-local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_UNIQUE, G_FIRST, G_IDS,
-  G_APART = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_EXPIRE, G_UNIQUE, G_FIRST, G_IDS,
+  G_APART = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 
 local TIMES = struct.pack('>BdBd', 203, now, 203, now)
 
@@ -18,6 +19,7 @@ end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
 -- purged (then the entry is what is left of it).
+local waits_of = {} -- id → {id, a or b, …} of what a new task has to wait for
 local function accept(group, number)
   local id, apart = group[G_IDS][number], group[G_APART][number]
   local there = fetch(id)
@@ -30,10 +32,15 @@ local function accept(group, number)
   if left then call('DEL', key_purged(id)) end
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
+  if tonumber(group[G_EXPIRE]) then r[START_BEFORE] = now + group[G_EXPIRE] end
   local flags = apart and apart[1] or 0
   if r[ETA] and r[ETA] > now then
     r[STATE] = 'scheduled'
     flags = flags + 16
+  end
+  if waits_of[id] then
+    r[STATE] = 'waiting'
+    flags = apart and apart[1] + 32 or 32
   end
   if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
   local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
@@ -59,7 +66,8 @@ end
 -- The caller sees to it that no id comes twice.
 local function accept_all(group)
   local ids, queue = group[G_IDS], group[G_QUEUE]
-  if group[G_DELAY] or group[G_ETA] or group[G_UNIQUE] or settings_of(queue).lined or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
+  if group[G_DELAY] or group[G_ETA] or group[G_EXPIRE] or group[G_UNIQUE] or settings_of(queue).lined
+    or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
     return false
   end
   local records, places, tickets, names = {}, {}, {}, {}

@@ -12,7 +12,7 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS = 1, 2, 3, 4, 5, 6
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE = 1, 2, 3, 4, 5, 6, 7
 
 local entries = {}
 local touched = {}
@@ -62,7 +62,7 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS]}
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE]}
   end
 end
 
@@ -161,7 +161,8 @@ local function kept(make)
 end
 
 local lists_of = kept(function(queue) return kept(function(state) return key_state(queue, state) end) end)
-local held_key, finished_key = kept(key_held), kept(key_finished)
+local finished_of = kept(function(queue) return kept(function(state) return key_finished(queue, state) end) end)
+local held_key = kept(key_held)
 
 local function move_lists(entry, old, new)
   local member, list_of = place(entry), lists_of(entry.r[QUEUE])
@@ -195,8 +196,13 @@ local function move_due(entry, old, new)
   elseif old then write(removals, key_due(), entry.r[ID]) end
 end
 
+local function move_expiring(entry, old, new)
+  if new then write(additions, key_expiring(), exact(new), entry.r[ID])
+  elseif old then write(removals, key_expiring(), entry.r[ID]) end
+end
+
 local function move_finished(entry, before, state)
-  local id = entry.r[ID]
+  local id, finished_key = entry.r[ID], finished_of(entry.r[QUEUE])
   if FINISHED[before] then write(removals, finished_key(before), id) end
   if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
 end
@@ -205,6 +211,42 @@ local function move_between(where, old, new, id)
   if (old or nil) == (new or nil) then return end
   if old then write(departures, where(old), id) end
   if new then write(arrivals, where(new), id) end
+end
+
+-- How many tasks of each part of a flow are in each state.
+local changed_flows
+local function move_in_flow(entry, before, state)
+  local r = entry.r
+  local flow = r[FLOW]
+  local changed = changed_flows[flow]
+  if not changed then
+    changed = {}
+    changed_flows[flow] = changed
+  end
+  local part = ' ' .. (r[FLOW_PART] or '')
+  if before then changed[before .. part] = (changed[before .. part] or 0) - 1 end
+  if state then changed[state .. part] = (changed[state .. part] or 0) + 1 end
+  if not before then write(additions, key_members(flow), '0', place(entry)) end
+  if not state then write(removals, key_members(flow), place(entry)) end
+end
+
+local function write_flows()
+  for flow, changed in pairs(changed_flows) do
+    for field, number in pairs(changed) do
+      if number ~= 0 then call('HINCRBY', key_parts(flow), field, number) end
+    end
+    if call('EXISTS', key_members(flow)) == 0 then
+      local about = call('GET', key_flow(flow))
+      if about then call('ZREM', key_flows(), string.format('%016.0f', cjson.decode(about).micros) .. flow) end
+      call('DEL', key_flow(flow), key_parts(flow))
+    end
+  end
+end
+
+local function wait_for_nothing(id)
+  local awaited = call('HKEYS', key_waits(id))
+  for _, upstream in ipairs(awaited) do call('SREM', key_waiters(upstream), id) end
+  if #awaited > 0 then call('DEL', key_waits(id)) end
 end
 
 local function move(entry)
@@ -218,6 +260,9 @@ local function move(entry)
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
   end
+  if was[W_START_BEFORE] or r[START_BEFORE] then
+    move_expiring(entry, QUEUED[before] and was[W_START_BEFORE], QUEUED[state] and r[START_BEFORE])
+  end
   if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
   if before ~= state then
     if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1) end
@@ -230,6 +275,8 @@ local function move(entry)
       move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, r[ID])
     end
   end
+  if r[FLOW] and before ~= state then move_in_flow(entry, before, state) end
+  if before == 'waiting' and state ~= 'waiting' then wait_for_nothing(r[ID]) end
   if entry.gone then
     write(removals, key_ids(r[QUEUE]), r[ID])
   elseif not before then
@@ -246,6 +293,7 @@ local function write_collected()
 end
 
 local function write_indexes()
+  changed_flows = {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
@@ -253,6 +301,7 @@ local function write_indexes()
   end
   write_collected()
   refresh_touched_lines()
+  write_flows()
 end
 
 -- The record as it is stored. With a hole in it Lua takes it for a map; that is rare, so it is mended

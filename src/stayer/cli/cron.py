@@ -1,0 +1,268 @@
+"""`cron`: tasks that the clock submits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import rich_click as click
+
+from stayer import schedules
+from stayer.cli.command import Given, Group, argument
+from stayer.cli.output import note, print_json, print_json_array, say
+from stayer.cli.selection import Tries
+from stayer.cli.submit import submission_options, task_fields
+from stayer.cli.values import DURATION, complete_schedule
+from stayer.core import scheduling
+from stayer.core.model import JSON, Task
+from stayer.core.schedule import CATCH_UPS, OVERLAPS, Schedule
+from stayer.core.units import format_duration, rfc3339
+from stayer.store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SHOWN = 5
+"""How many ticks `show` tells of."""
+
+NAME = argument(
+    "schedule", metavar="NAME", shell_complete=complete_schedule, help="The name of the schedule."
+)
+NAMES = argument(
+    "names",
+    nargs=-1,
+    required=True,
+    metavar="NAME...",
+    shell_complete=complete_schedule,
+    help="Names of schedules.",
+)
+
+
+@click.group(cls=Group)
+def cron() -> None:
+    """Let the clock submit tasks: schedules.
+
+    They are kept in the store and seen to by its workers: each tick is one task, whichever of them
+    comes first. Those that the tables [[cron]] of stayer.toml declare are put there by `stayer
+    worker` and `stayer up`.
+    """
+
+
+@cron.command()
+@NAME
+@argument("expression", metavar="CRON", help="When: '30 2 * * *' (minute hour day month weekday).")
+@argument(
+    "words",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="[-- COMMAND [ARG]...]",
+    help="The command that its tasks are to run, if that is what they do.",
+)
+@click.option(
+    "--tz",
+    "--zone",
+    "zone",
+    default="UTC",
+    metavar="ZONE",
+    help="The time zone that the clock is of, such as Europe/Berlin. Default: UTC.",
+)
+@click.option(
+    "--overlap",
+    type=click.Choice(OVERLAPS),
+    default="skip",
+    help="If the task before has not ended: leave the new one out (skip, the default), let it "
+    "stand in line (queue), or cancel the one before first (cancel).",
+)
+@click.option(
+    "--catch-up",
+    type=click.Choice(CATCH_UPS),
+    default="last",
+    help="Of the ticks that came while no worker was there, make up for none, for the last one "
+    "(the default), or for all.",
+)
+@click.option(
+    "--jitter",
+    type=DURATION,
+    default=0.0,
+    metavar="DURATION",
+    help="Start each task up to so much later, by chance: not all at once.",
+)
+@click.option("--paused", is_flag=True, help="Not to begin before it is resumed.")
+@click.option("--replace", "replacing", is_flag=True, help="Take the place of one of that name.")
+@submission_options(leave_out=(*scheduling.NOT_FOR_TASKS, "hold"))
+@click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
+@click.pass_obj
+def add(
+    given: Given,
+    /,
+    schedule: str,
+    expression: str,
+    words: tuple[str, ...],
+    zone: str,
+    overlap: Any,
+    catch_up: Any,
+    jitter: float,
+    paused: bool,
+    replacing: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Make a schedule.
+
+    `stayer cron add nightly '30 2 * * *' --tz Europe/Berlin -q reports -- make report` runs a
+    command each night. The same once more is no error.
+    """
+    wanted = Schedule(
+        name=schedule, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
+        jitter=jitter, paused=paused,
+        task=scheduling.task_for(task_fields(given, words, options)),
+    )  # fmt: skip
+    made = schedules.add(given.store(make=True), wanted, replacing=replacing)
+    if as_json:
+        print_json(scheduling.record(made))
+    else:
+        say(f"{made.name} {_next(made)}")
+
+
+@cron.command()
+@click.option("--json", "as_json", is_flag=True, help="Print an array of schedules, as JSON.")
+@click.pass_obj
+def ls(given: Given, as_json: bool) -> None:
+    """List schedules: when they tick next, and what became of their last task."""
+    store = given.store()
+    found = store.schedules()
+    tasks = schedules.last_tasks(store, found)
+    if as_json:
+        print_json_array(_record(each, tasks.get(each.name)) for each in found)
+    elif not found:
+        note(f"no schedules in {store.url}: `stayer cron add` makes one")
+    else:
+        from stayer.cli.tables import draw
+
+        draw(_table(found, tasks, store.now()))
+
+
+def _record(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
+    return {**scheduling.record(schedule), "last_state": None if task is None else task.state}
+
+
+def _table(found: Sequence[Schedule], tasks: dict[str, Task], now: float) -> Table:
+    from stayer.cli.tables import STYLES, age, cell, grid
+
+    table = grid("NAME", "CRON", "ZONE*", "QUEUE*", "KIND*", "NEXT", "LAST TASK*", "STATE")
+    for each in found:
+        task = tasks.get(each.name)
+        kind = each.task.name or (each.task.command[0] if each.task.command else None)
+        coming = cell("paused", "bold magenta")
+        if not each.paused:
+            coming = cell("never" if each.next is None else f"in {age(each.next - now)}")
+        table.add_row(
+            cell(each.name),
+            cell(each.cron),
+            cell(each.zone),
+            cell(each.task.queue),
+            cell(kind),
+            coming,
+            cell(each.last_task),
+            cell(None if task is None else task.state, STYLES[task.state] if task else ""),
+        )
+    return table
+
+
+@cron.command()
+@NAME
+@click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
+@click.pass_obj
+def show(given: Given, schedule: str, as_json: bool) -> None:
+    """Show all there is to know about a schedule, and its next five ticks."""
+    store = given.store()
+    found = schedules.get(store, schedule)
+    task = schedules.last_tasks(store, [found]).get(found.name)
+    ticks = schedules.following(store, found, _SHOWN)
+    if as_json:
+        print_json({**_record(found, task), "following": [rfc3339(tick) for tick in ticks]})
+        return
+    for name, value in _told(found, task):
+        say(f"{name + ':':12}{value}")
+    for tick in ticks:
+        say(f"{'':12}{_local(tick, found.zone)}")
+
+
+def _told(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
+    last = "none yet"
+    if found.last_task is not None:
+        last = f"{found.last_task}, {'gone' if task is None else task.state}"
+    runs = found.task.name or " ".join(found.task.command or ()) or "whatever listens to its queue"
+    return [
+        ("name", found.name),
+        ("cron", f"{found.cron} ({found.zone})"),
+        ("runs", runs),
+        ("queue", found.task.queue),
+        ("overlap", found.overlap),
+        ("catch-up", found.catch_up),
+        ("jitter", format_duration(found.jitter)),
+        ("from", found.origin or "hand"),
+        ("last task", last),
+        ("next", "paused" if found.paused else ""),
+    ]
+
+
+@cron.command()
+@NAMES
+@click.pass_obj
+def rm(given: Given, names: tuple[str, ...]) -> int:
+    """Remove schedules; their tasks stay."""
+    return _each(given.store(), names, _remove)
+
+
+def _remove(store: Store, name: str) -> str:
+    schedules.drop(store, name)
+    return "removed"
+
+
+@cron.command()
+@NAMES
+@click.pass_obj
+def pause(given: Given, names: tuple[str, ...]) -> int:
+    """Let schedules tick no more until they are resumed."""
+    return _each(given.store(), names, lambda store, name: _next(schedules.pause(store, name)))
+
+
+@cron.command()
+@NAMES
+@click.pass_obj
+def resume(given: Given, names: tuple[str, ...]) -> int:
+    """Let paused schedules tick again, from now on."""
+    return _each(given.store(), names, lambda store, name: _next(schedules.resume(store, name)))
+
+
+@cron.command()
+@NAME
+@click.pass_obj
+def run(given: Given, schedule: str) -> None:
+    """Submit a schedule's task now, once, and print its id.
+
+    Whatever else of it runs, and also while it is paused; its ticks know nothing of it.
+    """
+    say(schedules.run(given.store(), schedule).id)
+
+
+def _each(store: Store, names: Sequence[str], act: Callable[[Store, str], str]) -> int:
+    tries = Tries()
+    for name in dict.fromkeys(names):
+        with tries.each():
+            say(f"{name} {act(store, name)}")
+    return tries.worst
+
+
+def _next(schedule: Schedule) -> str:
+    if schedule.paused:
+        return "paused"
+    return "never" if schedule.next is None else f"next {_local(schedule.next, schedule.zone)}"
+
+
+def _local(moment: float, zone: str) -> str:
+    """In the schedule's own time."""
+    return datetime.fromtimestamp(moment, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")

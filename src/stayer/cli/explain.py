@@ -1,0 +1,59 @@
+"""`explain`: why a task is not running, and when it will."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from stayer import control
+from stayer.cli.command import Given, argument, command
+from stayer.cli.output import print_json, say
+from stayer.cli.tables import local_time
+from stayer.cli.values import complete_task
+from stayer.core import explanation
+from stayer.core.explanation import Explanation, Span
+from stayer.core.units import format_duration
+from stayer.explain import explain as find_reasons
+
+
+@command()
+@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print reasons and forecast, as JSON.")
+def explain(given: Given, id: str, as_json: bool) -> None:
+    """Say why a task is not running, or what it does, and when it will start and end.
+
+    The forecast rests on how long tasks of its kind took in its queue; the range in brackets is
+    what half of them would need.
+    """
+    store = given.store()
+    found = find_reasons(store, control.resolve(store, id))
+    if as_json:
+        print_json(explanation.record(found))
+        return
+    say(f"task {found.id} is {found.state}")
+    for reason in found.reasons:
+        say(f"- {reason.text}")
+    for line in _forecast(found, store.now()):
+        say(line)
+
+
+def _forecast(found: Explanation, now: float) -> list[str]:
+    forecast = found.forecast
+    if forecast is None:
+        return []
+    lines = []
+    for verb, span in (("starts", forecast.starts), ("ends", forecast.ends)):
+        if span is not None:
+            lines.append(f"{verb} about {_moment(span, now)}")
+    basis = (
+        f"as the last {forecast.samples} of its kind did"
+        if forecast.samples
+        else "as others of its queue did"
+    )
+    return [*lines, f"({basis})"] if forecast.ends else lines
+
+
+def _moment(span: Span, now: float) -> str:
+    if span.high <= now + 1:
+        return "now"
+    low, high = (format_duration(max(0, round(at - now))) for at in (span.low, span.high))
+    return f"{local_time(span.likely)} (in {low} to {high})"

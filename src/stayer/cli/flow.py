@@ -1,0 +1,214 @@
+"""`flow`: whole flows, submitted, listed, shown, awaited, cancelled, retried."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import rich_click as click
+
+from stayer import flow_control
+from stayer.cli.command import Given, Group, argument
+from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
+from stayer.cli.selection import confirm
+from stayer.cli.submit import working_directory
+from stayer.cli.values import DURATION, complete_flow
+from stayer.core import flows
+from stayer.core.errors import BadInput
+from stayer.core.flow_file import parse_flow
+from stayer.core.flows import FlowInfo
+from stayer.core.model import FINISHED
+from stayer.core.units import format_duration, format_size
+
+READ_LIMIT = 64_000_000
+LIMIT = 20
+TIMED_OUT = 124
+_ENDED = {"complete": 0, "failed": 1, "cancelled": 3}
+
+ID = argument(
+    "id",
+    metavar="FLOW",
+    shell_complete=complete_flow,
+    help="The id of the flow, or the beginning of it.",
+)
+TIMEOUT = click.option(
+    "--timeout", type=DURATION, metavar="DURATION", help="Give up after 10m, 1h … (exit code 124)."
+)
+
+
+@click.group(cls=Group)
+def flow() -> None:
+    """Submit, list, show, wait for, cancel and retry whole flows.
+
+    A flow is tasks that run after each other: see `stayer flow submit --help`.
+    """
+
+
+@flow.command()
+@argument("file", metavar="FILE|-", help="The flow as JSON; - to read it from stdin.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until it has ended; see `flow wait`.")
+@click.option("--json", "as_json", is_flag=True, help="Print the flow, and whether it is fresh.")
+@click.pass_obj
+def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
+    """Submit the flow that a JSON file describes, all of it or nothing, and print its id.
+
+    Commands run in this directory unless the file says where. The same id again is no error: what
+    is there stays as it is.
+    """
+    config = given.config()
+    what = "stdin" if file == "-" else file
+    new, tasks = parse_flow(
+        _read(file),
+        what,
+        queue=config.queue,
+        owner=config.owner,
+        retries=config.retries,
+        cwd=working_directory(None),
+    )
+    store = given.store(make=True)
+    found, fresh = flow_control.submit(store, new, tasks)
+    if not fresh:
+        note(f"flow {found.id} is already there ({found.state})")
+    if as_json and not waits:
+        print_json({**flows.record(found), "fresh": fresh})
+    elif not as_json:
+        say(found.id)
+    return _wait(given, found.id, None, as_json) if waits else 0
+
+
+@flow.command(name="ls")
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=0),
+    default=LIMIT,
+    metavar="N",
+    help=f"How many at most; 0 for all. Default: {LIMIT}.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print an array of flows, as JSON.")
+@click.pass_obj
+def ls_(given: Given, limit: int, as_json: bool) -> None:
+    """List flows, newest first."""
+    store = given.store()
+    found = list(islice(flow_control.find_all(store), limit or None))
+    if as_json:
+        print_json_array(map(flows.record, found))
+    elif not found:
+        note(f"no flows in {store.url}: `stayer flow submit` makes one")
+    else:
+        from stayer.cli.flow_graph import flows_table
+        from stayer.cli.tables import draw
+
+        draw(flows_table(found, store.now()))
+
+
+@flow.command()
+@ID
+@click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the flow, as JSON.")
+@click.pass_obj
+def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
+    """Draw a flow: its parts, what runs after what, and how far each is.
+
+    Each part stands below what it runs after. `stayer ls --flow FLOW` lists the tasks.
+    """
+    if watch and (as_json or not on_screen()):
+        raise BadInput("-w draws on a terminal: leave it out to write elsewhere, or as JSON")
+    store = given.store()
+    found = flow_control.get(store, flow_control.resolve(store, id))
+    if as_json:
+        print_json(flows.record(found))
+        return
+    from stayer.cli.flow_graph import picture
+
+    if watch:
+        from stayer.cli.live import watch_picture
+
+        watch_picture(store, lambda height: picture(flow_control.get(store, found.id), height))
+        return
+    from stayer.cli.tables import draw
+
+    draw(picture(found, None))
+
+
+@flow.command()
+@ID
+@TIMEOUT
+@click.option("--json", "as_json", is_flag=True, help="Print the flow as it ended, as JSON.")
+@click.pass_obj
+def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
+    """Wait until all of a flow has ended; the exit code says how.
+
+    0: it is complete. 1: a task failed. 3: a task was cancelled, none failed. 124: time is over.
+    """
+    return _wait(given, flow_control.resolve(given.store(), id), timeout, as_json)
+
+
+@flow.command()
+@ID
+@click.option(
+    "--grace",
+    type=DURATION,
+    metavar="DURATION",
+    help="How long a running task may take to stop before it is killed, such as 30s.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Don't ask.")
+@click.pass_obj
+def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
+    """Cancel all tasks of a flow that have not ended; running ones are asked to stop."""
+    store = given.store()
+    found = flow_control.get(store, flow_control.resolve(store, id))
+    left = sum(number for state, number in found.totals.items() if state not in FINISHED)
+    if left and not confirm(f"Cancel {many(left)} of flow {found.id}?", yes):
+        return 1
+    say(f"{found.id} cancelled: {many(flow_control.cancel(store, found.id, grace))}")
+    return 0
+
+
+@flow.command()
+@ID
+@click.pass_obj
+def retry(given: Given, id: str) -> None:
+    """Let a flow go on from where it failed.
+
+    What failed or was cancelled is run again, each after what it runs after; what is complete
+    stays as it is.
+    """
+    store = given.store()
+    full = flow_control.resolve(store, id)
+    say(f"{full} goes on: {many(flow_control.retry(store, full))} to run again")
+
+
+def _wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
+    store = given.store()
+    found = flow_control.wait(store, id, timeout)
+    if as_json:
+        print_json(flows.record(found))
+    elif found.state in FINISHED:
+        say(_ending(found))
+    if found.state not in FINISHED:
+        shown = format_duration(timeout or 0)
+        note(f"flow {id} did not end in {shown}: wait again, or cancel it")
+        return TIMED_OUT
+    return _ENDED[found.state]
+
+
+def _ending(found: FlowInfo) -> str:
+    totals = {state: number for state, number in found.totals.items() if number}
+    if list(totals) == ["complete"]:
+        return f"{found.id} complete"
+    counted = ", ".join(f"{number:,} {state}" for state, number in totals.items())
+    return f"{found.id} {found.state}: {counted}"
+
+
+def _read(file: str) -> bytes:
+    try:
+        if file == "-":
+            text = stdin().read(READ_LIMIT + 1)
+        else:
+            with open(file, "rb") as opened:
+                text = opened.read(READ_LIMIT + 1)
+    except OSError as error:
+        raise BadInput(f"{file} can't be read: {error.strerror}") from None
+    if len(text) > READ_LIMIT:
+        raise BadInput(f"{file} is over {format_size(READ_LIMIT)}: make it several flows")
+    return text

@@ -1,0 +1,78 @@
+"""`stats`: what the queues did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import rich_click as click
+
+from stayer.cli.command import Given, command
+from stayer.cli.output import note, print_json_array
+from stayer.cli.values import DURATION, complete_queue
+from stayer.core import figures
+from stayer.core.errors import BadInput
+from stayer.core.figures import Figures
+from stayer.core.units import format_duration
+from stayer.store import Store
+
+_DAY = 86400.0
+_MOST = 3000
+"""How many lines a queue may have."""
+
+
+@command()
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
+    help="Of this queue. May be repeated. Default: all together.",
+)  # fmt: skip
+@click.option("--each", is_flag=True, help="Of every queue by itself.")
+@click.option(
+    "--since", type=DURATION, default=_DAY, metavar="DURATION",
+    help="How far back: 2h, 30d … Default: 24h.",
+)  # fmt: skip
+@click.option(
+    "--step", type=DURATION, metavar="DURATION",
+    help="In steps of so many minutes, hours or days. Default: a 24th of it.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print an array of figures, as JSON.")
+def stats(
+    given: Given, queues: tuple[str, ...], each: bool, since: float, step: float | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Show what the queues did: how deep they were, what was submitted and what ended.
+
+    Counted each minute by a worker or a server; kept by the minute for 2 days, by the hour for 90
+    days, by the day for 2 years. DEPTH, RUNNING and OLDEST are the most that was seen in a step;
+    RAN and WAITED are the mean of the tasks that ended in it.
+    """
+    store = given.store()
+    names = queues if queues or each else None
+    found = _figures(store, since, _checked(since, step), names)
+    if as_json:
+        print_json_array(map(figures.record, found))
+    elif not found:
+        note(
+            f"nothing was counted in {store.url} in the last {format_duration(since)}: workers and "
+            "servers do it, once a minute"
+        )
+    else:
+        from stayer.cli.tables import draw, figures_table
+
+        draw(figures_table(found, by_queue=names is not None))
+
+
+def _checked(since: float, step: float | None) -> float:
+    shortest = min(figures.KEPT)
+    if step is None:
+        return max(shortest, since / 24 // shortest * shortest)
+    if step < shortest or step % shortest:
+        raise BadInput("--step: give a number of whole minutes, such as 5m or 1h")
+    if since / step > _MOST:
+        raise BadInput(f"--step: that is over {_MOST:,} lines: give longer steps, or less --since")
+    return step
+
+
+def _figures(store: Store, since: float, step: float, names: Sequence[str] | None) -> list[Figures]:
+    now = store.now()
+    found = store.figures(now - since, now, figures.level(step, since), names)
+    return figures.together(found, step)

@@ -1,0 +1,91 @@
+"""A flow seen from outside: how far it is, and what can be done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, Self
+
+from stayer import control, flow_control
+from stayer.client.handle import TaskHandle, as_stored
+from stayer.client.inputs import Duration, seconds
+from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
+from stayer.core.flows import FlowInfo, NewFlow, task_id
+from stayer.core.model import FINISHED, Filter, NewTask, State, Value
+from stayer.store import Store
+
+
+class Plan(Protocol):
+    """A flow that can be submitted."""
+
+    def laid_out(
+        self, build: Callable[..., NewTask], owner: str | None
+    ) -> tuple[NewFlow, list[NewTask]]:
+        """It and its tasks."""
+
+
+class FlowHandle:
+    """A flow as it was when last read, with the verbs that change it and read it again."""
+
+    def __init__(self, store: Store, info: FlowInfo) -> None:
+        self._store = store
+        self.info = info
+        """Its parts, and how many tasks of each are in each state."""
+
+    def __repr__(self) -> str:
+        return f"<FlowHandle {self.id} ({self.info.name}): {self.state}>"
+
+    @property
+    def id(self) -> str:
+        return self.info.id
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def state(self) -> State:
+        """As if it were one task."""
+        return self.info.state
+
+    def refresh(self) -> Self:
+        """Read it again."""
+        self.info = flow_control.get(self._store, self.id)
+        return self
+
+    def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
+        """The task of a part, or at a place of a map."""
+        record = control.get(self._store, task_id(self.id, part, place))
+        return TaskHandle(self._store, record, as_stored)
+
+    def tasks(self) -> Iterator[TaskHandle[Value]]:
+        """All of its tasks, newest first."""
+        found = control.find_all(self._store, Filter(flow=self.id))
+        return (TaskHandle(self._store, task, as_stored) for task in found)
+
+    def ends_within(self, timeout: Duration | None = None) -> bool:
+        """Wait until all of it has ended, well or badly; whether it has."""
+        limit = None if timeout is None else seconds(timeout)
+        self.info = flow_control.wait(self._store, self.id, limit)
+        return self.state in FINISHED
+
+    def wait(self, timeout: Duration | None = None) -> Self:
+        """Until all of it is complete: else TaskFailed, TaskCancelled or WaitTimeout."""
+        if not self.ends_within(timeout):
+            raise WaitTimeout(f"flow {self.id} has not ended in the time given: it goes on")
+        if self.state == "failed":
+            failed = self._store.find(Filter(flow=self.id, states=("failed",)), None, 1).tasks[0]
+            raise TaskFailed(failed.id, failed.error)
+        if self.state == "cancelled":
+            raise TaskCancelled(f"flow {self.id} was cancelled")
+        return self
+
+    def cancel(self, grace: Duration | None = None) -> Self:
+        """Cancel all that has not ended; what runs is asked to stop."""
+        limit = None if grace is None else seconds(grace)
+        flow_control.cancel(self._store, self.id, limit)
+        return self.refresh()
+
+    def retry(self) -> Self:
+        """Run again what failed or was cancelled; what is complete stays."""
+        flow_control.retry(self._store, self.id)
+        return self.refresh()

@@ -1,0 +1,113 @@
+"""What time brings: tasks become due or too old, schedules fire, what is finished is forgotten.
+
+Any worker does it, and several may at once: each step is decided by the store.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from stayer import control
+from stayer.core import cron
+from stayer.core.errors import BadInput, Refused, UnknownTask
+from stayer.core.model import FINISHED, Kept, Task
+from stayer.core.schedule import Firing, Schedule
+from stayer.store import Store
+
+logger = logging.getLogger("stayer.clock")
+
+BATCH = 200
+"""How many tasks become due at a time, so that others get their turn in between."""
+SCHEDULES = 20
+"""How many schedules are seen to at a time."""
+PATIENCE = 1.0
+"""When to look again at a schedule that waits for the end of what it has cancelled."""
+_QUICK, _SLOW = 0.01, 0.05
+_FEW, _MANY = 10, 1000
+
+
+def elapse(store: Store, batch: int = BATCH) -> float | None:
+    """Do some of what is due by now; when to come again (it may be at once), None if nothing will
+    come.
+    """
+    following = store.promote(batch)
+    if following is None or following > store.now():
+        return following
+    if not fire(store):
+        return following
+    return store.promote(0)
+
+
+def fire(store: Store) -> list[str]:
+    """See to the schedules that are due; their names. One that can't be understood here is left
+    for a while.
+    """
+    seen = []
+    for schedule in store.due_schedules(SCHEDULES):
+        seen.append(schedule.name)
+        try:
+            store.fire(_firing(store, schedule))
+        except BadInput as error:
+            logger.error("schedule %s can't be used, trying again later: %s", schedule.name, error)
+            store.fire(_untouched(schedule, store.now() + cron.LATE))
+    return seen
+
+
+def _firing(store: Store, schedule: Schedule) -> Firing:
+    """What becomes of it. Between this look and the deed nothing can come: the store compares."""
+    now = store.now()
+    earlier = _unfinished(store, schedule) if schedule.overlap != "queue" else None
+    # A tick that waited for the end of what it has cancelled was not missed.
+    begun = schedule.created if schedule.last is None else schedule.last
+    waited = schedule.next != cron.next_tick(schedule, begun)
+    plan = cron.plan(schedule, now, late=float("inf") if waited else cron.LATE)
+    if earlier is not None and schedule.overlap == "cancel" and plan.ticks:
+        with suppress(Refused, UnknownTask):  # it has just ended
+            control.cancel(store, earlier.id)
+        return _untouched(schedule, now + PATIENCE)
+    ticks = plan.ticks if earlier is None else ()
+    return Firing(
+        name=schedule.name,
+        updated=schedule.updated,
+        seen=schedule.last,
+        last=plan.last,
+        next=plan.next,
+        tasks=tuple(cron.task_of(schedule, tick) for tick in ticks),
+    )
+
+
+def _unfinished(store: Store, schedule: Schedule) -> Task | None:
+    task = store.get([schedule.last_task])[0] if schedule.last_task else None
+    return None if task is None or task.state in FINISHED else task
+
+
+def _untouched(schedule: Schedule, next: float) -> Firing:
+    return Firing(
+        name=schedule.name,
+        updated=schedule.updated,
+        seen=schedule.last,
+        last=schedule.last,
+        next=next,
+    )
+
+
+class Forgetting:
+    """Forgets what has been kept for long enough, a little at a time: as much as takes a moment."""
+
+    def __init__(self, retention: Mapping[Kept, float]) -> None:
+        self._retention = retention
+        self._batch = _FEW
+
+    def step(self, store: Store) -> bool:
+        """Some of it; whether there may be more."""
+        begun = time.monotonic()
+        seen = store.forget(self._retention, self._batch)
+        took = time.monotonic() - begun
+        if took > _SLOW:
+            self._batch = max(_FEW // 2, self._batch // 2)
+        elif took < _QUICK:
+            self._batch = min(_MANY, self._batch * 2)
+        return seen > 0

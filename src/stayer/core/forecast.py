@@ -1,0 +1,149 @@
+"""When a task will start and end, from how long those before it took.
+
+The workers of a queue are so many slots. Each is free now, or when what it runs has ended; whoever
+stands first takes the slot that is free first. This is reckoned three times: as if all tasks took
+as long as the lower quartile of their kind, as the median, and as the upper quartile. The
+truth lies between the outer two more often than not.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from stayer.core.explanation import Forecast, Span
+
+_TOLD = (0.75, 1.0, 1.5)
+"""How far what a task itself says of its end is believed."""
+_ENOUGH = 3
+"""So many tasks of a kind say more than all others of the queue."""
+
+Durations = Mapping[str, Sequence[float]]
+"""How long finished tasks took, by their kind."""
+
+
+class Runs(Struct, frozen=True):
+    """A task that occupies a slot: its kind, for how long already, and what it says is left."""
+
+    kind: str
+    ran: float
+    told: float | None = None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What stands between a task and its start."""
+
+    slots: int
+    running: Sequence[Runs] = ()
+    ahead: Sequence[str] = ()
+    """The kinds of those that are taken before it, in their order, as far as known."""
+    more: int = 0
+    """How many come behind these and still before it."""
+    not_before: float = 0.0
+    """Seconds until it may be taken at all."""
+
+
+def of_waiting(kind: str, line: Line, history: Durations) -> Forecast:
+    """For a task that stands in line; seconds from now."""
+    samples = len(history.get(kind, ()))
+    mine = _typical(kind, history)
+    if line.slots < 1:
+        return Forecast(samples=samples)
+    starts = _starts(line, history)
+    if starts is None:
+        return Forecast(samples=samples)
+    starts = Span(*(max(line.not_before, at) for at in _levels(starts)))
+    ends = None if mine is None else _added(starts, mine)
+    return Forecast(starts=starts, ends=ends, samples=samples)
+
+
+def of_running(runs: Runs, history: Durations) -> Forecast:
+    """For one that runs; seconds from now."""
+    return Forecast(ends=_left(runs, history), samples=len(history.get(runs.kind, ())))
+
+
+def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:
+    """When a task starts that stands behind these, and behind `more` that take `each`.
+
+    `free` is when each slot is free.
+    """
+    slots = list(free)
+    heapq.heapify(slots)
+    for duration in durations:
+        heapq.heapreplace(slots, slots[0] + duration)
+    if more <= 0 or each <= 0:
+        return min(slots)
+    # By a moment t a slot that was free at f has begun floor((t - f) / each) + 1 of them: look for
+    # the first t by which all of `more` and this one have begun.
+    low, high = min(slots), min(slots) + each * more
+    for _ in range(100):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        begun = sum(math.floor((middle - at) / each) + 1 for at in slots if at <= middle)
+        low, high = (low, middle) if begun > more else (middle, high)
+    return high
+
+
+def quartiles(durations: Sequence[float]) -> Span | None:
+    """Between what half of them lie, and the median; None of nothing."""
+    if not durations:
+        return None
+    ordered = sorted(durations)
+    return Span(*(_quantile(ordered, part) for part in (0.25, 0.5, 0.75)))
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    place = part * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def _typical(kind: str, history: Durations) -> Span | None:
+    """Of its kind; of all, if there are too few."""
+    own = history.get(kind, ())
+    if len(own) >= _ENOUGH:
+        return quartiles(own)
+    return quartiles([duration for each in history.values() for duration in each])
+
+
+def _left(runs: Runs, history: Durations) -> Span | None:
+    """How long a running task still takes."""
+    if runs.told is not None:
+        return Span(*(runs.told * part for part in _TOLD))
+    own = history.get(runs.kind, ())
+    known = own if own else [each for kind in history.values() for each in kind]
+    longer = [duration - runs.ran for duration in known if duration > runs.ran]
+    if longer or not known:
+        return quartiles(longer)
+    return Span(0.0, runs.ran / 2, runs.ran)  # longer than any before: as long again at most
+
+
+def _starts(line: Line, history: Durations) -> Span | None:
+    running = [_left(each, history) for each in line.running]
+    ahead = [_typical(kind, history) for kind in line.ahead]
+    rest = quartiles([duration for each in history.values() for duration in each])
+    crowded = len(line.running) + len(line.ahead) + line.more >= line.slots
+    if crowded and (None in running or None in ahead or (line.more and rest is None)):
+        return None  # others must end first, and nobody knows when
+    found = []
+    for level in range(3):
+        busy = sorted(_levels(span)[level] for span in running if span is not None)
+        # More may run than there are slots, when those became fewer: the first to end free none.
+        free = [0.0] * max(0, line.slots - len(busy)) + busy[max(0, len(busy) - line.slots) :]
+        before = [_levels(span)[level] for span in ahead if span is not None]
+        each = 0.0 if rest is None else _levels(rest)[level]
+        found.append(nth_start(free, before, line.more, each))
+    return Span(*found)
+
+
+def _levels(span: Span) -> tuple[float, float, float]:
+    return span.low, span.likely, span.high
+
+
+def _added(one: Span, other: Span) -> Span:
+    return Span(*(a + b for a, b in zip(_levels(one), _levels(other), strict=True)))

@@ -1,0 +1,140 @@
+"""Flows: submitting, looking, and the verbs on a whole one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
+
+from stayer import control, flow_control
+from stayer.core import codec, flows, submission
+from stayer.core.errors import BadInput
+from stayer.core.flow_file import parse_flow
+from stayer.core.flows import NewFlow, Part
+from stayer.core.model import JSON, NewTask
+from stayer.http.filters import Cursor, Limit
+from stayer.http.route import Answer, Call
+from stayer.http.tasks import CancelBody
+
+SOME = 20
+"""How many of the tasks that another waits for are named."""
+
+
+class LaidOut(Struct, frozen=True, forbid_unknown_fields=True):
+    """A flow that a program has laid out into tasks itself, as Stayer's own client does."""
+
+    id: str
+    name: str
+    parts: tuple[Part, ...]
+    laid_out: tuple[dict[str, msgspec.Raw], ...]
+    owner: str | None = None
+
+
+class _Ties(Struct, frozen=True):
+    part: str
+    behind: tuple[str, ...] = ()
+    over: str | None = None
+
+
+def submit(call: Call) -> Answer:
+    """As a flow.json describes it: all of it, or nothing."""
+    body: bytes = call.body
+    assert call.who is not None
+    settings = call.service.settings
+    if b'"laid_out"' in body:
+        new, tasks = _laid_out(call, body)
+    else:
+        new, tasks = parse_flow(
+            body, "body", queue=settings.queue, owner=call.who.name, retries=settings.retries
+        )
+    found, fresh = flow_control.submit(call.store, new, tasks)
+    location = f"{settings.root_path}/v1/flows/{quote(found.id, safe='')}"
+    shown: dict[str, JSON] = {**flows.record(found), "fresh": fresh}
+    return Answer(shown, 201 if fresh else 200, {"location": location})
+
+
+def _laid_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
+    try:
+        said = msgspec.json.decode(body, type=LaidOut)
+        tasks = [_task(call, said, fields) for fields in said.laid_out]
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadInput(f"the body is not a flow: {error}") from None
+    submission.check_word("the id of a flow", said.id)
+    submission.check_word("the name of a flow", said.name)
+    assert call.who is not None
+    owner = said.owner or call.who.name
+    return NewFlow(id=said.id, name=said.name, owner=owner, parts=said.parts), tasks
+
+
+def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
+    names = _Ties.__struct_fields__
+    ties = msgspec.json.decode(
+        msgspec.json.encode({name: fields[name] for name in names if name in fields}), type=_Ties
+    )
+    rest = {name: value for name, value in fields.items() if name not in names}
+    said = codec.parse_submission(msgspec.json.encode(rest), "laid_out")
+    known = {name: value for name, value in asdict(said).items() if value is not None}
+    settings = call.service.settings
+    assert call.who is not None
+    defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
+    new = submission.new_task(**{**defaults, **known})
+    if flows.part_of(flow.id, new.id)[0] != ties.part:
+        raise BadInput(f"laid_out: the id of {new.id!r} is not made of the flow's and of its part")
+    policy = replace(new.policy, over=ties.over)
+    return replace(new, flow=flow.id, part=ties.part, behind=ties.behind, policy=policy)
+
+
+class FlowsQuery(Struct, frozen=True, kw_only=True):
+    """Which page."""
+
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+def find(call: Call) -> Answer:
+    """A page of flows, newest first."""
+    asked: FlowsQuery = call.query
+    page = call.store.flows(asked.cursor, asked.limit)
+    return Answer({"flows": [flows.record(flow) for flow in page.flows], "next": page.next})
+
+
+def show(call: Call) -> Answer:
+    """One of them, with its parts, what they run after, and how far they are."""
+    return Answer(flows.record(flow_control.get(call.store, call.path["id"])))
+
+
+def cancel(call: Call) -> Answer:
+    """All that has not ended."""
+    body: CancelBody = call.body
+    id = call.path["id"]
+    return Answer({"id": id, "tasks": flow_control.cancel(call.store, id, body.seconds())})
+
+
+def retry(call: Call) -> Answer:
+    """From where it failed."""
+    id = call.path["id"]
+    return Answer({"id": id, "tasks": flow_control.retry(call.store, id)})
+
+
+class UpstreamsQuery(Struct, frozen=True, kw_only=True):
+    """How much."""
+
+    limit: Annotated[int, Meta(ge=0, le=1000, description="How many of `waits` at most.")] = SOME
+
+
+def upstreams(call: Call) -> Answer:
+    """What a task runs after, and what it waits for now."""
+    task = control.get(call.store, call.path["id"])
+    [of] = call.store.upstreams([task.id])
+    waits, number = call.store.waits(task.id, call.query.limit)
+    return Answer(
+        {
+            "after": list(of.after),
+            "behind": list(of.behind),
+            "waits": list[JSON](waits),
+            "waiting_for": number,
+        }
+    )

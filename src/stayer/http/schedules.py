@@ -1,0 +1,120 @@
+"""Schedules: making, looking, changing, and the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stayer import schedules
+from stayer.core import codec, scheduling, units
+from stayer.core.model import JSON, Task
+from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.http.route import Answer, Call
+from stayer.store import Store
+
+_FOLLOWING = 5
+
+
+class ScheduleNames(Struct, frozen=True, kw_only=True):
+    """Which schedules."""
+
+    name: Annotated[tuple[str, ...], Meta(description="This schedule. Repeat it for more.")] = ()
+
+
+class MakeQuery(Struct, frozen=True, kw_only=True):
+    """How determined."""
+
+    replace: Annotated[bool, Meta(description="Take the place of one of that name.")] = False
+
+
+class ScheduleChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to decide otherwise."""
+
+    cron: str | None = None
+    zone: str | None = None
+    overlap: Overlap | None = None
+    catch_up: CatchUp | None = None
+    jitter: (
+        Annotated[float, Meta(ge=0, le=units.CENTURY)]
+        | Annotated[str, Meta(description="Such as 5m.")]
+        | None
+    ) = None
+    paused: bool | None = None
+    task: dict[str, Any] | None = None
+
+
+def find(call: Call) -> Answer:
+    """Those named, or all, with the state of their last task."""
+    found = call.store.schedules(call.query.name)
+    tasks = schedules.last_tasks(call.store, found)
+    return Answer({"schedules": [_shown(each, tasks.get(each.name)) for each in found]})
+
+
+def show(call: Call) -> Answer:
+    """One of them, with its next ticks."""
+    found = schedules.get(call.store, call.path["schedule"])
+    ticks = schedules.following(call.store, found, _FOLLOWING)
+    shown = _answer(call.store, found)
+    return Answer({**shown, "following": [units.rfc3339(tick) for tick in ticks]})
+
+
+def make(call: Call) -> Answer:
+    """Make one; the same once more is no error."""
+    wanted = scheduling.parse(call.body, "body", _usual(call))
+    new = not call.store.schedules([wanted.name])
+    made = schedules.add(call.store, wanted, replacing=call.query.replace)
+    return Answer(_answer(call.store, made), 201 if new else 200)
+
+
+def change(call: Call) -> Answer:
+    """Some things about it."""
+    said: ScheduleChange = call.body
+    fields = {
+        name: value for name, value in msgspec.structs.asdict(said).items() if value is not None
+    }
+    if said.jitter is not None:
+        fields["jitter"] = units.duration(said.jitter)
+    if said.task is not None:
+        written = codec.encode(said.task)
+        asked = msgspec.structs.asdict(codec.parse_submission(written, "body: task"))
+        known = {name: value for name, value in asked.items() if value is not None}
+        fields["task"] = scheduling.task_for({**_usual(call), **known})
+    return Answer(
+        _answer(call.store, schedules.change(call.store, call.path["schedule"], **fields))
+    )
+
+
+def drop(call: Call) -> Answer:
+    """Forget it; its tasks stay."""
+    schedules.drop(call.store, call.path["schedule"])
+    return Answer(None, 204)
+
+
+def _verb(act: Callable[[Store, str], Schedule]) -> Callable[[Call], Answer]:
+    return lambda call: Answer(_answer(call.store, act(call.store, call.path["schedule"])))
+
+
+pause = _verb(schedules.pause)
+resume = _verb(schedules.resume)
+
+
+def run(call: Call) -> Answer:
+    """Submit its task now, once."""
+    return Answer(codec.record(schedules.run(call.store, call.path["schedule"])), 201)
+
+
+def _usual(call: Call) -> dict[str, Any]:
+    assert call.who is not None
+    settings = call.service.settings
+    return {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
+
+
+def _answer(store: Store, schedule: Schedule) -> dict[str, JSON]:
+    return _shown(schedule, schedules.last_tasks(store, [schedule]).get(schedule.name))
+
+
+def _shown(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
+    return {**scheduling.record(schedule), "last_state": None if task is None else task.state}

@@ -1,0 +1,94 @@
+"""How it goes, and how it went: sums, rates, and what the queues did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from stayer.core import figures, units
+from stayer.core.errors import BadInput
+from stayer.core.model import JSON, STATES, Event
+from stayer.core.units import rfc3339
+from stayer.http.filters import MOMENT, moment
+from stayer.http.route import Answer, Call
+from stayer.store import Store
+
+_NEWS = 5000
+"""How many of the newest events are looked at for the rates."""
+_WINDOW = 300.0
+_COUNTED = ("pending", "started", "complete", "failed", "cancelled")
+_POINTS = 3000
+"""How many steps one answer may have."""
+
+
+class StatsQuery(Struct, frozen=True, kw_only=True):
+    """Whether to look back, and how closely."""
+
+    since: Annotated[str, Meta(description=f"What the queues did since: {MOMENT}.")] | None = None
+    until: Annotated[str, Meta(description="Up to then. Default: now.")] | None = None
+    step: Annotated[str, Meta(description="In steps of so many minutes, hours or days.")] = "5m"
+    queue: Annotated[tuple[str, ...], Meta(description="Of this queue. Repeat it for more.")] = ()
+    each: Annotated[bool, Meta(description="Of every queue by itself; else of all together.")] = (
+        False
+    )
+
+
+def stats(call: Call) -> Answer:
+    """Sums over queues and workers, and what happened in the last minutes."""
+    store = call.store
+    now, queues, workers = store.now(), store.queues(), store.workers()
+    able = [worker for worker in workers if worker.state != "STALE"]
+    oldest = min((queue.oldest for queue in queues if queue.oldest is not None), default=None)
+    states = Counter(worker.state for worker in workers)
+    last = store.last_event()
+    shown: dict[str, JSON] = {
+        "now": rfc3339(now),
+        "tasks": {state: sum(queue.counts.get(state, 0) for queue in queues) for state in STATES},
+        "queues": len(queues),
+        "paused_queues": sum(queue.paused for queue in queues),
+        "oldest": None if oldest is None else rfc3339(oldest),
+        "workers": {state: states[state] for state in ("IDLE", "PROCESSING", "DRAINING", "STALE")},
+        "slots": sum(worker.slots for worker in able),
+        "running": sum(worker.running for worker in able),
+        "last_event": last,
+        "rates": _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now),
+        "history": None if call.query.since is None else _history(call.store, call.query, now),
+    }
+    return Answer(shown)
+
+
+def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
+    """What the queues did, in steps."""
+    assert asked.since is not None
+    since = moment(store, "since", asked.since)
+    until = now if asked.until is None else moment(store, "until", asked.until)
+    step = _step(asked.step)
+    if (until - since) / step > _POINTS:
+        raise BadInput(f"that is over {_POINTS:,} points a queue: ask for longer steps, or less")
+    names = asked.queue if asked.queue or asked.each else None
+    found = store.figures(since, until, figures.level(step, now - since), names)
+    points: list[JSON] = [figures.record(each) for each in figures.together(found, step)]
+    return {"step": step, "points": points}
+
+
+def _step(text: str) -> float:
+    try:
+        step = units.duration(text)
+    except BadInput as error:
+        raise BadInput(f"step: {error}") from None
+    if step < min(figures.KEPT) or step % min(figures.KEPT):
+        raise BadInput("step: write a number of whole minutes, such as 5m or 1h")
+    return step
+
+
+def _rates(events: list[Event], now: float) -> JSON:
+    """How often a minute tasks came into a state lately."""
+    # If there were more events than were looked at, the window is the part of it that was.
+    full = len(events) >= _NEWS
+    begun = max(now - _WINDOW, events[0].at if full else now - _WINDOW)
+    window = max(1.0, now - begun)
+    recent = Counter(event.event for event in events if event.at >= begun)
+    per_minute = {state: round(recent[state] * 60 / window, 3) for state in _COUNTED}
+    return {"window": round(window, 3), "per_minute": dict[str, JSON](per_minute)}

@@ -1,0 +1,44 @@
+"""What queues did: the figures that `sample.lua` writes down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from stayer.core.figures import COUNTED, KEPT, MADE_UP_FOR, MEASURED, Figures
+from stayer.stores.redis.record import Raw
+from stayer.stores.redis.server import Server
+
+_NAMES = (*MEASURED, *COUNTED)
+
+
+def sample(server: Server) -> None:
+    """Count the minutes that are over."""
+    server.run("sample", MADE_UP_FOR, *(number for pair in KEPT.items() for number in pair))
+
+
+def figures(
+    server: Server, since: float, until: float, step: int, queues: Sequence[str] | None
+) -> list[Figures]:
+    """Those of a stretch of time."""
+    now = server.now()  # outside of what is kept there is nothing to look for
+    first = math.ceil(max(since, now - KEPT[step] - step) / step) * step
+    last = math.ceil(min(until, now + step) / step) * step - step
+    wanted = ("all",) if queues is not None and not queues else ("these", *(queues or ("",)))
+    answer = server.run("figures", step, first, last, *wanted)
+    found = [point for at, known in answer for point in _points(float(at), known)]
+    return [each for each in found if each.queue or queues is None]
+
+
+def _points(at: float, known: Raw) -> Iterator[Figures]:
+    named = sorted(zip(known[::2], known[1::2], strict=True))
+    for queue, text in named:
+        words = zip(_NAMES, text.decode().split(), strict=True)
+        values = {name: _value(name, word) for name, word in words}
+        yield Figures(at=at, queue=queue.decode(), **values)
+
+
+def _value(name: str, word: str) -> Raw:
+    if word == "-":
+        return None
+    return float(word) if name in ("age", "ran", "waited") else int(float(word))

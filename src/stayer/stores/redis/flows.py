@@ -1,0 +1,136 @@
+"""What ties tasks together: upstreams, the outbox, flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from stayer.core.errors import BadInput, Refused
+from stayer.core.flows import (
+    Ended,
+    FlowInfo,
+    FlowPage,
+    NewFlow,
+    Part,
+    Upstreams,
+    kept_out,
+    relayed,
+)
+from stayer.core.model import State
+from stayer.stores.redis import changes, record
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.record import Raw
+from stayer.stores.redis.server import Server
+
+
+class _About(msgspec.Struct):
+    """What the key of a flow says."""
+
+    name: str
+    owner: str | None
+    created: float
+    parts: tuple[Part, ...]
+
+
+_about = msgspec.json.Decoder(_About).decode
+
+
+def packed(flow: NewFlow) -> bytes:
+    """A new flow as the script gets it; its times come from there."""
+    about = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
+    return record.pack((flow.id, msgspec.json.encode(about).decode()))
+
+
+class FlowKnown(Exception):
+    """A flow with this id is there."""
+
+
+def refuse(problem: Raw) -> NoReturn:
+    """Raise what a submit was refused for."""
+    if problem == b"known flow":
+        raise FlowKnown
+    if problem[0] == b"unknown upstream":
+        task, upstream = (each.decode() for each in problem[1:])
+        raise BadInput(
+            f"task {task} is to run after {upstream!r}, and there is no such task: submit that one "
+            "first, or both together. Nothing was accepted"
+        )
+    if problem[0] == b"kept out":
+        raise Refused(kept_out(problem[1].decode(), problem[2].decode()))
+    ids = sorted(each.decode() for each in problem[1])
+    raise Refused(
+        f"{len(ids)} of the flow's tasks have ids that are or were in use ({', '.join(ids[:3])}): "
+        "give the flow another id. Nothing was accepted"
+    )
+
+
+def relay(server: Server, limit: int) -> bool:
+    """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
+    values, heard = server.run("outbox", limit)
+    told: list[Raw] = []
+    for task, (number, *words) in zip(record.tasks(values), heard, strict=True):
+        ended = [_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
+        change = relayed(task, ended, number - len(ended)) if task.state == "waiting" else None
+        group = changes.packed_groups([change], Arguments(0))[0] if change else False
+        told.append((task.id, number, [each.id for each in ended], group))
+    return bool(server.run("relay", record.pack(told)))
+
+
+def _ended(words: Sequence[bytes]) -> Ended:
+    id, state, kind = (word.decode() for word in words)
+    return Ended(id, msgspec.convert(state, State), kind == "b")
+
+
+def upstreams(server: Server, ids: Sequence[str]) -> list[Upstreams]:
+    """What each was to run after."""
+    found = []
+    for members, _, _ in server.run("ties", 0, *ids) if ids else ():
+        named = [member.decode() for member in members]
+        found.append(
+            Upstreams(
+                tuple(name[1:] for name in named if name[0] == "a"),
+                tuple(name[1:] for name in named if name[0] == "b"),
+            )
+        )
+    return found
+
+
+def waits(server: Server, id: str, limit: int) -> tuple[list[str], int]:
+    """Some of what it waits for, and how many they are."""
+    [(_, some, number)] = server.run("ties", limit, id)
+    return [each.decode() for each in some], number
+
+
+def flows(server: Server, cursor: str | None, limit: int) -> FlowPage:
+    """One page, and where the next one begins."""
+    following, *rows = server.run("flows", "", cursor or "", limit)
+    return FlowPage(tuple(_flows(rows)), following.decode() or None)
+
+
+def flow(server: Server, id: str) -> FlowInfo | None:
+    """One flow."""
+    _, *rows = server.run("flows", id, "", 1)
+    return next(iter(_flows(rows)), None) if id else None
+
+
+def _flows(rows: Sequence[Raw]) -> list[FlowInfo]:
+    return [_flow(*rows[at : at + 3]) for at in range(0, len(rows), 3)]
+
+
+def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> FlowInfo:
+    about = _about(stored)
+    counts: dict[str, dict[State, int]] = {}
+    for at in range(0, len(pairs), 2):
+        state, _, part = pairs[at].decode().partition(" ")
+        if number := int(pairs[at + 1]):
+            counts.setdefault(part, {})[state] = number
+    return FlowInfo(
+        id=id.decode(),
+        name=about.name,
+        owner=about.owner,
+        created=about.created,
+        parts=about.parts,
+        counts=counts,
+    )

@@ -1,0 +1,85 @@
+"""Schedules: what goes to the scripts, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from stayer.core.schedule import CatchUp, Firing, Overlap, Schedule, packed_task, unpacked_task
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.record import Raw, pack
+from stayer.stores.redis.server import Server
+from stayer.stores.redis.submitting import packed_groups
+
+
+def schedules(server: Server, names: Sequence[str]) -> list[Schedule]:
+    """By name."""
+    asked = ("named", *names) if names else ("all",)
+    found = {schedule.name: schedule for schedule in _read(server.run("schedules", *asked))}
+    return [schedule for _, schedule in sorted(found.items())]
+
+
+def due_schedules(server: Server, limit: int) -> list[Schedule]:
+    """The longest due first."""
+    return _read(server.run("schedules", "due", limit))
+
+
+def put_schedule(server: Server, schedule: Schedule) -> Schedule:
+    """Make or change one."""
+    fields = {
+        "cron": schedule.cron, "zone": schedule.zone, "task": packed_task(schedule.task),
+        "overlap": schedule.overlap, "catch_up": schedule.catch_up,
+        "jitter": _number(schedule.jitter), "paused": str(int(schedule.paused)),
+        "origin": schedule.origin or "", "next": _number(schedule.next),
+    }  # fmt: skip
+    flat = [part for field in fields.items() for part in field]
+    [found] = _read(server.run("put_schedule", schedule.name, schedule.task.queue, *flat))
+    return found
+
+
+def fire(server: Server, firing: Firing) -> bool:
+    """Compare and swap, and with it the tasks."""
+    arguments = Arguments(fixed=8)
+    packed = pack(packed_groups(firing.tasks, arguments))
+    moments = map(_number, (firing.updated, firing.seen, firing.last, firing.next))
+    return bool(server.run("fire", firing.name, *moments, packed, *arguments.values) == 1)
+
+
+def drop_schedule(server: Server, name: str) -> bool:
+    """Forget one."""
+    return bool(server.run("drop_schedule", name) == 1)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else repr(float(value))
+
+
+def _read(answer: Raw) -> list[Schedule]:
+    return [_schedule(name.decode(), _hash(stored)) for stored, name in answer]
+
+
+def _hash(stored: Sequence[bytes]) -> dict[str, str]:
+    cells = [cell.decode() for cell in stored]
+    return dict(zip(cells[::2], cells[1::2], strict=True))
+
+
+def _schedule(name: str, fields: dict[str, str]) -> Schedule:
+    def moment(field: str) -> Any:
+        return float(fields[field]) if field in fields else None
+
+    return Schedule(
+        name=name,
+        cron=fields["cron"],
+        zone=fields["zone"],
+        task=unpacked_task(fields["task"]),
+        overlap=cast(Overlap, fields["overlap"]),
+        catch_up=cast(CatchUp, fields["catch_up"]),
+        jitter=moment("jitter"),
+        paused=fields["paused"] == "1",
+        origin=fields.get("origin"),
+        next=moment("next"),
+        created=moment("created"),
+        updated=moment("updated"),
+        last=moment("last"),
+        last_task=fields.get("last_task"),
+    )

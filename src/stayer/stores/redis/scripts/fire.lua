@@ -1,0 +1,34 @@
+-- Store.fire: compare, swap, and submit the tasks.
+-- ARGV   3 the name; the `updated` 4 and the `last` 5 that were seen; 6 last, 7 next ('' for none, of all
+--        three), 8 the tasks in groups (MessagePack, see lib/submit.lua); the rest: records, and values
+--        kept apart
+-- returns 1 if it was done, else 0
+-- needs: base, lines, tasks, unique, submit, schedules
+
+local name = ARGV[3]
+local key = key_schedule(name)
+local seen = call('HMGET', key, 'updated', 'last', 'last_task')
+if not seen[1] or tonumber(seen[1]) ~= tonumber(ARGV[4])
+  or tonumber(seen[2] or '') ~= tonumber(ARGV[5]) then return 0 end
+
+local function set(field, value)
+  if value == '' then call('HDEL', key, field) else call('HSET', key, field, value) end
+end
+
+set('last', ARGV[6])
+set('next', ARGV[7])
+place_schedule(name)
+local newest
+for _, group_of in ipairs(cmsgpack.unpack(ARGV[8])) do
+  for number, id in ipairs(group_of[G_IDS]) do
+    local entry, how = accept(group_of, number)
+    newest = how == 1 and entry.r[ID] or id -- another may hold its unique word
+  end
+end
+if newest then
+  if seen[3] then call('SREM', key_newest(), seen[3]) end
+  call('SADD', key_newest(), newest)
+  set('last_task', newest)
+end
+flush()
+return 1

@@ -1,0 +1,73 @@
+-- Store.forget: what has been kept for long enough, queue by queue.
+-- ARGV   3 about how many, 4 for how long (MessagePack: {what, seconds, …}) where a queue does not say
+-- returns how many were seen to
+-- needs: base, lines, tasks, unique, change, forget, queues
+
+local limit, usual = tonumber(ARGV[3]), {}
+local pairs_of = cmsgpack.unpack(ARGV[4])
+for number = 1, #pairs_of, 2 do usual[pairs_of[number]] = pairs_of[number + 1] end
+local seen = 0
+
+local function forget_tasks(queue, state, before)
+  -- What a schedule or another task still needs stays where it is, and is passed over.
+  local key, passed = key_finished(queue, state), 0
+  repeat
+    local most = limit - seen
+    local ids = call('ZRANGEBYSCORE', key, '-inf', '(' .. exact(before), 'LIMIT', passed, most)
+    fetch_all(ids)
+    for _, id in ipairs(ids) do
+      local entry = fetch(id)
+      if call('SISMEMBER', key_newest(), id) == 0 and not is_needed(entry) then
+        forget(entry)
+        seen = seen + 1
+      end
+    end
+    passed = passed + #ids
+  until seen >= limit or #ids < most
+end
+
+local function forget_log(entry)
+  for attempt = 1, entry.r[ATTEMPT] do call('UNLINK', key_log(attempt, entry.r[ID])) end
+end
+
+local function forget_result(entry)
+  if (entry.r[RESULT] or bit.band(entry.flags, 12) ~= 0) and not is_needed(entry) then
+    touch(entry)
+    set_result(entry, 0)
+  end
+end
+
+-- Of tasks whose end nobody has seen to, the oldest; all that ended in the same moment.
+local function forget_part(queue, mark, before, forget_of)
+  local gone, up_to = call('HGET', key_queue(queue), mark) or '0', exact(before)
+  for state in pairs(FINISHED) do
+    local last = call('ZRANGEBYSCORE', key_finished(queue, state), '(' .. gone, up_to, 'WITHSCORES',
+                      'LIMIT', limit - 1, 1)[2]
+    if last then up_to = last end
+  end
+  local number = 0
+  for state in pairs(FINISHED) do
+    local ids = call('ZRANGEBYSCORE', key_finished(queue, state), '(' .. gone, up_to)
+    fetch_all(ids)
+    for _, id in ipairs(ids) do forget_of(fetch(id)) end
+    number = number + #ids
+  end
+  if number > 0 then call('HSET', key_queue(queue), mark, up_to) end
+  seen = seen + number
+end
+
+for _, queue in ipairs(call('SMEMBERS', key_queues())) do
+  local kept = retention(queue)
+  for what, seconds in pairs(usual) do kept[what] = kept[what] or seconds end
+  for state in pairs(FINISHED) do
+    if kept[state] and seen < limit then forget_tasks(queue, state, now - kept[state]) end
+  end
+  flush()
+  if kept.log and seen < limit then forget_part(queue, 'logs_gone', now - kept.log, forget_log) end
+  if kept.result and seen < limit then
+    forget_part(queue, 'results_gone', now - kept.result, forget_result)
+  end
+  flush()
+  if seen >= limit then break end
+end
+return seen

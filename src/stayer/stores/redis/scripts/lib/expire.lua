@@ -1,0 +1,16 @@
+-- The end of a task that nobody has started in time: what `decide(task, Expire())` says.
+
+local function is_late(r) return r[START_BEFORE] and r[START_BEFORE] <= now end
+
+local function expire(entry)
+  touch(entry)
+  local r = entry.r
+  r[STATE], r[UPDATED], r[FINISHED_AT], r[ENDING], r[ERROR] = 'failed', now, now, 'expired', EXPIRED
+  r[ORDERS], r[RETURNED_FROM] = nil, nil
+  if r[DEPENDENTS] then
+    call('HSET', key_outbox(), r[ID], r[STATE])
+    wake(r[QUEUE]) -- so that somebody passes it on
+  end
+  local number = note_event(r[ID], r[QUEUE], 'failed', r[ATTEMPT], false, 'expired')
+  remember(entry, number, r[ATTEMPT], saying({now, 'failed', false, 'expired'}))
+end

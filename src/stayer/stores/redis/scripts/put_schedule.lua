@@ -1,0 +1,25 @@
+-- Store.put_schedule: make or change a schedule.
+-- ARGV   3 the name, 4 the queue of its task, the rest: field, value, …; a value of '' is none
+-- returns as lib/schedules.lua says
+-- needs: base, lines, tasks, schedules
+
+local name, queue = ARGV[3], ARGV[4]
+local key, fields = key_schedule(name), {}
+for number = 5, #ARGV, 2 do
+  local field, value = ARGV[number], ARGV[number + 1]
+  if value == '' then call('HDEL', key, field) else fields[field] = value end
+end
+local was = call('HMGET', key, 'cron', 'zone', 'paused', 'created')
+-- With another expression or zone, or after a pause, it begins to count anew.
+if was[1] ~= fields.cron or was[2] ~= fields.zone or (was[3] == '1' and fields.paused == '0') then
+  fields.last = exact(now)
+end
+fields.updated = exact(now)
+fields.created = was[4] or exact(now)
+for field, value in pairs(fields) do call('HSET', key, field, value) end
+place_schedule(name)
+call('SADD', key_queues(), queue)
+note_event('', queue, 'schedule', 0, false, name)
+wake(queue)
+flush()
+return schedules_of({name})

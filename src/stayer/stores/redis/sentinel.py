@@ -1,0 +1,143 @@
+"""Finding the primary by asking sentinels, each time that a connection is opened.
+
+Nothing is remembered of where it was: whoever loses a connection asks again, and gets to the server
+that took over. A server that says that it is a replica is not taken, for sentinels may be the last
+to hear of a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import unquote, urlencode, urlsplit
+
+from redis.exceptions import ConnectionError, RedisError, ResponseError
+
+from stayer.core.errors import StoreUnreachable
+from stayer.stores.redis.address import Address, arguments_of, bad, read_options, without_secrets
+
+PORT = 26379
+_FORM = "write redis+sentinel://host:26379,host:26379/service"
+_HASTE = 1.0
+"""How long one of several sentinels may take to be reached and to answer, in seconds."""
+
+Opens = Callable[..., Any]
+"""Opens a connection to a host and port."""
+
+
+def parse(url: str) -> Address:
+    """`redis+sentinel://[[user]:password@]host[:port][,host…]/service[/database][?…]`: user and
+    password are for the servers; `?sentinel_username=…&sentinel_password=…` for the sentinels.
+    """
+    parts = urlsplit(url)
+    login, at, hosts = parts.netloc.rpartition("@")
+    service, _, database = parts.path.strip("/").partition("/")
+    if not service or (database and not database.isdecimal()):
+        raise bad(url, f"it has to name the service that sentinels know the primary by: {_FORM}")
+    options = read_options(url)
+    sentinel_user = options.left.pop("sentinel_username", None)
+    sentinel_password = options.left.pop("sentinel_password", None)
+    scheme = parts.scheme.partition("+")[0]
+    plain = f"{scheme}://{login}{at}primary/{database or 0}?{urlencode(options.left)}"
+    connection_class, arguments = arguments_of(url, plain, options)
+    to_sentinel = {
+        **arguments,
+        "db": 0,
+        "username": sentinel_user,
+        "password": sentinel_password,
+        "socket_connect_timeout": min(_HASTE, arguments["socket_connect_timeout"] or _HASTE),
+        "socket_timeout": min(_HASTE, arguments["socket_timeout"] or _HASTE),
+    }
+
+    def opens(arguments: dict[str, Any]) -> Opens:
+        def open_connection(host: str, port: int) -> Any:
+            connection = connection_class(**{**arguments, "host": host, "port": port})
+            connection.connect()
+            return connection
+
+        return open_connection
+
+    sentinels = Sentinels(
+        without_secrets(url), unquote(service), _hosts(url, hosts), opens(to_sentinel)
+    )
+    return Address(
+        url=without_secrets(url),
+        prefix=options.prefix,
+        database=int(arguments.get("db") or 0),
+        open=lambda: sentinels.open_primary(opens(arguments)),
+        moves=True,
+        replicas=options.replicas,
+        confirming=options.confirming,
+    )
+
+
+def _hosts(url: str, text: str) -> list[tuple[str, int]]:
+    found = []
+    for each in text.split(","):
+        host, colon, port = each.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = each, str(PORT)
+        if not host or not port.isdecimal():
+            raise bad(url, f"{each!r} is no host of a sentinel: {_FORM}")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+class Sentinels:
+    """Those that watch over one primary and its replicas."""
+
+    def __init__(
+        self, url: str, service: str, hosts: Sequence[tuple[str, int]], opens: Opens
+    ) -> None:
+        self._url = url
+        self._service = service
+        self._hosts = list(hosts)
+        self._open = opens
+
+    def open_primary(self, opens: Opens) -> Any:
+        """A connection to the primary; StoreUnreachable while there is none."""
+        said = []
+        for host, port in list(self._hosts):
+            try:
+                primary = self._ask(host, port)
+                if primary is None:
+                    said.append(f"{host}:{port} knows no primary {self._service!r}")
+                    continue
+                connection = _if_primary(opens(*primary))
+                self._prefer(host, port)
+                return connection
+            except (RedisError, OSError) as error:
+                said.append(f"{host}:{port}: {error}")
+        raise StoreUnreachable(
+            f"{self._url} has no primary that can be reached ({'; '.join(said)}): after a failure "
+            "another server takes over in a moment"
+        )
+
+    def _ask(self, host: str, port: int) -> tuple[str, int] | None:
+        """Where this sentinel believes the primary to be."""
+        connection = self._open(host, port)
+        try:
+            connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
+            answer = connection.read_response()
+        finally:
+            connection.disconnect()
+        return None if answer is None else (answer[0].decode(), int(answer[1]))
+
+    def _prefer(self, host: str, port: int) -> None:
+        """Ask this one first from now on. Threads may do so at once: all get a whole list."""
+        self._hosts = sorted(self._hosts, key=lambda each: each != (host, port))
+
+
+def _if_primary(connection: Any) -> Any:
+    """The connection, if it leads to a primary. Where ROLE may not be asked, it is believed."""
+    try:
+        with suppress(ResponseError):
+            connection.send_command("ROLE")
+            role = connection.read_response()[0].decode()
+            if role != "master":
+                raise ConnectionError("another server is about to take over")
+        return connection
+    except BaseException:
+        connection.disconnect()
+        raise

@@ -1,0 +1,162 @@
+"""What ties tasks together: upstreams, the outbox, flows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from stayer.core.errors import BadInput
+from stayer.core.flows import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
+from stayer.core.model import FINISHED, NewTask, State
+from stayer.store import REMEMBERED
+from stayer.stores.sql.commit import apply
+from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.transaction import Row, Transaction
+
+_parts = msgspec.json.Decoder(tuple[Part, ...])
+_NEWEST = 2**62
+
+
+def upstream_states(
+    tx: Transaction,
+    tied: Sequence[NewTask],
+    tasks: Sequence[NewTask],
+    there: Mapping[str, State],
+) -> dict[str, State]:
+    """How all that the tied ones are to run after stands, be it `there`, among the new `tasks` or
+    elsewhere; raises BadInput for what nobody knows.
+    """
+    states: dict[str, State] = {new.id: there.get(new.id, "pending") for new in tasks}
+    wanted = {id for new in tied for id in (*new.after, *new.behind) if id not in states}
+    if wanted:
+        states.update(tx.all("upstreams.states", json_cell(list(wanted)), tx.now - REMEMBERED))
+    for new in tied:
+        for id in (*new.after, *new.behind):
+            if id not in states:
+                raise BadInput(
+                    f"task {new.id} is to run after {id!r}, and there is no such task: submit that "
+                    "one first, or both together. Nothing was accepted"
+                )
+    return states
+
+
+def waits_for(new: NewTask, states: Mapping[str, State]) -> set[str]:
+    """Those of its upstreams that don't count yet."""
+    anyhow = new.policy.when_failed == "run"
+    after = {
+        id
+        for id in new.after
+        if states[id] != "complete" and not (anyhow and states[id] in FINISHED)
+    }
+    return after | {id for id in new.behind if states[id] not in FINISHED}
+
+
+def tie(tx: Transaction, tasks: Sequence[NewTask], states: Mapping[str, State]) -> None:
+    """Enter what these tasks, which are there, are to run after."""
+    rows: list[Row] = []
+    for new in tasks:
+        waits, after = waits_for(new, states), set(new.after)
+        rows += (
+            (new.id, position, id, id not in after, id in waits)
+            for position, id in enumerate(dict.fromkeys((*new.after, *new.behind)))
+        )
+    if rows:
+        tx.many("upstreams.add", rows)
+        upstreams = {row[2] for row in rows}
+        tx.run("upstreams.needed", json_cell(list(upstreams)))
+        ended = {row[2] for row in rows if row[4] and states[row[2]] in FINISHED}
+        tx.many("outbox.add", [(id, states[id], tx.now) for id in ended])
+
+
+def relay(tx: Transaction, limit: int) -> bool:
+    """Pass on to up to so many dependents what has ended; whether there is more."""
+    ended: dict[int, list[Ended]] = {}
+    heard: list[str] = []
+    left = limit
+    for id, state in tx.all("outbox", limit):
+        waiters = tx.all("outbox.waiters", id, left) if state in FINISHED else []
+        for seq, anyhow in waiters:
+            ended.setdefault(seq, []).append(Ended(id, state, anyhow != 0))
+        left -= len(waiters)
+        if left <= 0:
+            break
+        heard.append(id)
+    _tell(tx, ended)
+    if heard:
+        tx.run("outbox.acknowledge", json_cell(heard))
+    return tx.one("outbox", 1) is not None
+
+
+def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
+    tx.many("waits.end", [(seq, each.id) for seq, of in ended.items() for each in of])
+    changes = []
+    for seq, task in zip(ended, by_seq(tx, list(ended)), strict=True):
+        waits = tx.one("waits.any", seq)
+        assert waits is not None
+        if task.state == "waiting" and (change := relayed(task, ended[seq], waits[0])):
+            changes.append(change)
+    apply(tx, changes)
+
+
+def upstreams(tx: Transaction, ids: Sequence[str]) -> list[Upstreams]:
+    """What each was to run after."""
+    found = []
+    for id in ids:
+        rows = tx.all("upstreams", id)
+        found.append(
+            Upstreams(
+                tuple(upstream for upstream, anyhow in rows if not anyhow),
+                tuple(upstream for upstream, anyhow in rows if anyhow),
+            )
+        )
+    return found
+
+
+def waits(tx: Transaction, id: str, limit: int) -> tuple[list[str], int]:
+    """Some of what it waits for, and how many they are."""
+    count = tx.one("waits.count", id)
+    assert count is not None
+    return [upstream for (upstream,) in tx.all("waits", id, limit)], count[0]
+
+
+def add_flow(tx: Transaction, flow: NewFlow) -> bool:
+    """Whether it was not there before."""
+    parts = msgspec.json.encode(flow.parts).decode()
+    return tx.run("flow.add", flow.id, flow.name, flow.owner, tx.now, parts) == 1
+
+
+def flows(tx: Transaction, cursor: str | None, limit: int) -> FlowPage:
+    """One page, and where the next one begins."""
+    try:
+        before = _NEWEST if cursor is None else int(cursor)
+    except ValueError:
+        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page") from None
+    rows = tx.all("flows", before, limit + 1)
+    following = str(rows[limit - 1][0]) if len(rows) > limit else None
+    return FlowPage(tuple(_flow(tx, row) for row in rows[:limit]), following)
+
+
+def flow(tx: Transaction, id: str) -> FlowInfo | None:
+    """One flow."""
+    row = tx.one("flow", id)
+    return None if row is None else _flow(tx, row)
+
+
+def _flow(tx: Transaction, row: Row) -> FlowInfo:
+    _, id, name, owner, created, parts = row
+    counts: dict[str, dict[State, int]] = {}
+    for part, state, number in tx.all("flow.counts", id):
+        counts.setdefault(part or "", {})[state] = number
+    return FlowInfo(
+        id=id, name=name, owner=owner, created=created, parts=_parts.decode(parts), counts=counts
+    )
+
+
+def taken(ids: Collection[str]) -> str:
+    """What is wrong with a flow whose tasks have ids that are in use."""
+    some = ", ".join(sorted(ids)[:3])
+    return (
+        f"{len(ids)} of the flow's tasks have ids that are or were in use ({some}): give the flow "
+        "another id. Nothing was accepted"
+    )

@@ -1,0 +1,54 @@
+"""Schedules: what the clock submits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stayer.core.schedule import Firing, Schedule, packed_task
+from stayer.stores.sql.ledger import Ledger
+from stayer.stores.sql.rows import json_cell, schedule_from_row
+from stayer.stores.sql.submit import submit
+from stayer.stores.sql.transaction import Transaction
+
+
+def schedules(tx: Transaction, names: Sequence[str]) -> list[Schedule]:
+    """By name."""
+    rows = tx.all("schedules", not names, json_cell(list(names)))
+    return [schedule_from_row(row) for row in rows]
+
+
+def due_schedules(tx: Transaction, limit: int) -> list[Schedule]:
+    """The longest due first."""
+    return [schedule_from_row(row) for row in tx.all("schedules.due", tx.now, limit)]
+
+
+def put_schedule(tx: Transaction, schedule: Schedule) -> Schedule:
+    """Make or change one; who waits for work of its queue is to look at the clock again."""
+    queue = schedule.task.queue
+    tx.run(
+        "schedule.put", schedule.name, schedule.cron, schedule.zone, packed_task(schedule.task),
+        schedule.overlap, schedule.catch_up, float(schedule.jitter), schedule.paused,
+        schedule.origin, schedule.next, tx.now,
+    )  # fmt: skip
+    tx.run("event", tx.now, None, "", queue, "schedule", 0, None, schedule.name)
+    ledger = Ledger(tx)
+    ledger.woken(queue)
+    ledger.write()
+    return schedules(tx, [schedule.name])[0]
+
+
+def fire(tx: Transaction, firing: Firing) -> bool:
+    """Compare and swap, and with it the tasks."""
+    newest = firing.tasks[-1].id if firing.tasks else None
+    swapped = tx.run(
+        "schedule.fire", firing.last, firing.next, newest, firing.name, firing.updated, firing.seen
+    )
+    if swapped and firing.tasks:
+        newest = submit(tx, firing.tasks, trusting=False)[-1].task.id
+        tx.run("schedule.newest", newest, firing.name)  # another may hold its unique word
+    return swapped == 1
+
+
+def drop_schedule(tx: Transaction, name: str) -> bool:
+    """Forget one."""
+    return tx.run("schedule.drop", name) == 1

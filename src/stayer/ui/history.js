@@ -1,0 +1,42 @@
+// What the queues did, as the store has counted it: it survives servers, and all who look at pages.
+
+import { get } from "./api.js";
+import { live } from "./live.js";
+import { now, seconds } from "./format.js";
+
+/** @typedef {{at: string, time: number, queue: string | null, depth: number | null, running: number | null, age: number | null, submitted: number, complete: number, failed: number, cancelled: number}} Figures */
+
+/** @param {any} answer @returns {Figures[]} */
+const dated = (answer) => answer.history.points.map((/** @type {any} */ point) => ({ ...point, time: seconds(point.at) ?? 0 }));
+
+/**
+ * The figures of all queues together, minute by minute, and how many failed since midnight; read again each minute.
+ * @param {AbortSignal} signal @param {number} hours @param {(minutes: Map<number, Figures>, failed: number) => void} changed
+ */
+export function minutes(signal, hours, changed) {
+  live(signal, async (stop) => {
+    const ask = async (/** @type {any} */ asked) => dated(await get("v1/stats", asked, { signal: stop }));
+    const [found, today] = await Promise.all([ask({ since: `${hours}h`, step: "1m" }), ask({ since: new Date(midnight() * 1000).toISOString(), step: "15m" })]);
+    changed(new Map(found.map((point) => [point.time, point])), today.reduce((sum, point) => sum + point.failed, 0));
+  }, { interval: 60 });
+}
+
+/** When today began, here. */
+export const midnight = () => new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;
+
+/**
+ * Depth and age of each queue over the last hours. Where somebody counted and a queue is not told of, it was at rest.
+ * @param {AbortSignal} signal @param {number} hours @param {number} step minutes
+ * @param {(times: number[], of: (queue: string) => (Figures | null | undefined)[]) => void} changed
+ */
+export function depths(signal, hours, step, changed) {
+  live(signal, async (stop) => {
+    const asked = { since: `${hours}h`, step: `${step}m` };
+    const [whole, each] = await Promise.all([get("v1/stats", asked, { signal: stop }), get("v1/stats", { ...asked, each: true }, { signal: stop })].map(async (answer) => dated(await answer)));
+    const end = Math.floor(Date.now() / 1000 / (step * 60)) * step * 60;
+    const times = Array.from({ length: (hours * 60) / step }, (_, index) => end - (hours * 3600) + (index + 1) * step * 60);
+    const counted = new Set(whole.map((point) => point.time));
+    const known = new Map(each.map((point) => [`${point.time} ${point.queue}`, point]));
+    changed(times, (queue) => times.map((time) => (counted.has(time) ? known.get(`${time} ${queue}`) ?? null : undefined)));
+  }, { interval: 60 });
+}

@@ -1,0 +1,68 @@
+// One flow: its graph, live, and what can be done to all of it.
+
+import { get, mayOperate, post, Problem } from "../api.js";
+import { ask } from "../ask.js";
+import { fill, h, text } from "../dom.js";
+import { age, clean, count, duration, many } from "../format.js";
+import { flowGraph } from "../graph.js";
+import { icon } from "../icons.js";
+import { everySecond, live } from "../live.js";
+import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { href } from "../router.js";
+
+export const title = "Flow";
+
+const FINISHED = ["complete", "failed", "cancelled"];
+const MOST = 400;
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
+export function open(main, place, signal) {
+  const { id } = place;
+  const path = `v1/flows/${encodeURIComponent(id)}`;
+  const name = h("h1");
+  const state = badge("pending");
+  const about = h("time.quiet");
+  const frame = h("section.card.flow-frame", { "aria-label": "Graph", tabindex: 0 });
+  /** @type {any} */
+  let flow = null;
+  /** @type {ReturnType<typeof flowGraph> | null} */
+  let graph = null;
+  const act = (/** @type {string} */ verb, /** @type {string} */ label, /** @type {string} */ sentence, /** @type {boolean} */ danger) => ask({
+    heading: `${label} ${clean(flow.name, 40)}?`, sentence, button: `${label} the flow`, danger, act: async () => {
+      const { tasks } = await post(`${path}/${verb}`);
+      toast(verb === "retry" ? `${many(tasks, "task")} to run again` : `${many(tasks, "task")} cancelled, or asked to stop`);
+      known.refresh();
+    } });
+  const retry = h("button.button", { type: "button", onclick: () => act("retry", "Retry", "What failed or was cancelled is run again, each after what it runs after. What is complete stays.", false) }, icon("retry"), "Retry");
+  const cancel = h("button.button.danger", { type: "button", onclick: () => act("cancel", "Cancel", "All of its tasks that have not ended are cancelled; those that run are asked to stop.", true) }, icon("cancel"), "Cancel");
+  const head = h("div.flow-head", null, name, state, about, h("span.grow"), h("a.button", { href: href("tasks", "", { flow: id }) }, icon("tasks"), "Tasks"), mayOperate() ? [retry, cancel] : null);
+
+  function draw() {
+    if (!flow) return;
+    text(name, clean(flow.name, 80));
+    setBadge(state, flow.state);
+    const sum = Object.values(flow.counts).reduce((/** @type {any} */ a, b) => a + b, 0);
+    setTime(about, flow.created, `${count(flow.counts.complete)} of ${many(Number(sum), "task")} complete, submitted ${duration(age(flow.created))} ago`);
+    retry.hidden = !(flow.counts.failed || flow.counts.cancelled);
+    cancel.hidden = FINISHED.includes(flow.state);
+    graph?.update(flow);
+  }
+
+  const known = live(signal, async (stop) => {
+    flow = await get(path, {}, { signal: stop });
+    document.title = `${clean(flow.name, 40)} · Stayer`;
+    if (!graph) {
+      fill(main, head, frame);
+      if (flow.parts.length > MOST) fill(frame, empty("Too many parts to draw", `It has ${count(flow.parts.length)} of them: see its tasks, or stayer flow show.`));
+      else fill(frame, (graph = flowGraph(flow)).node);
+    }
+    draw();
+  }, {
+    interval: 2,
+    matters: (event) => event.id.startsWith(`${id}.`),
+    failed: (error) => {
+      if (error instanceof Problem && error.status === 404) fill(main, h("h1", null, "Flow"), empty("There is no such flow", "It may have been purged with the last of its tasks."));
+    },
+  });
+  everySecond(signal, draw);
+}

@@ -1,0 +1,88 @@
+// Schedules: when the clock submits what, and what became of the last one.
+
+import { get, mayOperate, post } from "../api.js";
+import { ask } from "../ask.js";
+import { attribute, fill, h, keyed, text } from "../dom.js";
+import { absolute, clean, duration, kind, now, seconds } from "../format.js";
+import { icon } from "../icons.js";
+import { everySecond, live } from "../live.js";
+import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { href } from "../router.js";
+
+export const title = "Schedules";
+
+const OVERLAP = {
+  skip: "left out while the one before runs",
+  queue: "stands in line behind the one before",
+  cancel: "cancels the one before",
+};
+
+/** @param {HTMLElement} main @param {import("../router.js").Place} _place @param {AbortSignal} signal */
+export function open(main, _place, signal) {
+  const list = h("div.queues", { "data-list": true });
+  const none = h("div");
+  fill(main, h("h1", null, "Schedules"), list, none);
+  /** @type {any[]} */
+  let schedules = [];
+  const draw = () => keyed(list, schedules, (each) => each.name, (each) => scheduleCard(each.name, () => known.refresh()));
+  const known = live(signal, async (stop) => {
+    schedules = (await get("v1/schedules", {}, { signal: stop })).schedules;
+    draw();
+    fill(none, schedules.length ? null : empty("No schedules yet", "Let the clock submit tasks.", "stayer cron add nightly '30 2 * * *' -- make report"));
+  }, { interval: 5, matters: () => true });
+  everySecond(signal, draw);
+}
+
+/** @param {string} name @param {() => void} again */
+function scheduleCard(name, again) {
+  const path = `v1/schedules/${encodeURIComponent(name)}`;
+  const shown = clean(name, 40);
+  const state = badge("paused");
+  const next = h("div.figure");
+  const moment = h("time.under");
+  const times = h("p");
+  const work = h("p.queue-head");
+  const policy = h("span.quiet");
+  const last = h("a.id");
+  const ended = badge("pending");
+  const none = h("span.quiet", null, "none yet");
+  let schedule = /** @type {any} */ (null);
+  const act = (/** @type {string} */ verb, /** @type {string} */ label, /** @type {string} */ sentence, /** @type {string} */ done) => ask({
+    heading: `${label} schedule ${shown}?`, sentence, button: label, act: async () => {
+      await post(`${path}/${verb}`);
+      toast(`Schedule ${shown}: ${done}`);
+      again();
+    } });
+  const pausing = h("button.button.small", { type: "button", onclick: () => schedule.paused
+    ? act("resume", "Resume", "It ticks again from now on; what came in the pause is left out.", "resumed")
+    : act("pause", "Pause", "It submits nothing until it is resumed; what runs, runs on.", "paused") });
+  const running = h("button.button.small", { type: "button", onclick: () => act("run", "Run", "Its task is submitted now, once, apart from its ticks.", "its task is in the queue") }, icon("signal"), "Run");
+  const node = h("section.card.schedule", { "aria-label": `Schedule ${shown}`, "data-row": true },
+    h("div.queue-top", null, h("h3", null, clean(name, 60)), state, h("span.grow"),
+      mayOperate() ? h("div.buttons", null, running, pausing) : null),
+    h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Next"), next, moment), h("div.queue-why", null, times, work, policy)),
+    h("p", null, h("span.quiet", null, "Last task "), last, none, " ", ended));
+  return { node, update: (/** @type {any} */ item) => {
+    schedule = item;
+    state.hidden = !item.paused;
+    setBadge(state, "paused");
+    const at = item.paused ? null : seconds(item.next);
+    const left = at === null ? 0 : at - now();
+    text(next, at === null ? "–" : left > 0 ? duration(left) : "due");
+    setTime(moment, item.paused ? null : item.next, at === null ? "" : absolute(item.next));
+    text(times, `${clean(item.cron, 60)} in ${clean(item.zone, 40)}`);
+    text(work, `${kind(item.task) || "plain task"} in queue ${clean(item.task.queue, 40)}`);
+    text(policy, OVERLAP[/** @type {keyof typeof OVERLAP} */ (item.overlap)]);
+    last.hidden = ended.hidden = item.last_task === null;
+    none.hidden = item.last_task !== null;
+    if (item.last_task !== null) {
+      attribute(last, "href", href("task", item.last_task));
+      text(last, clean(item.last_task, 60));
+      setBadge(ended, item.last_state ?? "deleted");
+    }
+    if (pausing.dataset.paused !== String(item.paused)) {
+      pausing.dataset.paused = String(item.paused);
+      fill(pausing, icon(item.paused ? "resume" : "pause"), item.paused ? "Resume" : "Pause");
+    }
+  } };
+}

@@ -1,0 +1,157 @@
+"""What every worker has: a lease that a heart keeps, ears for signals and orders, and a loop that
+nothing ends but a word from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from signal import SIGUSR1
+
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
+from stayer.core.model import Orders, Report, Worker
+from stayer.heart import Heart
+from stayer.store import Store
+from stayer.worker.bell import Bell
+from stayer.worker.patience import Patience
+from stayer.worker.signals import Signals
+from stayer.worker.state import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+TICK = 1.0
+
+
+class BeatingWorker(ABC):
+    """The frame of a worker; what it runs, and how, is for others to say."""
+
+    def __init__(self, store: Store, state: StateDirectory) -> None:
+        self._store = store
+        self._state = state
+        self._heart: Heart | None = None
+        self._orders: deque[Orders] = deque()
+        self._signals = Signals()
+        self._patience = Patience()
+        self._bell = Bell()
+        self._draining = self._stopping = self._leaving = self._lease_lost = False
+        self._has_begun = state.resumed
+
+    @property
+    def drained(self) -> bool:
+        """It has ended because it was told to finish what it had."""
+        return self._draining and not self._leaving and not self._stopping
+
+    def run(self) -> None:
+        """Until it is told to go and holds nothing more; or told to leave all as it is."""
+        self._begin()
+        while not self._finished():
+            try:
+                self._once()
+            except Exception:
+                # A full disk, a defect: the tasks run on, and so must whoever looks after them.
+                logger.exception("something went wrong, going on")
+                self._bell.sleep(TICK)
+        self._end()
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _once(self) -> None: ...
+
+    @abstractmethod
+    def _finished(self) -> bool: ...
+
+    @abstractmethod
+    def _end(self) -> None: ...
+
+    @abstractmethod
+    def _hear_signals(self) -> None: ...
+
+    @abstractmethod
+    def _about_me(self) -> Worker: ...
+
+    @abstractmethod
+    def _gather(self) -> Sequence[Report]: ...
+
+    @abstractmethod
+    def _on_beat(self, good_until: float) -> None: ...
+
+    # The lease
+
+    def _start_heart(self) -> None:
+        """Register, however long the store takes to answer."""
+        while self._heart is None and not (self._leaving or self._stopping):
+            try:
+                self._heart = self._registered_heart()
+                self._has_begun = True
+            except LeaseLost:
+                self._lease_lost = False
+                self._state.void_lease()
+                self._state.new_identity()
+            except StoreError as error:
+                # Somebody must mend it, and is there to hear of it: a worker that looks after
+                # nothing yet does not begin. What was adopted is not left alone for it.
+                if isinstance(error, StoreUnusable) and not self._has_begun:
+                    raise
+                logger.warning("the store does not answer, trying again: %s", error)
+                self._bell.sleep(self._patience.next_pause())
+                self._hear_signals()
+
+    def _registered_heart(self) -> Heart:
+        """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
+        about = self._about_me()
+        known = {worker.id: worker for worker in self._store.workers()}
+        if self._state.resumed and about.id not in known:
+            raise LeaseLost(f"worker {about.id} was given up as dead")
+        heart = Heart(
+            self._store,
+            about,
+            on_orders=self._on_orders,
+            on_lost=self._on_lost,
+            gather=self._gather,
+            on_beat=self._on_beat,
+            on_drain=lambda: self._signals.hear(SIGUSR1, self._bell),
+            last_number=known[about.id].number if about.id in known else 0,
+        )
+        heart.start()
+        logger.info("worker %s takes tasks from %s", about.id, ", ".join(about.queues))
+        return heart
+
+    def _abandon_heart(self) -> None:
+        if self._heart is not None:
+            self._heart.abandon()
+            self._heart = None
+
+    def _take_leave(self) -> None:
+        """Of the store, and of the identity."""
+        if self._heart is not None:
+            try:
+                self._heart.stop()
+                self._state.forget_identity()
+            except StoreError as error:
+                logger.warning("could not take leave of the store: %s", error)
+
+    def _tell_about_me(self) -> None:
+        if self._heart is not None:
+            self._heart.describe(self._about_me())
+
+    # Between the threads
+
+    def _on_orders(self, orders: Orders) -> None:
+        self._orders.append(orders)
+        self._bell.ring()
+
+    def _on_lost(self) -> None:
+        self._lease_lost = True
+        self._bell.ring()
+
+    def _try(self, step: Callable[[], object]) -> bool:
+        """Do what needs the store; if that fails, leave it for later."""
+        try:
+            return self._patience.attempt(step)
+        except LeaseLost:
+            self._lease_lost = True
+            return False

@@ -1,0 +1,46 @@
+"""`stayer explain`."""
+
+from __future__ import annotations
+
+import json
+
+from stayer import control
+from stayer.core.lifecycle import Done
+from stayer.store import Store
+from tests.cli.running import Here
+from tests.contract.builders import apply, new, register, started, submit
+
+
+def test_all_reasons_are_printed(stayer: Here, store: Store) -> None:
+    submit(store, new("first"), new("t"))
+    control.pause_queue(store, "q")
+    said = stayer("explain", "t").works().out.splitlines()
+    assert said[0] == "task t is pending"
+    assert said[1].startswith("- queue q is paused")
+    assert any("no worker listens to queue q" in line for line in said)
+    assert "- one task of its queue is taken first" in "\n".join(said)
+
+
+def test_when_it_starts_and_ends(stayer: Here, store: Store) -> None:
+    register(store)
+    apply(store, started(store, name="n"), Done())
+    submit(store, new("t", name="n"))
+    said = stayer("explain", "t").works().out
+    assert "- it is the next to be taken" in said
+    assert "starts about now" in said
+    assert "(as the last 1 of its kind did)" in said
+
+
+def test_the_same_as_json(stayer: Here, store: Store) -> None:
+    register(store)
+    submit(store, new("t"))
+    shown = json.loads(stayer("explain", "t", "--json").works().out)
+    assert shown["id"] == "t"
+    assert shown["ahead"] == 0
+    assert [each["reason"] for each in shown["reasons"]] == ["next"]
+    assert shown["forecast"]["starts"]["likely"].endswith("Z")
+    assert shown["forecast"]["ends"] is None
+
+
+def test_an_unknown_task_is_refused(stayer: Here, store: Store) -> None:
+    stayer("explain", "nobody").refuses("no task 'nobody'")

@@ -1,0 +1,147 @@
+"""Replicas that have to confirm what must not get lost (`?wait=1`)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from stayer.core.errors import BadConfig, LeaseLost, StoreUnreachable
+from stayer.core.lifecycle import Done, decide
+from stayer.core.model import Report
+from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
+from tests.contract.builders import PATIENCE, beat, fill, get, ids, new, register, submit, take
+from tests.servers.redis import RedisServer, free_port
+
+Starts = Callable[..., RedisServer]
+
+
+@pytest.fixture
+def pair(own_server: Starts) -> tuple[RedisServer, RedisServer]:
+    """A primary, and a replica that follows it."""
+    port = free_port()
+    primary = own_server("--port", str(port), "--repl-diskless-sync-delay", "0")
+    replica = own_server("--replicaof", "127.0.0.1", str(port))
+    warm = opened(f"{primary.url('warm')}&wait=1")
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            warm.set_queue("q", paused=False)
+            break
+        except StoreUnreachable:
+            assert time.monotonic() < deadline, "the replica does not come"
+    warm.close()
+    return primary, replica
+
+
+@pytest.fixture
+def primary(pair: tuple[RedisServer, RedisServer]) -> RedisServer:
+    return pair[0]
+
+
+@pytest.fixture
+def replica(pair: tuple[RedisServer, RedisServer]) -> Iterator[RedisServer]:
+    yield pair[1]
+    os.kill(pair[1].pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def store(primary: RedisServer) -> Iterator[RedisStore]:
+    store = opened(f"{primary.url('p')}&wait=1&wait_timeout=200ms")
+    register(store)
+    yield store
+    store.close()
+
+
+def opened(url: str) -> RedisStore:
+    store = open_store(url)
+    assert isinstance(store, RedisStore)
+    return store
+
+
+def test_what_is_answered_is_in_the_replica(store: RedisStore, replica: RedisServer) -> None:
+    there = opened(replica.url("p"))
+    for _ in range(20):
+        [name] = fill(store, 1)
+        assert there._server.ask("EXISTS", f"p:task:{name}") == 1
+        [task] = take(store)
+        assert there._server.ask("SISMEMBER", "p:held:w", name) == 1
+        assert None not in store.commit([decide(task, Done())])
+        assert there._server.ask("SCARD", "p:held:w") == 0
+    there.close()
+
+
+class TestAReplicaThatDoesNotAnswer:
+    def test_makes_a_submission_fail_that_can_be_repeated(
+        self, store: RedisStore, replica: RedisServer
+    ) -> None:
+        os.kill(replica.pid, signal.SIGSTOP)
+        with pytest.raises(StoreUnreachable, match=r"0 of 1 replicas .* same id is harmless"):
+            submit(store, new("a"))
+        assert get(store, "a").state == "pending"
+        os.kill(replica.pid, signal.SIGCONT)
+        [again] = store.submit([new("a")])
+        assert not again.fresh
+
+    def test_leaves_what_was_taken_with_its_worker(
+        self, store: RedisStore, replica: RedisServer
+    ) -> None:
+        names = fill(store, 1)
+        os.kill(replica.pid, signal.SIGSTOP)
+        with pytest.raises(StoreUnreachable, match="replicas"):
+            take(store)
+        [task] = store.holdings("w")
+        assert [task.id] == names
+        with pytest.raises(StoreUnreachable, match="replicas"):
+            store.commit([decide(task, Done())])
+        os.kill(replica.pid, signal.SIGCONT)
+        assert get(store, task.id).state == "complete"
+
+    def test_does_not_hinder_beats_and_readers(
+        self, store: RedisStore, replica: RedisServer
+    ) -> None:
+        """A lease that is not renewed would freeze what runs."""
+        names = fill(store, 1)
+        [task] = take(store)
+        os.kill(replica.pid, signal.SIGSTOP)
+        beat(store, "w", 2, Report(id=task.id, attempt=1, checkpoint=b"c"))
+        assert ids(store.holdings("w")) == names
+
+    def test_does_not_hide_a_refusal(self, store: RedisStore, replica: RedisServer) -> None:
+        os.kill(replica.pid, signal.SIGSTOP)
+        with pytest.raises(LeaseLost):
+            take(store, "nobody")
+        assert store.queues() == []
+
+
+def test_scripts_that_the_server_forgot_are_confirmed_too(store: RedisStore) -> None:
+    names = fill(store, 1)
+    store._server.ask("SCRIPT", "FLUSH")
+    assert ids(take(store)) == names
+
+
+def test_without_any_replica_it_says_so(own_server: Starts) -> None:
+    store = opened(f"{own_server().url('p')}&wait=2&wait_timeout=0.05")
+    with pytest.raises(StoreUnreachable, match=r"0 of 2 replicas confirmed it within 0\.05 s"):
+        fill(store, 1)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("wait=some", "wait=some"),
+        ("wait=-1", "wait=-1"),
+        ("wait_timeout=1s", "needs wait"),
+        ("wait=1&wait_timeout=soon", "soon"),
+        ("wait=1&wait_timeout=0", "more than 0"),
+        ("wait=1&wait_timeout=30s", "socket_timeout"),
+    ],
+)
+def test_a_bad_option_says_what_is_wrong(query: str, said: str) -> None:
+    with pytest.raises(BadConfig, match=said):
+        open_store(f"redis://localhost?{query}")

@@ -1,0 +1,44 @@
+"""A person who looks after schedules."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from stayer import schedules
+from stayer.core.model import Filter, NewTask
+from stayer.core.schedule import Schedule
+from tests.faults.fleet import until
+from tests.ui.browsing import Tabs, picture
+from tests.ui.system import System
+from tests.ui.test_live import confirm
+
+
+def test_a_schedule_is_run_paused_and_resumed(tabs: Tabs, system: System) -> None:
+    page = tabs.open("schedules")
+    expect(page.get_by_text("No schedules yet")).to_be_visible()
+
+    store = system.fleet.store
+    task = NewTask(id="", queue="default", command=("echo", "by the clock"))
+    schedules.add(store, Schedule(name="yearly <b>", cron="0 0 1 1 *", task=task))
+    card = page.get_by_role("region", name="Schedule yearly <b>")
+    expect(card).to_contain_text("0 0 1 1 * in UTC")
+    expect(card).to_contain_text("echo in queue default")
+    expect(card).to_contain_text("none yet")
+    expect(card.locator(".figure")).to_contain_text("d ")
+    picture(page, "schedules")
+
+    card.get_by_role("button", name="Run").click()
+    confirm(page, "Run")
+    by_hand = Filter(prefix="yearly <b>@run")
+    until(lambda: store.find(by_hand, None, 1).tasks, "for the task that was asked for")
+    system.until(store.find(by_hand, None, 1).tasks[0].id, "complete")
+
+    card.get_by_role("button", name="Pause").click()
+    confirm(page, "Pause")
+    expect(card.locator(".badge", has_text="paused")).to_be_visible()
+    assert schedules.get(store, "yearly <b>").paused
+
+    card.get_by_role("button", name="Resume").click()
+    confirm(page, "Resume")
+    expect(card.locator(".badge", has_text="paused")).to_be_hidden()
+    assert not schedules.get(store, "yearly <b>").paused

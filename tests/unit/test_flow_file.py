@@ -1,0 +1,158 @@
+"""Flows as they are written in JSON, and laid out into tasks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stayer.core.errors import BadInput
+from stayer.core.flow_file import parse_flow
+from stayer.core.flow_plan import throttled
+from stayer.core.flows import NewFlow, part_of, task_id
+from stayer.core.model import NewTask
+
+
+def parse(**written: Any) -> tuple[NewFlow, dict[str, NewTask]]:
+    flow, tasks = parse_flow(json.dumps({"name": "n", "id": "f", **written}), "x.json", queue="q")
+    return flow, {task.id: task for task in tasks}
+
+
+def refused(text: str) -> str:
+    with pytest.raises(BadInput) as refusal:
+        parse_flow(text, "x.json", queue="q")
+    return str(refusal.value)
+
+
+def refused_tasks(**tasks: Any) -> str:
+    return refused(json.dumps({"name": "n", "tasks": tasks}))
+
+
+def test_parts_become_tasks() -> None:
+    flow, tasks = parse(
+        owner="ada",
+        defaults={"queue": "etl", "retries": 2, "time_limit": "1h"},
+        tasks={
+            "fetch": {"command": ["fetch", "--all"]},
+            "clean": {"name": "clean", "queue": "gpu", "after": ["fetch"], "when_failed": "run"},
+        },
+    )
+    assert (flow.id, flow.name, flow.owner) == ("f", "n", "ada")
+    assert [(part.name, part.queue, part.kind, part.after) for part in flow.parts] == [
+        ("fetch", "etl", "fetch", ()),
+        ("clean", "gpu", "clean", ("fetch",)),
+    ]
+    fetch, clean = tasks["f.fetch"], tasks["f.clean"]
+    assert (fetch.queue, fetch.policy.retries, fetch.policy.time_limit) == ("etl", 2, 3600.0)
+    assert (clean.queue, clean.after, clean.policy.when_failed) == ("gpu", ("f.fetch",), "run")
+    assert {(task.flow, task.owner) for task in tasks.values()} == {("f", "ada")}
+
+
+def test_a_map_has_a_task_for_each_item() -> None:
+    flow, tasks = parse(
+        tasks={
+            "list": {},
+            "size": {
+                "map": ["a", {"b": 1}, "c"],
+                "at_once": 2,
+                "command": ["convert", "{}", "-o{}.png"],
+                "after": ["list"],
+            },
+            "check": {"map": "size", "name": "check"},
+            "end": {"after": ["check", "size"], "after_tasks": ["outside"]},
+        }
+    )
+    part = flow.parts[1]
+    assert (part.tasks, part.is_map, part.at_once) == (3, True, 2)
+    assert flow.parts[2].after == ("size",)
+    assert tasks["f.size.0"].command == ("convert", "a", "-oa.png")
+    assert tasks["f.size.1"].command == ("convert", '{"b":1}', '-o{"b":1}.png')
+    assert [tasks[f"f.size.{n}"].parameters for n in range(3)] == ["a", {"b": 1}, "c"]
+    assert [tasks[f"f.size.{n}"].behind for n in range(3)] == [(), (), ("f.size.0",)]
+    assert tasks["f.size.2"].after == ("f.list",)
+    assert (tasks["f.check.1"].after, tasks["f.check.1"].policy.over) == (("f.size.1",), "size")
+    assert tasks["f.end"].after == (
+        "f.check.0", "f.check.1", "f.check.2", "f.size.0", "f.size.1", "f.size.2", "outside",
+    )  # fmt: skip
+
+
+def test_an_empty_map_keeps_nobody_waiting() -> None:
+    flow, tasks = parse(tasks={"m": {"map": [], "name": "f"}, "end": {"after": ["m"]}})
+    assert flow.parts[0].tasks == 0
+    assert [(task.id, task.after) for task in tasks.values()] == [("f.end", ())]
+
+
+def test_an_id_is_drawn_if_there_is_none() -> None:
+    one, [task] = parse_flow('{"name": "n", "tasks": {"a": {}}}', "x.json", queue="q")
+    other, _ = parse_flow('{"name": "n", "tasks": {"a": {}}}', "x.json", queue="q")
+    assert one.id != other.id
+    assert task.id == f"{one.id}.a"
+
+
+def test_commands_run_where_they_were_submitted() -> None:
+    text = '{"name": "n", "tasks": {"a": {"command": ["x"]}, "b": {"name": "f"}, "c": %s}}'
+    own = '{"command": ["x"], "cwd": "/own"}'
+    _, tasks = parse_flow(text % own, "x.json", queue="q", cwd="/here")
+    assert [task.cwd for task in tasks] == ["/here", None, "/own"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "x.json: empty"),
+        ("{", "x.json: not JSON at line 1"),
+        ("[]", "x.json: expected object, got array"),
+        ("{}", "x.json: object missing required field name"),
+        ('{"name": "n"}', "x.json: object missing required field tasks"),
+        ('{"name": "n", "tasks": {}, "x": 1}', "contains unknown field x: allowed are name, tasks"),
+        ('{"name": 1, "tasks": {}}', "x.json: name: expected str, got int"),
+        ('{"name": "n", "tasks": {"a": []}}', "x.json: tasks[...]: expected object, got array"),
+        ('{"name": "", "tasks": {"a": {}}}', "the name of a flow"),
+    ],
+)
+def test_what_is_no_flow_is_refused(text: str, said: str) -> None:
+    assert said in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        ({"a.b": {}}, "x.json: tasks: 'a.b' can't be the name of a part"),
+        ({"a": {"after": "b"}}, "x.json: tasks.a.after: expected array, got str"),
+        ({"a": {"after": [1]}}, "x.json: tasks.a.after[0]: expected str, got int"),
+        ({"a": {"after": ["b"]}}, "tasks: a: no part of the flow is called 'b': there are a"),
+        ({"a": {"after": ["b"]}, "b": {"after": ["a"]}}, "in a circle: a → b → a"),
+        ({"a": {"retries": "x"}}, "x.json: tasks.a: retries: expected int, got str"),
+        ({"a": {"retries": -1}}, "x.json: tasks.a: retries:"),
+        ({"a": {"id": "x"}}, "x.json: tasks.a.id: the id of a task is made of"),
+        ({"a": {"colour": 1}}, "x.json: tasks.a: no field is called 'colour'"),
+        ({"a": {"at_once": 2}}, "x.json: tasks.a.at_once: goes with a map"),
+        ({"a": {"map": [1], "at_once": 0}}, "at_once 0: give a whole number from 1 on"),
+        ({"a": {"map": [1], "parameters": 1}}, "x.json: tasks.a.parameters: each item of a map"),
+        ({"a": {"map": "b"}, "b": {}}, "a: b is no map"),
+        ({"a": {"map": 5}}, "x.json: tasks.a.map: expected"),
+        ({"a": {"command": ["x"], "name": "y"}}, "x.json: tasks.a: a task has either a name or"),
+        ({"a": {"when_failed": "cry"}}, "x.json: tasks.a: when_failed:"),
+    ],
+)
+def test_an_error_names_the_place(tasks: dict[str, Any], said: str) -> None:
+    assert said in refused_tasks(**tasks)
+
+
+@pytest.mark.parametrize(("number", "at_once"), [(10, 3), (3, 3), (2, 5), (7, 1)])
+def test_a_throttle_is_so_many_lines(number: int, at_once: int) -> None:
+    names = [str(n) for n in range(number)]
+    free = [
+        name for name, before in zip(names, throttled(names, at_once), strict=True) if not before
+    ]
+    assert len(free) == min(number, at_once)
+    behind = [each for before in throttled(names, at_once) for each in before]
+    assert len(behind) == len(set(behind)) == number - len(free)
+
+
+def test_ids_of_tasks_tell_their_parts() -> None:
+    assert part_of("f", task_id("f", "a-b")) == ("a-b", None)
+    assert part_of("f", task_id("f", "a-b", 7)) == ("a-b", 7)
+    assert part_of("f", "other.a") == ("other.a", None)
+    assert part_of(None, "f.a") == ("f.a", None)

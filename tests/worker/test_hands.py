@@ -1,0 +1,153 @@
+"""The worker's hands, piece by piece: orders, thawing, and waiting for what must die first.
+
+With a real store and real run directories, but keepers that only exist on paper: so that each
+step can be taken when a test wants it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stayer import control
+from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
+from stayer.core.model import EVERYTHING, Order, Task, Worker
+from stayer.core.submission import new_task
+from stayer.store import Store
+from stayer.stores import open_store
+from stayer.worker import holdings as module
+from stayer.worker.bell import Bell
+from stayer.worker.held import Held
+from stayer.worker.holdings import Holdings
+from stayer.worker.orders import carry_out
+from stayer.worker.reconcile import reconcile
+from stayer.worker.state import StateDirectory
+from stayer.worker.threads import ThreadOptions, ThreadsWorker
+
+NOBODY = {"keeper": 1, "keeper_started": -1, "pid": 1}
+
+
+class Hands:
+    """A worker without its loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store: Store = open_store(f"sqlite:///{folder}/q.db")
+        self.store.setup()
+        self.state = StateDirectory(folder / "one", "here")
+        self.state.open()
+        me = Worker(id=self.state.worker_id, node="here", pid=1)
+        self.store.beat(me, 1, "first", ())
+        self.holdings = Holdings(self.state, Bell())
+
+    def take(self, id: str, *stopped: str) -> Held:
+        """A task of ours that runs, stopped for these reasons."""
+        self.store.submit([new_task(queue="default", id=id, command=["true"])])
+        [task] = self.store.reserve(self.state.worker_id, ["default"], 1, EVERYTHING)
+        [started] = self.store.commit([decide(task, Start(1))])
+        assert started is not None
+        run = self.state.run_for(started)
+        run.prepare(started, {"limits": {}}, None)
+        (run.folder / "running").write_text(json.dumps({**NOBODY, "stopped": stopped}))
+        held = Held(started, run)
+        self.holdings.add(held)
+        return held
+
+    def task(self, held: Held) -> Task:
+        [task] = self.store.get([held.task.id])
+        assert task is not None
+        return task
+
+
+@pytest.fixture
+def hands(tmp_path: Path) -> Iterator[Hands]:
+    hands = Hands(tmp_path)
+    yield hands
+    hands.state.close()
+    hands.store.close()
+
+
+def test_an_order_that_was_passed_on_is_not_passed_on_by_the_next_worker(hands: Hands) -> None:
+    """The first one died before it could tell the store."""
+    held = hands.take("a")
+    orders = [Order(1, "signal", {"signal": "SIGHUP"}), Order(2, "signal", {"signal": "SIGHUP"})]
+    assert carry_out(held, orders[:1]) == 1
+    heir = Held(held.task, hands.state.run_for(held.task))
+    assert carry_out(heir, orders) == 2
+    assert heir.run.asked["signals"] == [[1, "SIGHUP"], [2, "SIGHUP"]]
+
+
+def test_only_what_is_still_ours_may_go_on(hands: Hands) -> None:
+    ours, taken = hands.take("ours", "fenced"), hands.take("taken", "fenced")
+    hands.store.commit([decide(taken.task, Interrupt("somebody took it"))])
+    reconcile(hands.store, hands.state, hands.holdings)
+    assert "thaw" in ours.run.asked
+    assert "stop" not in ours.run.asked
+    assert "thaw" not in taken.run.asked
+    assert taken.run.asked["stop"] == {"why": "fence", "grace": 0.0}
+
+
+def test_what_stands_still_on_demand_is_not_let_go(hands: Hands) -> None:
+    paused = hands.take("a", "paused")
+    reconcile(hands.store, hands.state, hands.holdings)
+    assert paused.run.asked == {}
+
+
+def test_nothing_is_taken_while_something_that_was_lost_may_still_move(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = hands.take("a")
+    assert not hands.holdings.still_dying()
+    hands.store.commit([decide(held.task, Interrupt("somebody took it"))])
+    reconcile(hands.store, hands.state, hands.holdings)
+    assert hands.holdings.still_dying()
+    held.run.declare_ended({"stop": {"why": "fence"}})
+    assert not hands.holdings.still_dying()
+
+    hung = hands.take("b")
+    hands.holdings.give_up()
+    assert hands.holdings.still_dying()
+    # What hangs in the kernel must not keep the worker from working for ever.
+    monkeypatch.setattr(module, "_TIME_TO_DIE", 0.0)
+    assert not hands.holdings.still_dying()
+    assert not hung.run.has_ended()
+
+
+def test_what_the_store_says_is_ours_and_nobody_runs_is_handed_back(hands: Hands) -> None:
+    held = hands.take("a")
+    hands.holdings.remove(held)
+    reconcile(hands.store, hands.state, hands.holdings)
+    assert hands.task(held).state == "pending"
+    assert not held.run.folder.exists()
+
+
+def test_a_cancel_without_a_grace_leaves_it_to_the_keeper(hands: Hands) -> None:
+    held = hands.take("a")
+    [asked] = hands.store.commit([decide(held.task, Cancel())])
+    assert asked is not None
+    carry_out(held, asked.orders)
+    assert held.run.asked["stop"] == {"why": "cancel", "grace": None}
+
+
+def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hands: Hands) -> None:
+    hands.store.submit([new_task(queue="default", id="a", name="f")])
+    [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    real, looks = hands.store.holdings, []
+
+    def holdings(worker: str) -> list[Task]:
+        found = real(worker)
+        looks.append(found)
+        if len(looks) == 1:  # between the look and the deed
+            control.cancel(hands.store, task.id)
+        return found
+
+    hands.store.holdings = holdings  # type: ignore[method-assign]
+    options = ThreadOptions(store=hands.store.url, app="none", threads=1)
+    worker = ThreadsWorker(hands.store, hands.state, options)
+    assert not worker._try(worker._hand_back)
+    assert worker._try(worker._hand_back)
+    [after] = hands.store.get(["a"])
+    assert after is not None
+    assert (after.state, len(looks)) == ("cancelled", 2)

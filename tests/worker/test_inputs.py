@@ -1,0 +1,86 @@
+"""What tasks get from those that they run after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stayer import Client, Flow, inputs
+from stayer.core.errors import TooLarge
+from stayer.core.submission import new_task
+from tests.faults.fleet import Fleet
+
+JOBS = """
+import stayer
+
+app = stayer.App(queue="default")
+
+@app.task
+def double(number: int) -> int:
+    return 2 * number
+
+@app.task
+def next_to(task: stayer.Context) -> int:
+    return task.inputs["double"] + 1
+
+@app.task
+def total(task: stayer.Context) -> dict:
+    return {"inputs": task.inputs, "sum": sum(task.inputs["double"])}
+
+@app.task
+def raw() -> bytes:
+    return b"\\x00raw"
+
+@app.task
+def size(task: stayer.Context) -> int:
+    return len(task.inputs["raw"])
+"""
+
+
+@pytest.fixture
+def jobs(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    Path(fleet.folder / "jobs.py").write_text(JOBS)
+    monkeypatch.setenv("PYTHONPATH", str(fleet.folder))
+    monkeypatch.syspath_prepend(str(fleet.folder))
+    return fleet
+
+
+@pytest.mark.parametrize("threads", [(), ("--threads", "2")])
+def test_python_tasks_get_results_by_the_names_of_parts(
+    jobs: Fleet, threads: tuple[str, ...]
+) -> None:
+    import jobs as module  # type: ignore[import-not-found]
+
+    jobs.worker("one", "--app", "jobs", *threads, lease=30, slots=None if threads else 3)
+    flow = Flow("sums", id="f")
+    doubled = flow.map(module.double, [1, {"number": 2}, 3], at_once=2)
+    after = flow.map(module.next_to, doubled)
+    flow.add(module.total.s(), after=[doubled, after])
+    flow.add(module.size.s(), after=[flow.add(module.raw.s())])
+    with Client(jobs.store.url) as client:
+        handle = client.submit(flow).wait(timeout="60s")
+        assert handle.task("total").result == {
+            "inputs": {"double": [2, 4, 6], "next_to": [3, 5, 7]},
+            "sum": 12,
+        }
+        assert handle.task("size").result == 4
+
+
+def test_commands_get_them_in_a_file(fleet: Fleet) -> None:
+    fleet.worker("one", lease=30)
+    fleet.submit("a", "sh", "-c", "echo 42 > $STAYER_RESULT; test -z $STAYER_INPUTS")
+    read = ("sh", "-c", "cat $STAYER_INPUTS > $STAYER_RESULT")
+    fleet.store.submit([new_task(queue="default", id="b", command=read, after=["a"])])
+    task = fleet.until_ended("b")
+    assert (task.state, task.result) == ("complete", {"a": 42})
+
+
+def test_what_is_too_large_fails_the_task(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.worker("one", lease=30)
+    fleet.submit("a", "sh", "-c", "printf '\"%99999s\"' x > $STAYER_RESULT")
+    fleet.until_ended("a")
+    fleet.store.submit([new_task(queue="paused", id="b", after=["a"])])
+    monkeypatch.setattr(inputs, "LIMIT", 10_000)
+    with pytest.raises(TooLarge, match="1 tasks that b runs after are over"):
+        inputs.of(fleet.store, fleet.get("b"))
