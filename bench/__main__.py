@@ -6,6 +6,10 @@ import argparse
 
 from bench.against_peers import peers
 from bench.command_tasks import commands, costs
+from bench.due import due
+from bench.flow_speed import flows
+from bench.http_speed import post
+from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.order import lines
@@ -13,13 +17,17 @@ from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth, "lines": lines}
+OF_STORES = {
+    "floor": against_floor, "wake": wake_up, "growth": growth, "lines": lines, "due": due,
+    "flows": flows, "post": post,
+}  # fmt: skip
 OTHERS = {
     "startup": startup,
     "keepers": keepers,
     "threads": threads,
     "commands": commands,
     "costs": costs,
+    "streams": streams,
     "peers": peers,
 }
 PARTS = [*OF_STORES, *OTHERS]

@@ -25,15 +25,17 @@ class Floor:
         self._db = sqlite3.connect(path, isolation_level=None)
         for pragma in filter(str.strip, _PRAGMAS.format(synchronous="normal").split(";")):
             self._db.execute(pragma)
+        self._last: int = self._db.execute(SQL["last_event"]).fetchone()[0]
 
     def submit(self, count: int) -> int:
         """One transaction."""
         drawn = names(count)
         self._begin()
         now = time.time()
-        last = self._db.execute(SQL["submit.last"]).fetchone()[0]
-        self._db.executemany(SQL["submit"], [self._row(name, now) for name in drawn])
-        self._db.execute(SQL["submit.events"], (last,))
+        first = self._number(count)
+        rows = [self._row(name, now, number) for number, name in enumerate(drawn, first)]
+        self._db.executemany(SQL["submit"], rows)
+        self._tell(first, drawn, now, "pending", 0, None, None)
         self._count(pending=count)
         self._end()
         return count
@@ -55,41 +57,44 @@ class Floor:
         return done + len(held)
 
     def _reserve(self, batch: int, now: float) -> list[Any]:
-        best = self._db.execute(SQL["reserve.next"], ("q", "", batch)).fetchall()
+        best = self._db.execute(SQL["reserve.next"], ("q", "", now, batch)).fetchall()
         seqs = json.dumps([seq for _, _, seq in best])
-        self._db.execute(SQL["reserve"], (now, "w", "node", seqs))
-        rows = self._db.execute(SQL["get.seqs"], (seqs,)).fetchall()
-        self._db.execute(SQL["reserve.attempts"], (now, seqs))
-        events = [(now, row[-1], row[0], "q", "reserved", row[9], "w", None) for row in rows]
-        self._db.executemany(SQL["event"], events)
+        first = self._number(len(best))
+        line = f',{now!r},"reserved",', ',"w",null,null,null,"node"]\n'
+        self._db.execute(SQL["reserve"], (now, "w", "node", first, *line, seqs))
+        rows = self._db.execute(SQL["reserve.read"], (seqs,)).fetchall()
+        if rows:
+            self._tell(first, [row[1] for row in rows], now, "reserved", 1, "w", None)
         self._count(pending=-len(rows), reserved=len(rows))
-        return [(row[-1], row[0], row[9]) for row in rows]
+        return [row[1] for row in rows]
 
     def _complete(self, held: list[Any], now: float) -> None:
         if not held:
             return
-        self._db.executemany(
-            "UPDATE stayer_tasks SET state = 'complete', updated = ?, returned_from = NULL, "
-            "result = '1', error = NULL, orders = NULL, finished_at = ?, ending = 'done', "
-            "worker = 'w' WHERE id = ? AND state = 'reserved' AND worker IS 'w' AND attempt = ? "
-            "AND last_order = 0",
-            [(now, now, name, attempt) for _, name, attempt in held],
-        )
-        events = [
-            (now, seq, name, "q", "complete", attempt, "w", "done") for seq, name, attempt in held
-        ]
-        self._db.executemany(SQL["event"], events)
-        ends = [(now, "done", None, seq, attempt) for seq, _, attempt in held]
-        self._db.executemany(SQL["attempt.end"], ends)
+        first = self._number(len(held))
+        line = f',{now!r},"complete",1,true,"done","done"]\n'
+        results = json.dumps({name: f"{number:016d}1" for number, name in enumerate(held, first)})
+        self._db.execute(SQL["commit.done"], (now, "w", line, results, "reserved", 1, 0, "q"))
+        self._tell(first, held, now, "complete", 1, "w", "done")
         self._count(reserved=-len(held), complete=len(held))
+
+    def _number(self, count: int) -> int:
+        """The first of so many."""
+        self._last += count
+        return self._last - count + 1
+
+    def _tell(self, first: int, ids: list[str], now: float, event: str, *about: Any) -> None:
+        row = (first + len(ids) - 1, now, json.dumps(ids), "q", event, *about)
+        self._db.execute(SQL["event"], row)
 
     def _count(self, **moved: int) -> None:
         self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
-    def _row(self, name: str, now: float) -> tuple[Any, ...]:
+    def _row(self, name: str, now: float, number: int) -> tuple[Any, ...]:
         return (
             name, "q", None, None, None, None, '{"x":1}', "pending", 0, 0, "me", None, now, now,
-            None, None, None, None, "alive", 0.0,
+            None, None, None, None, None, 0, 0, f'[{number},{now!r},"pending"]\n', None, None,
+            "alive", 0.0,
         )  # fmt: skip
 
     def _begin(self) -> None:

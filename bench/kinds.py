@@ -89,7 +89,7 @@ def _fill_sqlite(store: Store, path: str, size: int) -> None:
                 "FROM numbers"
             )
             db.execute(
-                "INSERT INTO stayer_events (at, task, id, queue, event) SELECT created, seq, id, "
+                "INSERT INTO stayer_events (at, ids, queue, event) SELECT created, json_array(id), "
                 "queue, state FROM stayer_tasks WHERE state = ?", (state,),
             )  # fmt: skip
         db.execute(

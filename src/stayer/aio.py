@@ -18,12 +18,14 @@ from itertools import islice
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 from stayer import client as sync
+from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
 from stayer.client.inputs import Duration, seconds
 from stayer.core.errors import Refused, StayerError
-from stayer.core.model import Task, Value
+from stayer.core.flows import FlowInfo
+from stayer.core.model import State, Task, Value
 
-__all__ = ["Client", "Listener", "Processor", "Queue", "TaskHandle"]
+__all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
 SLICE = 10.0
 """How long a thread waits at a time, in seconds: so long it lives on when nobody awaits it."""
@@ -114,6 +116,18 @@ def _in_thread(function: Callable[[], R]) -> Future[R]:
     return future
 
 
+async def _patiently(ends_within: Callable[[float], bool], timeout: Duration | None) -> bool:
+    """Wait for an end, a slice at a time."""
+    deadline = None if timeout is None else time.monotonic() + seconds(timeout)
+    while True:
+        left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
+        look = functools.partial(ends_within, min(SLICE, left))
+        if await asyncio.wrap_future(_in_thread(look)):
+            return True
+        if left <= SLICE and deadline is not None:
+            return False
+
+
 class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
     """A task as it was when last read, with the verbs that change it and read it again."""
 
@@ -134,14 +148,7 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
 
     async def ends_within(self, timeout: Duration | None = None) -> bool:
         """Wait until it has ended, well or badly; whether it has."""
-        deadline = None if timeout is None else time.monotonic() + seconds(timeout)
-        while True:
-            left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
-            look = functools.partial(self.sync.ends_within, min(SLICE, left))
-            if await asyncio.wrap_future(_in_thread(look)):
-                return True
-            if left <= SLICE and deadline is not None:
-                return False
+        return await _patiently(self.sync.ends_within, timeout)
 
     async def wait(self, timeout: Duration | None = None) -> R:
         """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
@@ -178,6 +185,69 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
     events = _awaited(sync.TaskHandle.events)
 
 
+class FlowHandle(_Facade[sync.FlowHandle]):
+    """A flow as it was when last read, with the verbs that change it and read it again."""
+
+    __slots__ = ()
+
+    def __init__(self, handle: sync.FlowHandle) -> None:
+        super().__init__(lambda: handle)
+
+    @property
+    def info(self) -> FlowInfo:
+        """Its parts, and how many tasks of each are in each state."""
+        return self.sync.info
+
+    @property
+    def id(self) -> str:
+        return self.sync.id
+
+    @property
+    def name(self) -> str:
+        return self.sync.name
+
+    @property
+    def state(self) -> State:
+        """As if it were one task."""
+        return self.sync.state
+
+    async def ends_within(self, timeout: Duration | None = None) -> bool:
+        """Wait until all of it has ended, well or badly; whether it has."""
+        return await _patiently(self.sync.ends_within, timeout)
+
+    async def wait(self, timeout: Duration | None = None) -> Self:
+        """Until all of it is complete: else TaskFailed, TaskCancelled or WaitTimeout."""
+        await self.ends_within(timeout)
+        await asyncio.to_thread(self.sync.wait, 0)
+        return self
+
+    async def refresh(self) -> Self:
+        """Read it again."""
+        await asyncio.to_thread(self.sync.refresh)
+        return self
+
+    async def cancel(self, grace: Duration | None = None) -> Self:
+        """Cancel all that has not ended; what runs is asked to stop."""
+        await asyncio.to_thread(self.sync.cancel, grace)
+        return self
+
+    async def retry(self) -> Self:
+        """Run again what failed or was cancelled; what is complete stays."""
+        await asyncio.to_thread(self.sync.retry)
+        return self
+
+    async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
+        """The task of a part, or at a place of a map."""
+        return TaskHandle(await asyncio.to_thread(self.sync.task, part, place))
+
+    async def tasks(self) -> AsyncIterator[TaskHandle[Value]]:
+        """All of its tasks, newest first."""
+        found = self.sync.tasks()
+        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+            for handle in batch:
+                yield TaskHandle(handle)
+
+
 class Queue(_Facade[sync.Queue]):
     """A named list of tasks, made by its first task."""
 
@@ -191,6 +261,7 @@ class Queue(_Facade[sync.Queue]):
     resume = _awaited(sync.Queue.resume)
     set_limit = _awaited(sync.Queue.set_limit)
     set = _awaited(sync.Queue.set)
+    set_retention = _awaited(sync.Queue.set_retention)
     delete = _awaited(sync.Queue.delete)
     drop = _awaited(sync.Queue.drop)
 
@@ -224,6 +295,11 @@ class Processor(_Facade[sync.Processor]):
     def parameters(self) -> Value:
         """What the task is to work on."""
         return self.sync.parameters
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The results of what it runs after; reads the store when first asked for."""
+        return self.sync.inputs
 
     async def is_cancelled(self) -> bool:
         """Whether somebody wants the task gone: then stop the work and say `stopped()`."""
@@ -294,7 +370,32 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    schedules = _awaited(sync.Client.schedules)
+    add_schedule = _awaited(sync.Client.add_schedule)
+    pause_schedule = _awaited(sync.Client.pause_schedule)
+    resume_schedule = _awaited(sync.Client.resume_schedule)
+    drop_schedule = _awaited(sync.Client.drop_schedule)
+
+    async def run_schedule(self, name: str) -> TaskHandle[Value]:
+        """Submit its task now, once, apart from its ticks."""
+        return TaskHandle(await asyncio.to_thread(lambda: self.sync.run_schedule(name)))
+
     find = _streamed(sync.Client.find)
+
+    async def submit(self, flow: Plan) -> FlowHandle:
+        """Submit a flow: all of it, or nothing."""
+        return FlowHandle(await asyncio.to_thread(lambda: self.sync.submit(flow)))
+
+    async def get_flow(self, id: str) -> FlowHandle:
+        """The flow with this id; UnknownFlow if there is none."""
+        return FlowHandle(await asyncio.to_thread(lambda: self.sync.get_flow(id)))
+
+    async def flows(self) -> AsyncIterator[FlowHandle]:
+        """All flows, newest first."""
+        found = await asyncio.to_thread(sync.Client.flows, self.sync)
+        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+            for handle in batch:
+                yield FlowHandle(handle)
 
     async def get_task(self, id: str) -> TaskHandle[Value]:
         """The task with this id; UnknownTask if there is none."""

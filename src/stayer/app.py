@@ -282,7 +282,7 @@ class TaskFunction(Generic[P, R]):
         """A call that is not submitted yet, for a flow."""
         return FunctionCall(self, self._arguments.pack(*args, **kwargs))
 
-    def made(
+    def _made(
         self,
         build: Callable[..., NewTask],
         parameters: Value,
@@ -344,7 +344,7 @@ class TaskFunction(Generic[P, R]):
     def _begin(self, parameters: Value, context: Context | None) -> object:
         positional, named = self._arguments.unpack(parameters, context)
         # ParamSpec can't know what was made from JSON.
-        return cast(Callable[..., object], self._function)(*positional, **named)
+        return cast("Callable[..., object]", self._function)(*positional, **named)
 
     def _stored(self, result: object) -> Value:
         try:
@@ -392,7 +392,7 @@ class FunctionCall:
         options: Mapping[str, Any],
     ) -> NewTask:
         """The task that it is."""
-        return self._function.made(build, self._parameters, queue, otherwise, options)
+        return self._function._made(build, self._parameters, queue, otherwise, options)
 
 
 class AsyncTaskFunction(TaskFunction[P, R]):

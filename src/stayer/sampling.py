@@ -16,7 +16,8 @@ class Sampler:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._next = time.monotonic() + random.uniform(0.0, _SPREAD)
+        self._chance = random.Random()  # its own: that of the process may be somebody's seed
+        self._next = time.monotonic() + self._chance.uniform(0.0, _SPREAD)
 
     @property
     def left(self) -> float:
@@ -29,4 +30,4 @@ class Sampler:
             return
         self._next = time.monotonic() + 60.0
         until_over = max(0.0, self._store.sample())
-        self._next = time.monotonic() + until_over + random.uniform(0.5, _SPREAD)
+        self._next = time.monotonic() + until_over + self._chance.uniform(0.5, _SPREAD)

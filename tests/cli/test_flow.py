@@ -49,10 +49,10 @@ def test_a_flow_is_submitted_and_drawn(stayer: Here, file: str, store: Store, wo
 
     assert head == "films  f  failed  4/6"
     assert lines == [
-        "●      list     complete             list",
-        "├─✗    encode   2/3        1 failed  ffmpeg",
-        "● │    mail     complete",
-        "✗─┘    publish  cancelled",
+        "●    list     complete             list",
+        "├─✗  encode   2/3        1 failed  ffmpeg",
+        "● │  mail     complete",
+        "✗─┘  publish  cancelled",
     ]
 
 

@@ -38,7 +38,8 @@ def attacks(store: Store, tmp_path: Path) -> None:
     beat(store, worker, 2, Report(id="running", attempt=running.attempt, progress=progress))
     submit(store, new(f"id{TYPED}", queue=f"queue{TYPED}"))
     with sqlite3.connect(tmp_path / "stayer.db") as database:
-        database.execute("UPDATE stayer_events SET note = ?, event = ?", [ATTACK, ATTACK])
+        line = json.dumps([1, 0, ATTACK, 1, ATTACK, ATTACK])
+        database.execute("UPDATE stayer_tasks SET history = history || ? || char(10)", [line])
     database.close()
 
 

@@ -68,6 +68,7 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
         "node": None, "worker": None, "pid": None, "eta": None, "started_at": None,
         "finished_at": None, "paused": False, "usage": None, "orders": [], "key": None,
         "unique": None, "unique_while": "alive", "unique_for": 0.0, "retries": 2,
+        "start_before": None, "flow": None, "part": None, "upstreams": 0, "when_failed": "cancel",
         "retry_wait": 0.0, "retry_backoff": 2.0, "retry_cap": 3600.0, "retry_on": [],
         "give_up_on": [],
         "time_limit": 60.0,

@@ -19,13 +19,15 @@ CLASSES: dict[type, str] = {
     stayer.Client: "## Client",
     stayer.Queue: "## Queue",
     stayer.TaskHandle: "## TaskHandle",
+    stayer.Flow: "## Flow",
+    stayer.FlowHandle: "## FlowHandle",
     stayer.Listener: "## Listener",
     stayer.Processor: "## Processor",
     stayer.App: "## App",
     stayer.TaskFunction: "### TaskFunction",
     stayer.Context: "## Context",
 }
-MADE_BY_USERS = (stayer.Client, stayer.App)
+MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
 FOR_INSIDE = {"heart", "is_cancelled", "forget"}
 """What a listener has for its processors."""
 

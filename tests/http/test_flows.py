@@ -10,6 +10,7 @@ import pytest
 
 from stayer import Flow, control, explain, flow_control
 from stayer.client.submit import Defaults, build
+from stayer.core import flows
 from stayer.core.errors import BadInput, Refused, UnknownFlow
 from stayer.core.flows import NewFlow
 from stayer.core.lifecycle import Done, Fail
@@ -100,16 +101,18 @@ def test_a_remote_store_does_the_same(remote: Store, store: Store, worker: str) 
 
     found, fresh = flow_control.submit(remote, planned, tasks)
 
-    assert (found, fresh) == (store.flow("f"), True)
+    there = store.flow("f")
+    assert there is not None
+    assert (flows.record(found), fresh) == (flows.record(there), True)
     assert not remote.submit_flow(planned, tasks)
     for task in tasks:
-        there = get(store, task.id)
-        assert (there.part, there.policy, there.command) == (task.part, task.policy, task.command)
-        assert there.parameters == task.parameters
+        kept = get(store, task.id)
+        assert (kept.part, kept.policy, kept.command) == (task.part, task.policy, task.command)
+        assert kept.parameters == task.parameters
         [of] = remote.upstreams([task.id])
         assert (of.after, of.behind) == (task.after, task.behind)
         assert [of] == store.upstreams([task.id])
-    assert remote.flows(None, 9) == store.flows(None, 9)
+    assert [flow.id for flow in remote.flows(None, 9).flows] == ["f"]
     assert remote.flow("nobody") is None
     assert len(ids(list(control.find_all(remote, Filter(flow="f"))))) == 5
     assert explain.why_waiting(remote, get(remote, "f.check.0")) == "for f.ffmpeg.0 to end"

@@ -145,7 +145,7 @@ def test_a_forged_cookie_opens_nothing(site: Site) -> None:
         form,
         ".",
         "ü.ü",
-        f"{form}.{signature[:-1]}0",
+        f"{form}.{'B' if signature[0] == 'A' else 'A'}{signature[1:]}",
     ):
         shown = f"{name}={forged}".encode().decode("latin-1")
         site("GET", "/v1/clock", role=None, Cookie=shown).is_problem(401, "unauthorized")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace as Names
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from stayer import Client, Flow, inputs
 from stayer.core.errors import TooLarge
 from stayer.core.submission import new_task
 from tests.faults.fleet import Fleet
+from tests.faults.pools import PoolFleet
 
 JOBS = """
 import stayer
@@ -39,32 +43,40 @@ def size(task: stayer.Context) -> int:
 
 
 @pytest.fixture
-def jobs(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    Path(fleet.folder / "jobs.py").write_text(JOBS)
+def pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolFleet]:
+    fleet = PoolFleet(tmp_path)
+    (fleet.folder / "jobs.py").write_text(JOBS)
     monkeypatch.setenv("PYTHONPATH", str(fleet.folder))
-    monkeypatch.syspath_prepend(str(fleet.folder))
-    return fleet
+    yield fleet
+    fleet.close()
 
 
-@pytest.mark.parametrize("threads", [(), ("--threads", "2")])
-def test_python_tasks_get_results_by_the_names_of_parts(
-    jobs: Fleet, threads: tuple[str, ...]
-) -> None:
-    import jobs as module  # type: ignore[import-not-found]
-
-    jobs.worker("one", "--app", "jobs", *threads, lease=30, slots=None if threads else 3)
+@pytest.mark.parametrize("threads", [False, True])
+def test_python_tasks_get_results_by_the_names_of_parts(pools: PoolFleet, threads: bool) -> None:
+    if threads:
+        pools.pool_worker(lease=30)
+    else:
+        pools.worker("one", "--app", "jobs", lease=30)
+    module = Names(**load_app_of(pools.folder / "jobs.py"))
     flow = Flow("sums", id="f")
     doubled = flow.map(module.double, [1, {"number": 2}, 3], at_once=2)
     after = flow.map(module.next_to, doubled)
     flow.add(module.total.s(), after=[doubled, after])
     flow.add(module.size.s(), after=[flow.add(module.raw.s())])
-    with Client(jobs.store.url) as client:
+    with Client(pools.store.url) as client:
         handle = client.submit(flow).wait(timeout="60s")
         assert handle.task("total").result == {
             "inputs": {"double": [2, 4, 6], "next_to": [3, 5, 7]},
             "sum": 12,
         }
         assert handle.task("size").result == 4
+
+
+def load_app_of(path: Path) -> dict[str, Any]:
+    """What the module defines, read under its own name."""
+    found: dict[str, Any] = {"__name__": "jobs"}
+    exec(path.read_text(), found)
+    return found
 
 
 def test_commands_get_them_in_a_file(fleet: Fleet) -> None:

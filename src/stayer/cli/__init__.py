@@ -31,7 +31,9 @@ VERBS = {
     "top": Verb("top", TASKS, "Watch what runs, and the queues and workers."),
     "show": Verb("look", TASKS, "Show all there is to know about a task."),
     "explain": Verb(
-        "explain", TASKS, "Say why a task is not running, or what it does, and when it will end."
+        "explain",
+        TASKS,
+        "Say why a task is not running, or what it does, and when it will start and end.",
     ),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
@@ -68,7 +70,11 @@ VERBS = {
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
     "queues": Verb("queues", STORE, "List queues; drop one, set its limits or what it keeps."),
-    "stats": Verb("stats", STORE, "Show what the queues did, by the minute, the hour or the day."),
+    "stats": Verb(
+        "stats",
+        STORE,
+        "Show what the queues did: how deep they were, what was submitted and what ended.",
+    ),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from msgspec import structs
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.cli.command import Given
 from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
@@ -130,7 +130,8 @@ def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
 def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator[list[Submitted]]:
     try:
         while chunk := _with_near_ids(list(islice(tasks, CHUNK))):
-            answers = store.submit(chunk)
+            with telemetry.submitting(chunk) as traced:
+                answers = store.submit(traced)
             tally.accepted += len(chunk)
             tally.there += sum(not answer.fresh for answer in answers)
             for new, answer in zip(chunk, answers, strict=True):

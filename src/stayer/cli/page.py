@@ -80,6 +80,7 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "pid", str(task.pid) if task.pid else None
     yield "created", _when(task.created, now)
     yield "due", _when(task.eta, now)
+    yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
 

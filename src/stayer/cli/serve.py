@@ -79,7 +79,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     from pathlib import Path
 
     from stayer.http.access import Access
-    from stayer.http.server import Server, start_audit
+    from stayer.http.server import Server
     from stayer.http.service import Settings
 
     config = given.config()
@@ -93,8 +93,6 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     store = given.store(make=True)
     access = Access(Path(file))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-
-    start_audit(settings.audit_log)
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
@@ -181,7 +181,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """Submit the task that these words and options mean; says so if it is there already."""
     new = submission.new_task(**task_fields(given, words, options))
     store = given.store(make=True)
-    answer = store.submit([new])[0]
+    with telemetry.submitting([new]) as traced:
+        answer = store.submit(traced)[0]
     if holder := control.unique_holder(new, answer):
         note(
             f"not added: task {holder.id} ({holder.state}) has the same unique word {new.unique!r}"
@@ -224,8 +225,8 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         start_before=moment("start_before"),
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
-        after=[control.resolve(given.store(make=True), id) for id in options["after"]],
-        when_failed=options["when_failed"],
+        after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
+        when_failed=options.get("when_failed", "cancel"),
         **{name: options[name] for name in _LIFE},
     )
 

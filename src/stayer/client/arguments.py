@@ -74,16 +74,21 @@ class Arguments:
         given = {} if parameters is None else parameters
         if not isinstance(given, dict):
             raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
-        known = self._passed.parameters
-        if unknown := [name for name in given if name not in known]:
-            raise BadInput(f"task {self._name} has no parameter {unknown[0]!r}")
         converted: dict[str, object] = {}
-        for name, parameter in known.items():
+        for name, is_needed in self._asked_for:
             if name in given:
                 converted[name] = self._converted(name, given[name])
-            elif parameter.default is parameter.empty and parameter.kind in _NAMED:
+            elif is_needed:
+                self._refuse_unknown(given)
                 raise BadInput(f"task {self._name}: parameter {name!r} is missing")
+        if len(converted) < len(given):
+            self._refuse_unknown(given)
         return self._with(context, converted)
+
+    def _refuse_unknown(self, given: dict[str, Any]) -> None:
+        for name in given:
+            if name not in self._passed.parameters:
+                raise BadInput(f"task {self._name} has no parameter {name!r}")
 
     def complete(
         self, context: Context | None, *args: object, **kwargs: object
@@ -96,6 +101,10 @@ class Arguments:
     def _with(
         self, context: Context | None, given: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
+        if self._can_be_named:
+            for name in self.contexts:
+                given[name] = context
+            return (), given
         bound = self._signature.bind_partial()
         bound.arguments.update(given)
         bound.arguments.update(dict.fromkeys(self.contexts, context))
@@ -109,13 +118,37 @@ class Arguments:
             raise BadInput(f"task {self._name}: parameter {name!r}: {error}") from None
 
     def _convert(self, name: str, value: Value) -> object:
-        hint = self.hints.get(name, Any)
-        kind = self._signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            hint = GenericAlias(tuple, (hint, ...))
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            hint = GenericAlias(dict, (str, hint))
-        return from_json(value, hint)
+        return from_json(value, self._types[name])
+
+    @functools.cached_property
+    def _types(self) -> dict[str, Any]:
+        """What each parameter is made into."""
+        types: dict[str, Any] = {}
+        for name, parameter in self._signature.parameters.items():
+            hint = self.hints.get(name, Any)
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                hint = GenericAlias(tuple, (hint, ...))
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                hint = GenericAlias(dict, (str, hint))
+            types[name] = hint
+        return types
+
+    @functools.cached_property
+    def _asked_for(self) -> tuple[tuple[str, bool], ...]:
+        """What may be passed, and whether it must be."""
+        return tuple(
+            (name, parameter.default is parameter.empty and parameter.kind in _NAMED)
+            for name, parameter in self._passed.parameters.items()
+        )
+
+    @functools.cached_property
+    def _can_be_named(self) -> bool:
+        """Each parameter can be passed by its name, as almost always."""
+        kinds = {parameter.kind for parameter in self._signature.parameters.values()}
+        return kinds <= {
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            inspect.Parameter.KEYWORD_ONLY,
+        }
 
 
 _NAMED = (

@@ -28,11 +28,15 @@ class FlowHandle:
 
     def __init__(self, store: Store, info: FlowInfo) -> None:
         self._store = store
-        self.info = info
-        """Its parts, and how many tasks of each are in each state."""
+        self._info = info
 
     def __repr__(self) -> str:
         return f"<FlowHandle {self.id} ({self.info.name}): {self.state}>"
+
+    @property
+    def info(self) -> FlowInfo:
+        """Its parts, and how many tasks of each are in each state."""
+        return self._info
 
     @property
     def id(self) -> str:
@@ -49,7 +53,7 @@ class FlowHandle:
 
     def refresh(self) -> Self:
         """Read it again."""
-        self.info = flow_control.get(self._store, self.id)
+        self._info = flow_control.get(self._store, self.id)
         return self
 
     def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
@@ -65,7 +69,7 @@ class FlowHandle:
     def ends_within(self, timeout: Duration | None = None) -> bool:
         """Wait until all of it has ended, well or badly; whether it has."""
         limit = None if timeout is None else seconds(timeout)
-        self.info = flow_control.wait(self._store, self.id, limit)
+        self._info = flow_control.wait(self._store, self.id, limit)
         return self.state in FINISHED
 
     def wait(self, timeout: Duration | None = None) -> Self:

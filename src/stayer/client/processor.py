@@ -13,13 +13,23 @@ import time
 import traceback
 from typing import Any, Self, cast
 
-from stayer import control, inputs
+from stayer import control, inputs, telemetry
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Storable, seconds
 from stayer.client.listener import Listener
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Start, Stop, raised
+from stayer.core.lifecycle import (
+    Done,
+    Fail,
+    Happening,
+    Interrupt,
+    Snooze,
+    Start,
+    Stop,
+    decide,
+    raised,
+)
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.units import format_size
 from stayer.heart import Heart
@@ -163,9 +173,12 @@ class Processor:
     def _settle(self, happening: Happening, over: str | None = None) -> None:
         if self._over:
             raise NotHeld(f"task {self._held.id} was {self._over} by this processor already")
-        settled = control.settle(self._store, self._held, happening)
+        before = self._held
+        settled = control.settle(self._store, before, happening)
         self._held = self.task._record = settled
         if over:
+            if telemetry.is_active():
+                telemetry.attempt(before, decide(before, happening))
             self._over = over
             if self._listener is not None:
                 self._listener.forget(self._held)

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
@@ -203,6 +203,11 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    with telemetry.submitting(tasks) as traced:
+        return _accept_traced(store, traced, connection)
+
+
+def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
     if connection is None:
         return store.submit(tasks)
     if not hasattr(store, "submit_on"):

@@ -36,6 +36,9 @@ from stayer.core.model import (
 
 EXPIRED = Fault("Expired", "too old to be started")
 
+NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
+"""What can be asked of a process, but not of a thread."""
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 
@@ -217,6 +220,8 @@ def decide(task: Task, happening: Happening) -> Change:
 
 def _decide(task: Task, happening: Happening) -> Change:
     match happening:
+        case Done(result=result):
+            return _done(task, result)
         case Ready():
             return _change(task, _ready(task))
         case Forsake():
@@ -229,8 +234,6 @@ def _decide(task: Task, happening: Happening) -> Change:
             )
         case Start(pid=pid):
             return _change(task, "started", pid=pid)
-        case Done(result=result):
-            return _finish(task, "complete", "done", result=result, error=None, late=True)
         case Fail():
             return _fail(task, happening)
         case Interrupt(note=note):
@@ -276,8 +279,27 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         worker=task.worker,
         attempt=task.attempt,
         last_order=task.last_order,
+        queue=task.queue,
         to=to,
         **becomes,  # type: ignore[arg-type]
+    )
+
+
+def _done(task: Task, result: Value) -> Change:
+    """Written out: of all changes the one that is made most often."""
+    return Change(
+        id=task.id,
+        state=task.state,
+        worker=task.worker,
+        attempt=task.attempt,
+        last_order=task.last_order,
+        queue=task.queue,
+        to="complete",
+        ending="done",
+        orders=(),
+        result=result,
+        error=None,
+        late=True,
     )
 
 

@@ -221,7 +221,8 @@ class Task(Struct, frozen=True):
 
     @property
     def cancel_wanted(self) -> bool:
-        return any(order.verb == "cancel" for order in self.orders)
+        # Hardly any has orders, and every one is asked.
+        return bool(self.orders) and any(order.verb == "cancel" for order in self.orders)
 
 
 class Submitted(Struct, frozen=True):
@@ -246,6 +247,8 @@ class Change(Struct, frozen=True, kw_only=True):
     worker: str | None
     attempt: int
     last_order: int
+    queue: str | None = None
+    """Where the task is, if whoever decided knew: a store may then do many at once."""
 
     to: State
     ending: Ending | None = None
@@ -395,6 +398,8 @@ class Handles(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """Commands, by their first word."""
+    threads: bool = False
+    """In threads of one process, where a task can be asked to stop, and nothing else."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Never
 
 from stayer.core.errors import BadInput
@@ -186,6 +187,7 @@ def format_size(count: float) -> str:
     raise AssertionError
 
 
+@lru_cache(maxsize=1024)  # what is done together has the same time
 def rfc3339(epoch: float) -> str:
     """UTC to the millisecond, `2026-11-15T20:33:20.123Z`; beyond the calendar, its nearest end."""
     known = min(_LATEST, max(_EARLIEST, epoch))  # in this order, NaN is the earliest

@@ -72,6 +72,7 @@ class Access:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._name = os.fspath(path)  # asked for with each request, so not by way of pathlib
         self._seen: tuple[int, int, int] | None = None
         self._kept = _Kept(key="")
 
@@ -149,7 +150,7 @@ class Access:
 
     def _current(self) -> _Kept:
         try:
-            found = self.path.stat()
+            found = os.stat(self._name)
         except OSError as error:
             if isinstance(error, FileNotFoundError):
                 self._seen, self._kept = None, _Kept(key="")

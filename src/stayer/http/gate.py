@@ -17,17 +17,25 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from stayer.core.errors import StayerError
-from stayer.core.units import format_size, rfc3339
+from stayer.core.units import format_size
 from stayer.http import problem
 from stayer.http.access import may
 from stayer.http.problem import Problem
-from stayer.http.route import JSON_MEDIA, Answer, Call, Found, Routes, read_body, read_query
+from stayer.http.route import (
+    JSON_MEDIA,
+    Answer,
+    Call,
+    Found,
+    Outcome,
+    Routes,
+    read_body,
+    read_query,
+)
 from stayer.http.routes import ROUTES
 from stayer.http.service import Service
 from stayer.http.session import Principal, by_token
 
 logger = logging.getLogger(__name__)
-audit = logging.getLogger("stayer.audit")
 
 WRITES = "x-stayer-request"
 """A page of another origin can't send this header: a write by cookie needs it."""
@@ -122,7 +130,7 @@ class Gate:
         self._check_host(request)
         found = self._found(request)
         route = found.route
-        passage.route, passage.timed = route.path, route.wait is None
+        passage.route, passage.timed = route.path, route.timed
         passage.changes = route.changes
         who = self._let_in(request, found, passage)
         query = read_query(route.query, request.scope["query_string"])
@@ -130,11 +138,12 @@ class Gate:
         if request.method not in _SAFE:
             body = read_body(route.body, await self._body(request))
         call = Call(self.service, request, who, found.path, query, body)
+        outcome: Outcome
         if route.wait is not None:
-            return await route.wait(call)
-        run = route.run
-        assert run is not None
-        outcome = await self.service.call(run, call)
+            outcome = await route.wait(call)
+        else:
+            assert route.run is not None
+            outcome = await self.service.call(route.run, call)
         return outcome if isinstance(outcome, Response) else _json(request, outcome)
 
     def _check_host(self, request: Request) -> None:
@@ -217,7 +226,12 @@ class Gate:
         limit = self.service.settings.body_limit
         body = bytearray()
         received = 0
-        async for piece in request.stream():
+        more = True
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece, more = message.get("body", b""), message.get("more_body", False)
             received += len(piece)
             if received <= limit:
                 body += piece
@@ -240,19 +254,16 @@ class Gate:
         target = request.scope["raw_path"].decode("ascii", "replace")
         if query := request.scope["query_string"].decode("ascii", "replace"):
             target += f"?{query}"
-        audit.info(
-            "%s", _encode(
-                {
-                    "at": rfc3339(time.time()),
-                    "who": who.name if who else None,
-                    "role": who.role if who else None,
-                    "by": ("session" if who.by_cookie else "token") if who else None,
-                    "from": _address(request),
-                    "did": f"{request.method} {target}",
-                    "status": passage.status,
-                }
-            ).decode(),
-        )  # fmt: skip
+        self.service.audit.note(
+            **{
+                "who": who.name if who else None,
+                "role": who.role if who else None,
+                "by": ("session" if who.by_cookie else "token") if who else None,
+                "from": _address(request),
+                "did": f"{request.method} {target}",
+                "status": passage.status,
+            }
+        )
 
 
 _HOW = (

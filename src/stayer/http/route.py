@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 Outcome: TypeAlias = "Answer | Response | JSON"
 Handler: TypeAlias = Callable[[Call], Outcome]
-AsyncHandler: TypeAlias = Callable[[Call], Awaitable[Response]]
+AsyncHandler: TypeAlias = Callable[[Call], "Awaitable[Answer | Response]"]
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -88,6 +88,11 @@ class Route(Struct, frozen=True, kw_only=True):
     media: tuple[str, ...] = (JSON_MEDIA,)
     problems: tuple[int, ...] = ()
     """What can go wrong beside what can go wrong everywhere."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether its duration says anything: that of who waits for events does not."""
+        return self.wait is None or self.method != "GET"
 
     @property
     def changes(self) -> bool:
@@ -126,9 +131,16 @@ class Routes:
                     node = node.words.setdefault(part, _Node())
             assert route.method not in node.routes, route.path
             node.routes[route.method] = route
+        self._plain = {
+            (route.method, route.path): Found(route, {}) for route in table if "{" not in route.path
+        }
 
     def find(self, method: str, path: str) -> Found | set[str]:
         """The route, or the methods that the path has (none: there is no such path)."""
+        plain = self._plain.get((method, path))
+        return self._search(method, path) if plain is None else plain
+
+    def _search(self, method: str, path: str) -> Found | set[str]:
         nodes: list[tuple[_Node, dict[str, str]]] = [(self._root, {})]
         for part in path.split("/")[1:]:
             # A word goes before a name: /tasks/cancel is the verb where there is one, else an id.

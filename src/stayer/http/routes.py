@@ -16,7 +16,7 @@ _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", run=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,

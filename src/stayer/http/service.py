@@ -13,11 +13,13 @@ from msgspec import Struct
 
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.http.access import Access
+from stayer.http.audit import Audit
 from stayer.http.events import Hub
 from stayer.http.failures import Failures
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
+from stayer.http.submitting import Submitter
 from stayer.sampling import Sampler
 from stayer.store import Store
 
@@ -64,6 +66,8 @@ class Service:
         self.failures = Failures()
         self.metrics = Metrics()
         self.hub = Hub(store, self.call)
+        self.submitter = Submitter(store, self.call)
+        self.audit = Audit(settings.audit_log)
         self.streams = 0
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")
@@ -132,4 +136,5 @@ class Service:
             self._sampling.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._prober.shutdown(wait=False, cancel_futures=True)
+        self.audit.close()
         self.store.close()

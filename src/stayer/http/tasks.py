@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
-from stayer import control
+from stayer import control, telemetry
 from stayer.core import codec, explanation, submission, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, TooLarge, UnknownTask
 from stayer.core.model import (
@@ -29,6 +30,8 @@ from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_
 from stayer.http.route import Answer, Call
 from stayer.store import Store
 
+_SMALL = 16_000
+"""Bodies of so many bytes are read in passing."""
 BATCH_LIMIT = 1000
 """How many tasks one request may bring."""
 
@@ -39,23 +42,42 @@ class TasksBody(Struct, frozen=True):
     tasks: tuple[msgspec.Raw, ...]
 
 
-def submit(call: Call) -> Answer:
+async def submit(call: Call) -> Answer:
     """One task (an object), or many (an array, or `{"tasks": […]}`)."""
+    body: bytes = call.body
+    # A small one is read sooner than a thread is found for it.
+    asked = await call.service.call(_asked, call) if len(body) > _SMALL else _asked(call)
+    headers = call.request.headers
+    trace = telemetry.carried(headers.get("traceparent"), headers.get("tracestate"))
+    if isinstance(asked, NewTask):
+        with telemetry.submitting([asked], trace) as traced:
+            [answer] = await call.service.submitter.submit(traced)
+        location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
+        shown = _accepted(asked, answer)
+        return Answer(shown, 201 if answer.fresh else 200, {"location": location})
+    answers: list[Submitted] = []
+    if asked:
+        with telemetry.submitting(asked, trace) as traced:
+            answers = await call.service.submitter.submit(traced)
+    many = [_accepted(new, answer) for new, answer in zip(asked, answers, strict=True)]
+    fresh = any(answer.fresh for answer in answers)
+    return Answer({"tasks": list[JSON](many)}, 201 if fresh else 200)
+
+
+def _asked(call: Call) -> NewTask | list[NewTask]:
+    """What the body asks for."""
     body: bytes = call.body
     beginning = body.lstrip()[:1]
     if beginning == b"[":
-        return _submit_many(call, _pieces(body, tuple[msgspec.Raw, ...]))
+        return _many(call, _pieces(body, tuple[msgspec.Raw, ...]))
     if beginning == b"{" and b'"tasks"' in body:
         try:
             fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         except msgspec.DecodeError:
             fields = {}  # what is wrong is said below
         if fields.keys() == {"tasks"}:
-            return _submit_many(call, _pieces(body, TasksBody).tasks)
-    new = _new_task(call, body, "body")
-    [answer] = call.store.submit([new])
-    location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
-    return Answer(_accepted(new, answer), 201 if answer.fresh else 200, {"location": location})
+            return _many(call, _pieces(body, TasksBody).tasks)
+    return _new_task(call, body, "body")
 
 
 def _pieces(body: bytes, kind: Any) -> Any:
@@ -65,14 +87,10 @@ def _pieces(body: bytes, kind: Any) -> Any:
         raise BadInput(f"the body is not a list of tasks: {error}") from None
 
 
-def _submit_many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> Answer:
+def _many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> list[NewTask]:
     if len(pieces) > BATCH_LIMIT:
         raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
-    tasks = [_new_task(call, bytes(piece), f"task {n}") for n, piece in enumerate(pieces)]
-    answers = call.store.submit(tasks) if tasks else []
-    shown = [_accepted(new, answer) for new, answer in zip(tasks, answers, strict=True)]
-    fresh = any(answer.fresh for answer in answers)
-    return Answer({"tasks": list[JSON](shown)}, 201 if fresh else 200)
+    return [_new_task(call, bytes(piece), f"task {n}") for n, piece in enumerate(pieces)]
 
 
 def _new_task(call: Call, text: bytes, what: str) -> NewTask:
@@ -100,9 +118,7 @@ def _accepted(new: NewTask, answer: Submitted) -> dict[str, JSON]:
 
 
 def _quoted(id: str) -> str:
-    from urllib.parse import quote
-
-    return quote(id, safe="")
+    return id if id.isascii() and id.isalnum() else quote(id, safe="")
 
 
 def find(call: Call) -> Answer:

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 
+from stayer import telemetry
 from stayer.context.context import Context
 from stayer.core.errors import BadInput, BadResult, Stopped
 from stayer.runners import ending
@@ -85,19 +86,22 @@ def _run_class(target: str, context: Context) -> object:
     if callable(before := getattr(task, "before", None)):
         before()
     try:
-        value = task.run()
-        if isinstance(value, Coroutine):
-            from stayer.context import coroutines
+        with telemetry.within(context.record):
+            value = task.run()
+            if isinstance(value, Coroutine):
+                from stayer.context import coroutines
 
-            value = coroutines.run(value, context)
-        return value
+                value = coroutines.run(value, context)
+            return value
     finally:
         if callable(after := getattr(task, "after", None)):
             after()
 
 
 def _run_app(target: str, context: Context) -> object:
-    return load_app(target).call(context)
+    app = load_app(target)
+    with telemetry.within(context.record):
+        return app.call(context)
 
 
 def _print_names(target: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stayer import telemetry
 from stayer.core import codec
 from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
@@ -43,6 +44,9 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
             changes += _steps(held, happening)
             position[held.key] = len(changes) - 1
     answers = store.commit(changes) if changes else []
+    for held, _ in batch:
+        if held.key in position and answers[position[held.key]] is not None:
+            telemetry.attempt(held.task, changes[position[held.key]])
     return [
         held
         for held, happening in batch
@@ -100,7 +104,11 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
     if not refresh(store, held):
         logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
         return True
-    return store.commit(_steps(held, happening))[-1] is not None
+    steps = _steps(held, happening)
+    if store.commit(steps)[-1] is None:
+        return False
+    telemetry.attempt(held.task, steps[-1])
+    return True
 
 
 def _same(one: Task, other: Task) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+from stayer import telemetry
 from stayer.core import codec
 from stayer.core.errors import BadInput, Stopped
 from stayer.core.lifecycle import Done, Fail, Happening, raised
@@ -26,7 +27,7 @@ class ThreadApp(Protocol):
 def call(app: ThreadApp, context: ThreadContext) -> Happening:
     """Run a function to its end, in this thread."""
     try:
-        with context:
+        with context, telemetry.within(context.record):
             value = app.call(context)
     except BaseException as error:
         return _broke_off(context, error)
@@ -36,7 +37,7 @@ def call(app: ThreadApp, context: ThreadContext) -> Happening:
 async def call_async(app: ThreadApp, context: ThreadContext) -> Happening:
     """Run a coroutine to its end, in this loop."""
     try:
-        with context:
+        with context, telemetry.within(context.record):
             value = await app.call_async(context)
     except asyncio.CancelledError as error:
         context.noticed |= context.why is not None

@@ -30,30 +30,32 @@ Tell: TypeAlias = "Callable[[ThreadContext, Report, bool], None]"
 class ThreadContext(Context):
     """The running task, seen from inside its thread or coroutine."""
 
+    # In the class, what most tasks never change: short ones make many of these.
+    noticed = False
+    """The task has seen that it must stop."""
+    why: Why | None = None
+    """Why it must."""
+    abort: Callable[[], object] | None = None
+    """Stops a coroutine from outside."""
+    has_news = False
+    told = 0
+    """The number of the last news that was told."""
+    _cancelled = False
+    _stop_by = None
+    _progress: Progress | None = None
+    _last = Progress()
+    _first: tuple[float, float] | None = None
+    _log_start = 0
+    _token: Token[Context | None] | None = None
+
     def __init__(self, task: Task, store: Store, tell: Tell) -> None:
-        # Nothing of what a run directory needs: short tasks make many of these.
+        # Nothing of what a run directory needs.
         self.record = task
-        self.noticed = False
-        """The task has seen that it must stop."""
-        self.why: Why | None = None
-        """Why it must."""
-        self.abort: Callable[[], object] | None = None
-        """Stops a coroutine from outside."""
-        self.has_news = False
-        self.told = 0
-        """The number of the last news that was told."""
         self._store = store
         self._tell = tell
         self._steps_done = set()
-        self._cancelled = False
-        self._stop_by = None
-        self._news = threading.Lock()
-        self._progress: Progress | None = None
-        self._last = Progress()
-        self._first: tuple[float, float] | None = None
         self._log: list[bytes] = []
-        self._log_start = 0
-        self._token: Token[Context | None] | None = None
+        self._news = threading.Lock()
 
     @functools.cached_property
     def folder(self) -> Path:  # type: ignore[override]

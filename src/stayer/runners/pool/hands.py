@@ -11,8 +11,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from stayer.core.lifecycle import Happening
-from stayer.core.model import Task
+from stayer.core.lifecycle import Happening, decide
+from stayer.core.model import Change, Task
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp, call, call_async
 from stayer.runners.pool.context import ThreadContext
@@ -27,25 +27,38 @@ _TRIAL = 3.0
 class InHand:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
 
-    def __init__(self, task: Task, context: ThreadContext, is_async: bool) -> None:
+    begun_at: float | None = None
+    outcome: Happening | None = None
+    place = 0
+    thread: int | None = None
+    coroutine: asyncio.Task[None] | None = None
+    end: tuple[Task, Change] | None = None
+    """What the store is to be told of its end, if the task is still as it was then."""
+
+    def __init__(self, task: Task, context: ThreadContext, is_async: bool, taken_at: float) -> None:
         self.task = task
         self.context = context
         self.is_async = is_async
-        self.taken_at = time.monotonic()
-        self.begun_at: float | None = None
-        self.outcome: Happening | None = None
-        self.place = 0
-        self.thread: int | None = None
-        self.coroutine: asyncio.Task[None] | None = None
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.task.id, self.task.attempt
+        self.taken_at = taken_at
+        self.key = task.id, task.attempt
 
     @property
     def is_suspect(self) -> bool:
         """It was running when its process died, and may have been what killed it."""
         return self.task.losses > 0
+
+    def end_with(self, outcome: Happening) -> None:
+        """It has ended. What follows is decided here, while the pool's loop waits for the store."""
+        task = self.task
+        self.end = task, decide(task, outcome)
+        self.outcome = outcome
+
+    def change(self) -> Change:
+        """What becomes of it."""
+        assert self.outcome is not None
+        if self.end is not None and self.end[0] is self.task:
+            return self.end[1]
+        return decide(self.task, self.outcome)
 
     def stack(self) -> str:
         """Where it is."""
@@ -187,7 +200,7 @@ class Hands:
         while True:
             while job is not None:
                 job.thread = me
-                job.outcome = call(self._app, job.context)
+                job.end_with(call(self._app, job.context))
                 job = self._after(job)
             job = self._jobs.get()
 

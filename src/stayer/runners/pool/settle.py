@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stayer import telemetry
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.lifecycle import Fail, Start, decide
-from stayer.core.model import RUNNING, Change, Fault, Handles, Task
+from stayer.core.model import RUNNING, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
 from stayer.store import Store
 
@@ -47,7 +48,7 @@ class Settling:
         started, ended = list(self._started), list(self._ended)
         changes = [decide(job.task, self._start) for job in started]
         # A short task has come and gone before its start was told: then nobody needs to know.
-        changes += (_end(job) for job in ended)
+        changes += [job.change() for job in ended]
         try:
             applied, tasks = self._store.turn(self._worker, changes, queues, limit, handles)
         except BadInput:
@@ -64,6 +65,8 @@ class Settling:
         settled: list[InHand] = []
         for job, done in zip(ended, applied[len(started) :], strict=True):
             (settled if done else refused).append(job)
+            if done and telemetry.is_active():
+                telemetry.attempt(job.task, job.change())
         try:
             over = self._look_again(refused)
         except StoreError as error:
@@ -98,12 +101,7 @@ class Settling:
         """One of them the store can't keep: tell them one by one, and of that one say so."""
         for job in ended:
             try:
-                self._store.commit([_end(job)])
+                self._store.commit([job.change()])
             except BadInput as error:
                 logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
-                job.outcome = Fail(Fault("NotStorable", "what came out of it can't be stored"))
-
-
-def _end(job: InHand) -> Change:
-    assert job.outcome is not None
-    return decide(job.task, job.outcome)
+                job.end_with(Fail(Fault("NotStorable", "what came out of it can't be stored")))

@@ -8,6 +8,8 @@ from functools import lru_cache
 from msgspec import UNSET
 
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
+from stayer.stores.sql import history
+from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import count_run
 from stayer.stores.sql.rows import SHARE, by_seq, cells, json_cell
@@ -25,7 +27,7 @@ _OPTIONAL = (
     "policy",
     "orders",
 )
-_RETURNING = " RETURNING seq, queue, share, dependents"
+_RETURNING = " RETURNING seq, queue, share, reserved_at, dependents"
 _NOT_TAKEN = (
     ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
     'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
@@ -62,14 +64,27 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         tx.run("outbox.ended", tx.now, named)
 
 
+def applied(tx: Transaction, changes: Sequence[Change]) -> tuple[list[bool], bool]:
+    """As `apply`, but plain changes all at once, and the answer says only which were applied."""
+    ledger = Ledger(tx)
+    answers: list[bool] = []
+    for group in groups(changes):
+        done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
+        for change in group:
+            answers.append(change.id in done or _apply(tx, change, ledger) is not None)
+    return answers, ledger.write()
+
+
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
     update, before = _update(tuple(columns), change.order, change.to), change.state
+    number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
     row = tx.one(
         f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
         f"{_NOT_TAKEN if revives else ''}{_RETURNING}",
         *columns.values(),
+        line,
         change.id,
         change.state,
         change.worker,
@@ -82,16 +97,17 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         row = tx.one(
             f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
             *columns.values(),
+            line,
             change.id,
             f"{change.worker} {change.attempt}",
             change.attempt,
         )
     if row is None:
         return None
-    seq, queue, share, dependents = row
-    _trace(ledger, change, seq, queue, before)
+    seq, queue, share, since, dependents = row
+    _trace(ledger, change, number, seq, queue, before)
     if share is not None and before in RUNNING and change.to not in RUNNING:
-        count_run(tx, queue, share, seq, change.attempt)
+        count_run(tx, queue, share, since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
     if change.waits is not UNSET:
@@ -101,28 +117,54 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     return int(seq)
 
 
-def _trace(ledger: Ledger, change: Change, seq: int, queue: str, before: State) -> None:
+def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
+    """The number of the event, 0 if it is none, and what the task's history gets."""
+    event, note = _said(change)
+    worker, pid = change.worker, change.pid
+    ending = None if worker is None else change.ending
+    if event is None and ending is None:
+        return 0, ""
+    number = 0 if event is None else ledger.numbers()
+    return number, history.line(
+        number,
+        now,
+        event or change.to,
+        change.attempt,
+        None if worker is None else True,
+        note,
+        ending,
+        None if ending is None or change.error is UNSET else change.error,
+        None,
+        None if event != "started" or pid is UNSET else pid,
+    )
+
+
+def _trace(
+    ledger: Ledger, change: Change, number: int, seq: int, queue: str, before: State
+) -> None:
     attempt, worker = change.attempt, change.worker
     if change.to != before:
         ledger.moved(queue, before, change.to)
-        note: str | None = change.ending
-        if change.note is not None:
-            note = f"{note}: {change.note}" if note else change.note
-        ledger.event(seq, change.id, queue, change.to, attempt, worker, note)
-        if change.to == "started":
-            ledger.started(seq, attempt, None if change.pid is UNSET else change.pid)
-    elif change.note is not None:
-        event, _, said = change.note.partition(": ")
-        ledger.event(seq, change.id, queue, event, attempt, worker, said or None)
-    if change.ending is not None and worker is not None:
-        ledger.ended(seq, attempt, change.ending, _error_cell(change))
+    event, note = _said(change)
+    if event is not None:
+        ledger.told(number, [change.id], queue, event, attempt, worker, note)
+        if change.to not in FINISHED:
+            ledger.grown(seq)
     if change.order:
         ledger.ordered(worker)
         ledger.woken(queue)
 
 
-def _error_cell(change: Change) -> Cell:
-    return None if change.error is UNSET else json_cell(change.error)
+def _said(change: Change) -> tuple[str | None, str | None]:
+    """The event, if there is one, and its note."""
+    if change.to != change.state:
+        if change.ending is None or change.note is None:
+            return change.to, change.ending or change.note
+        return change.to, f"{change.ending}: {change.note}"
+    if change.note is None:
+        return None, None
+    event, _, note = change.note.partition(": ")
+    return event, note or None
 
 
 def _columns(change: Change, now: float) -> dict[str, Cell]:
@@ -164,4 +206,4 @@ def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
         assignments += f", share = {SHARE}"
     if order:
         assignments += ", last_order = last_order + 1"
-    return f"UPDATE stayer_tasks SET {assignments} WHERE id = ?"
+    return f"UPDATE stayer_tasks SET {assignments}, history = history || ? WHERE id = ?"

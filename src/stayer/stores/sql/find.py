@@ -11,7 +11,7 @@ import heapq
 from itertools import islice
 
 from stayer.core.errors import BadInput
-from stayer.core.model import STATES, Filter, Page
+from stayer.core.model import RUNNING, STATES, Filter, Page, State
 from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
@@ -99,16 +99,22 @@ def _merged(
 ) -> list[Row]:
     if cursor is not None:
         conditions.add("(created, seq) < (?, ?)", *_parse(cursor))
-    statement = (
-        f"SELECT created, seq FROM stayer_tasks {conditions.where('queue = ?', 'state = ?')} "
-        "ORDER BY created DESC, seq DESC LIMIT ?"
-    )
     heads = []
     for name, *counts in tx.all("find.queues", not filter.queues, json_cell(list(filter.queues))):
         for state, number in zip(STATES, counts, strict=True):
             if number and (not filter.states or state in filter.states):
+                where = conditions.where("queue = ?", "state = ?", _index_of(state))
+                statement = (
+                    f"SELECT created, seq FROM stayer_tasks {where} "
+                    "ORDER BY created DESC, seq DESC LIMIT ?"
+                )
                 heads.append(tx.all(statement, name, state, *conditions.parameters, limit))
     return list(islice(heapq.merge(*heads, reverse=True), limit))
+
+
+def _index_of(state: State) -> str:
+    """What is true of it anyway, in the words of the index that has it: see schema.sql."""
+    return f"state {'IN' if state in RUNNING else 'NOT IN'} ('reserved', 'started')"
 
 
 def _parse(cursor: str) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.fair import FORGOTTEN
 from stayer.core.model import QueueInfo, QueueSettings, State
 from stayer.store import REMEMBERED
+from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.reading import last_event, queues
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import Row, Transaction
@@ -112,7 +113,9 @@ def old(
 
 
 def _tell(tx: Transaction, queue: str, event: str) -> None:
-    tx.run("event", tx.now, None, "", queue, event, 0, None, None)
+    ledger = Ledger(tx)
+    ledger.told(ledger.numbers(), [""], queue, event)
+    ledger.write()
 
 
 def delete(tx: Transaction, seqs: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""What every change of state leaves behind: events, attempts, counters, wake-ups.
+"""What every change of state leaves behind: events, histories, counters, wake-ups.
 
 Collected while an operation works, written once at its end, so that fifty changes cost three
 statements and not a hundred and fifty.
@@ -6,11 +6,32 @@ statements and not a hundred and fifty.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stayer.core.model import RUNNING, STATES, State
+from stayer.stores.sql import history
+from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 
 _POSITION = {state: index for index, state in enumerate(STATES)}
 _WAKES = len(STATES)
+_KEPT = 1_000_000
+"""How many events are kept for those who watch; they know more of a task from its history."""
+_ONCE_IN = 10_000
+"""How many events there are between two looks for old ones."""
+
+
+class _Batch:
+    """Events that differ only in task and number: a row."""
+
+    def __init__(self, first: int, ids: Sequence[str], what: Row) -> None:
+        self.first = first
+        self.ids = list(ids)
+        self.what = what
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.ids) - 1
 
 
 class Ledger:
@@ -18,10 +39,11 @@ class Ledger:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._events: list[Row] = []
+        self._last: int | None = None
+        self._events: list[_Batch] = []
+        self._lines: list[Row] = []
+        self._grown: list[int] = []
         self._counts: dict[str, list[int]] = {}
-        self._starts: list[Row] = []
-        self._ends: list[Row] = []
         self._workers: set[str] = set()
         self._outbox: list[Row] = []
 
@@ -44,20 +66,43 @@ class Ledger:
         if worker is not None:
             self._workers.add(worker)
 
+    def numbers(self, count: int = 1) -> int:
+        """The first of so many numbers for events. Those that find no use are left out."""
+        if self._last is None:
+            newest = self._tx.one("last_event")
+            self._last = newest[0] if newest else 0
+        first = self._last + 1
+        self._last += count
+        return first
+
     def event(
         self, seq: int, id: str, queue: str, event: str, attempt: int, worker: str | None,
         note: str | None = None,
     ) -> None:  # fmt: skip
-        """Something happened to a task."""
-        self._events.append((self._tx.now, seq, id, queue, event, attempt, worker, note))
+        """Something happened to a task; for those who do not write its history themselves."""
+        number = self.numbers()
+        self.told(number, [id], queue, event, attempt, worker, note)
+        holder = None if worker is None else True
+        line = history.line(number, self._tx.now, event, attempt, holder, note)
+        self._lines.append((line, seq))
+        self.grown(seq)
 
-    def started(self, seq: int, attempt: int, pid: int | None) -> None:
-        """An attempt has a process."""
-        self._starts.append((self._tx.now, pid, seq, attempt))
+    def told(
+        self, first: int, ids: Sequence[str], queue: str, event: str, attempt: int = 0,
+        worker: str | None = None, note: str | None = None,
+    ) -> None:  # fmt: skip
+        """The same happened to these tasks, under this number and those that follow it; their
+        histories have it already."""
+        what = (queue, event, attempt, worker, note)
+        newest = self._events[-1] if self._events else None
+        if newest is not None and newest.what == what and newest.last == first - 1:
+            newest.ids.extend(ids)
+        else:
+            self._events.append(_Batch(first, ids, what))
 
-    def ended(self, seq: int, attempt: int, ending: str, error: str | None) -> None:
-        """An attempt is over."""
-        self._ends.append((self._tx.now, ending, error, seq, attempt))
+    def grown(self, seq: int) -> None:
+        """The task's history may have become too long for its row."""
+        self._grown.append(seq)
 
     def ended_for_others(self, id: str, state: State) -> None:
         """A task has ended that others wait for."""
@@ -66,12 +111,14 @@ class Ledger:
     def write(self) -> bool:
         """Enter it all; whether something came into the outbox."""
         tx = self._tx
+        if self._lines:
+            tx.many("history.add", self._lines)
         if self._events:
-            tx.many("event", self._events)
-        if self._starts:
-            tx.many("attempt.start", self._starts)
-        if self._ends:
-            tx.many("attempt.end", self._ends)
+            self._write_events(tx)
+        if self._grown:
+            seqs = json_cell(self._grown)
+            if tx.run("history.move", self.numbers(), history.LONGEST, seqs):
+                tx.run("history.moved", history.LONGEST, seqs)
         for queue, counts in self._counts.items():
             tx.run("count", *counts, queue)
         for worker in self._workers:
@@ -79,6 +126,13 @@ class Ledger:
         if self._outbox:
             tx.many("outbox.add", self._outbox)
         return bool(self._outbox)
+
+    def _write_events(self, tx: Transaction) -> None:
+        rows = [(batch.last, tx.now, json_cell(batch.ids), *batch.what) for batch in self._events]
+        tx.many("event", rows)
+        last = self._events[-1].last
+        if self._events[0].first // _ONCE_IN != last // _ONCE_IN:
+            tx.run("event.old", last - _KEPT)
 
     def _of(self, queue: str) -> list[int]:
         counts = self._counts.get(queue)

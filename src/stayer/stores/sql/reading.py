@@ -15,9 +15,9 @@ from stayer.core.model import (
     Usage,
 )
 from stayer.store import LOG_PIECE
+from stayer.stores.sql import history
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
-    attempt_from_row,
     by_seq,
     event_from_row,
     json_cell,
@@ -52,12 +52,22 @@ def durations(tx: Transaction, queue: str, limit: int) -> list[tuple[str, float]
 
 def attempts(tx: Transaction, id: str) -> list[Attempt]:
     """The attempts of a task."""
-    return [attempt_from_row(row) for row in tx.all("attempts", _seq(tx, id))]
+    found = tx.one("get.seq", id)
+    if found is None:
+        return []
+    seq, _ = found
+    usages = {attempt: usage_from_cell(cell) for attempt, cell, _ in tx.all("attempts.usage", seq)}
+    return history.attempts(_history(tx, seq), usages)
 
 
 def events(tx: Transaction, id: str) -> list[Event]:
     """The events of a task."""
-    return [event_from_row(row) for row in tx.all("events", _seq(tx, id))]
+    found = tx.one("get.seq", id)
+    return [] if found is None else list(history.events(id, found[1], _history(tx, found[0])))
+
+
+def _history(tx: Transaction, seq: int) -> list[history.Line]:
+    return history.read([lines for (lines,) in tx.all("history", seq)])
 
 
 def watch(tx: Transaction, since: int, limit: int) -> list[Event]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -12,12 +14,15 @@ from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.model import Handles, Rate, Task
 from stayer.core.rate import Bucket
+from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import KeyLimits, best_in_lines
-from stayer.stores.sql.rows import by_seq, json_cell, limits_from_cell, task_from_row
+from stayer.stores.sql.rows import json_cell, just_reserved, limits_from_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
+
+_attempt = attrgetter("attempt")
 
 
 def reserve(
@@ -42,18 +47,31 @@ def reserve(
         seqs = _chosen(tx, queue, left, handles, rules)
         if not seqs:
             continue
-        taken = json_cell(seqs)
-        tx.run("reserve", tx.now, worker, node, taken)
-        tx.run("reserve.attempts", tx.now, taken)
+        tasks += _take(tx, seqs, queue, worker, node, ledger)
         if rules.bucket is not None:
             tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
-        fresh = by_seq(tx, seqs)
-        for seq, task in zip(seqs, fresh, strict=True):
-            ledger.event(seq, task.id, queue, "reserved", task.attempt, worker)
-        tasks += fresh
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()
+    return tasks
+
+
+def _take(
+    tx: Transaction, seqs: list[int], queue: str, worker: str, node: str, ledger: Ledger
+) -> list[Task]:
+    """The tasks of a queue, now held by the worker."""
+    first = ledger.numbers(len(seqs))
+    before, behind = history.around_attempt(tx.now, worker, node)
+    tx.run("reserve", tx.now, worker, node, first, before, behind, json_cell(seqs))
+    tasks = just_reserved(tx, seqs, queue, worker, node)
+    number = first
+    for attempt, alike in groupby(tasks, key=_attempt):
+        ids = [task.id for task in alike]
+        ledger.told(number, ids, queue, "reserved", attempt, worker)
+        if attempt > 1:
+            for position in range(number - first, number - first + len(ids)):
+                ledger.grown(seqs[position])
+        number += len(ids)
     return tasks
 
 

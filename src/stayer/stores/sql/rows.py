@@ -10,7 +10,6 @@ import msgspec
 from stayer.core import codec
 from stayer.core.model import (
     STATES,
-    Attempt,
     Event,
     Fault,
     Handles,
@@ -29,6 +28,7 @@ from stayer.core.model import (
 )
 from stayer.core.rate import Bucket
 from stayer.core.schedule import Schedule, unpacked_task
+from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
@@ -51,6 +51,20 @@ SHARE = (
     "ELSE '' END FROM stayer_queues AS q WHERE q.name = queue AND q.lined)"
 )
 """What `share` has to be in a row that becomes pending."""
+_USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
+_KNOWN = (
+    "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
+    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while",
+)  # fmt: skip
+"""What a task that was just reserved has for certain (see the statement `reserve`), or only if it
+has something else that is unusual."""
+RESERVED_COLUMNS = ", ".join(("seq", *_USUAL))
+UNUSUAL = ", ".join(
+    f"nullif({column}, 0)"
+    for column in TASK_COLUMNS.split(", ")
+    if column not in _USUAL and column not in _KNOWN
+)
+"""What few tasks have; all null where one has nothing of it."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
@@ -105,6 +119,30 @@ def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
     return [task_from_row(rows[seq]) for seq in seqs]
 
 
+def just_reserved(
+    tx: Transaction, seqs: Sequence[int], queue: str, worker: str, node: str
+) -> list[Task]:
+    """As `by_seq`, of tasks of one queue that this worker took just now. Most have little more than
+    a name and parameters, and reading all columns would be half the work of a reserve.
+    """
+    tasks: dict[int, Task] = {}
+    unusual: list[int] = []
+    for seq, id, name, parameters, attempt, priority, owner, created, last_order, rest in tx.all(
+        "reserve.read", json_cell(seqs)
+    ):
+        if rest is not None:
+            unusual.append(seq)
+            continue
+        tasks[seq] = Task(
+            id, queue, name, None, None, None,
+            None if parameters is None else codec.unpack(parameters),
+            "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
+            worker, None, created, tx.now, None, None, None, _DEFAULT_POLICY, 0, (), last_order,
+        )  # fmt: skip
+    tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
+    return [tasks[seq] for seq in seqs]
+
+
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:
     """What a column holds. One bad row, written by hand, must not keep a queue from being read."""
     try:
@@ -121,9 +159,11 @@ def json_cell(value: object) -> str | None:
 
 
 def row_from_new(
-    new: NewTask, now: float, *, waits: bool = False, dependents: bool = False
+    new: NewTask, now: float, number: int, *, waits: bool = False, dependents: bool = False
 ) -> tuple[Row, Task]:
-    """The parameters of the statement `submit`, and the task as it will be there."""
+    """The parameters of the statement `submit`, and the task as it will be there; `number` is that
+    of the event that it came.
+    """
     eta = now + new.delay if new.delay is not None else new.eta
     eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
@@ -137,8 +177,8 @@ def row_from_new(
         new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
-        new.flow, new.part, upstreams, dependents, new.key, new.unique, new.unique_while,
-        new.unique_for,
+        new.flow, new.part, upstreams, dependents, history.line(number, now, state),
+        new.key, new.unique, new.unique_while, new.unique_for,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
@@ -158,30 +198,13 @@ def task_from_purged(row: Row) -> Task:
     )
 
 
-def attempt_from_row(row: Row) -> Attempt:
-    """A row of the statement `attempts`."""
-    attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error, usage = row
-    return Attempt(
-        attempt=attempt,
-        worker=worker,
-        node=node,
-        pid=pid,
-        reserved_at=reserved_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        ending=ending,
-        error=None if error is None else _fault.decode(error),
-        usage=None if usage is None else usage_from_cell(usage),
-    )
-
-
 def usage_from_cell(cell: Cell) -> Usage:
     """A row of the statement `usage`."""
     return _usage.decode(cell)
 
 
 def event_from_row(row: Row) -> Event:
-    """A row of the statements `events` and `watch`."""
+    """A row of the statement `watch`."""
     number, at, id, queue, event, attempt, worker, note = row
     return Event(
         number=number, at=at, id=id, queue=queue, event=event, attempt=attempt, worker=worker,

@@ -30,8 +30,8 @@ def put_schedule(tx: Transaction, schedule: Schedule) -> Schedule:
         schedule.overlap, schedule.catch_up, float(schedule.jitter), schedule.paused,
         schedule.origin, schedule.next, tx.now,
     )  # fmt: skip
-    tx.run("event", tx.now, None, "", queue, "schedule", 0, None, schedule.name)
     ledger = Ledger(tx)
+    ledger.told(ledger.numbers(), [""], queue, "schedule", note=schedule.name)
     ledger.woken(queue)
     ledger.write()
     return schedules(tx, [schedule.name])[0]

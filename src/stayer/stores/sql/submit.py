@@ -48,7 +48,9 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
                 f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
             )
         waits = bool(new.after or new.behind) and bool(waits_for(new, states))
-        row, task = row_from_new(new, tx.now, waits=waits, dependents=new.id in needed)
+        number = ledger.numbers()
+        row, task = row_from_new(new, tx.now, number, waits=waits, dependents=new.id in needed)
+        ledger.told(number, [task.id], task.queue, task.state)
         there[new.id] = task
         if new.unique is not None:
             holders[word] = task
@@ -58,7 +60,8 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         # A new eta may be the next one due: those who sleep until then should look again.
         ledger.woken(task.queue)
     if rows:
-        _insert(tx, rows)
+        if tx.many("submit", rows) < len(rows):
+            raise IdTaken
         ledger.write()
     if tied:
         tie(tx, _accepted(tied, tasks, answers, needed), states)
@@ -117,11 +120,3 @@ def _holders(tx: Transaction, tasks: Sequence[NewTask]) -> dict[tuple[str, str |
         return {}
     found = map(task_from_row, tx.all("submit.holders", tx.now, json_cell(wanted)))
     return {(task.queue, task.unique): task for task in found}
-
-
-def _insert(tx: Transaction, rows: list[Row]) -> None:
-    before = tx.one("submit.last")
-    assert before is not None
-    if tx.many("submit", rows) < len(rows):
-        raise IdTaken
-    tx.run("submit.events", before[0])

@@ -39,7 +39,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.sql import figures, keeping, reading, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
-from stayer.stores.sql.commit import apply, commit
+from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
@@ -177,11 +177,10 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            seqs, told = apply(tx, changes)
+            answers, told = applied(tx, changes)
             if told:
                 relay(tx, _AT_ONCE)
-            applied = [seq is not None for seq in seqs]
-            return applied, reserve(tx, worker, queues, limit, handles)
+            return answers, reserve(tx, worker, queues, limit, handles)
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:

@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import SCHEDULE_COLUMNS, SHARE, TASK_COLUMNS
+from stayer.stores.sql.rows import (
+    RESERVED_COLUMNS,
+    SCHEDULE_COLUMNS,
+    SHARE,
+    TASK_COLUMNS,
+    UNUSUAL,
+)
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -32,14 +38,17 @@ PRAGMA temp_store = MEMORY;
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
     texts = load_statements(_HERE / "statements.sql")
-    unneeded = texts["unneeded"]
-    return {
-        name: text.replace("{task}", TASK_COLUMNS)
-        .replace("{schedule}", SCHEDULE_COLUMNS)
-        .replace("{share}", SHARE)
-        .replace("{unneeded}", unneeded)
-        for name, text in texts.items()
+    stand_ins = {
+        "task": TASK_COLUMNS,
+        "schedule": SCHEDULE_COLUMNS,
+        "reserved": RESERVED_COLUMNS,
+        "unusual": UNUSUAL,
+        "share": SHARE,
+        "unneeded": texts["unneeded"],
     }
+    for word, meant in stand_ins.items():
+        texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
+    return texts
 
 
 class SqliteTransaction:

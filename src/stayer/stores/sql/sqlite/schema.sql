@@ -67,9 +67,11 @@ CREATE TABLE stayer_tasks (
     cwd TEXT,
     env TEXT CHECK (json_type(env) = 'object'),
     parameters, -- JSON text, or a blob: raw or compressed bytes
-    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN (
-        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
-    )),
+    -- Not `IN`, for which SQLite would make a table of the words at every change.
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (
+        state = 'complete' OR state = 'reserved' OR state = 'started' OR state = 'pending'
+        OR state = 'failed' OR state = 'scheduled' OR state = 'cancelled' OR state = 'waiting'
+    ),
     held INTEGER NOT NULL DEFAULT 0,
     attempt INTEGER NOT NULL DEFAULT 0,
     failures INTEGER NOT NULL DEFAULT 0,
@@ -102,6 +104,9 @@ CREATE TABLE stayer_tasks (
     part TEXT, -- its name in the flow
     upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
     dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
+    -- What happened to it, a line each, so that a change writes one row and no more (history.py).
+    history TEXT NOT NULL DEFAULT '',
+    reserved_at REAL, -- its last attempt
     key TEXT CHECK (key <> ''),
     "unique" TEXT CHECK ("unique" <> ''),
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
@@ -159,8 +164,10 @@ WHERE start_before IS NOT NULL AND state IN ('waiting', 'scheduled', 'pending');
 CREATE INDEX stayer_tasks_running ON stayer_tasks (worker)
 WHERE state IN ('reserved', 'started');
 
--- What lists show; what purge takes.
-CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created);
+-- What lists show, but for what runs, which is little and would change places too often; what purge
+-- takes. A statement uses it if it says the same about the state in the same words.
+CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
+WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
@@ -221,34 +228,26 @@ CREATE TABLE stayer_flows (
     parts TEXT NOT NULL -- JSON array
 );
 
-CREATE TABLE stayer_attempts (
+-- Older lines of a history, moved out of the task's row when it grows.
+CREATE TABLE stayer_history (
     task INTEGER NOT NULL, -- stayer_tasks.seq
-    attempt INTEGER NOT NULL,
-    worker TEXT,
-    node TEXT,
-    pid INTEGER,
-    reserved_at REAL,
-    started_at REAL,
-    finished_at REAL,
-    ending TEXT,
-    error TEXT,
-    PRIMARY KEY (task, attempt)
+    number INTEGER NOT NULL, -- of the last event before they were moved
+    lines TEXT NOT NULL,
+    PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 
--- The newest row is never deleted, so numbers only grow.
+-- What happened lately, to whoever watches: events of one kind that came together are one row,
+-- under the number of the last of them. The newest row is never deleted, so numbers only grow.
 CREATE TABLE stayer_events (
     number INTEGER PRIMARY KEY,
     at REAL NOT NULL,
-    task INTEGER, -- stayer_tasks.seq; null once the task is gone
-    id TEXT NOT NULL,
+    ids TEXT NOT NULL, -- JSON array; the id is '' where it happened to the queue
     queue TEXT NOT NULL,
     event TEXT NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0,
     worker TEXT,
     note TEXT
 );
-
-CREATE INDEX stayer_events_task ON stayer_events (task);
 
 CREATE TABLE stayer_logs (
     task INTEGER NOT NULL,
@@ -343,19 +342,25 @@ BEGIN
         WHERE queue = new.queue AND "unique" = new."unique" AND seq <> new.seq
             AND unique_end > (julianday('now') - 2440587.5) * 86400.0
     );
+    INSERT INTO stayer_events (at, ids, queue, event)
+    VALUES (
+        new.created, json_array(new.id), new.queue,
+        iif(new.eta > new.created, 'scheduled', 'pending')
+    );
     UPDATE stayer_tasks
-    SET updated = created, state = iif(new.eta > new.created, 'scheduled', 'pending'),
+    SET updated = created,
+        state = iif(new.eta > new.created, 'scheduled', 'pending'),
+        history = printf(
+            '[%d,%!.17g,"%s"]%s',
+            (SELECT max(number) FROM stayer_events), new.created,
+            iif(new.eta > new.created, 'scheduled', 'pending'), char(10)
+        ),
         share = (
             SELECT CASE fair WHEN 'owner' THEN ifnull(new.owner, '')
                 WHEN 'key' THEN ifnull(new.key, '') ELSE '' END
             FROM stayer_queues WHERE name = new.queue AND lined
         )
     WHERE seq = new.seq;
-    INSERT INTO stayer_events (at, task, id, queue, event)
-    VALUES (
-        new.created, new.seq, new.id, new.queue,
-        iif(new.eta > new.created, 'scheduled', 'pending')
-    );
     INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
     UPDATE stayer_queues
     SET scheduled = scheduled + (new.eta IS NOT NULL AND new.eta > new.created),
@@ -380,9 +385,10 @@ END;
 
 CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks
 BEGIN
-    INSERT INTO stayer_events (at, id, queue, event, attempt)
+    INSERT INTO stayer_events (at, ids, queue, event, attempt)
     VALUES (
-        (julianday('now') - 2440587.5) * 86400.0, old.id, old.queue, 'deleted', old.attempt
+        (julianday('now') - 2440587.5) * 86400.0, json_array(old.id), old.queue, 'deleted',
+        old.attempt
     );
     UPDATE stayer_queues
     SET waiting = waiting - (old.state = 'waiting'),
@@ -397,8 +403,7 @@ BEGIN
             old.state IN ('reserved', 'started'), (SELECT max(number) FROM stayer_events), wakes
         )
     WHERE name = old.queue;
-    DELETE FROM stayer_events WHERE task = old.seq;
-    DELETE FROM stayer_attempts WHERE task = old.seq;
+    DELETE FROM stayer_history WHERE task = old.seq;
     DELETE FROM stayer_logs WHERE task = old.seq;
     DELETE FROM stayer_usage WHERE task = old.seq;
     DELETE FROM stayer_checkpoints WHERE task = old.seq;
@@ -413,3 +418,32 @@ BEGIN
     DELETE FROM stayer_flows
     WHERE id = old.flow AND NOT EXISTS (SELECT 1 FROM stayer_tasks WHERE flow = old.flow);
 END;
+
+-- The attempts of all tasks, read from their histories, for people who ask with SQL.
+CREATE VIEW stayer_attempts AS
+WITH parts (task, number, lines) AS (
+    SELECT task, number, lines FROM stayer_history
+    UNION ALL
+    SELECT seq, 9e18, history FROM stayer_tasks
+),
+
+entries (task, entry) AS (
+    SELECT task, value
+    FROM parts, json_each('[' || replace(rtrim(lines, char(10)), char(10), ',') || ']')
+)
+
+SELECT
+    task,
+    entry ->> 3 AS attempt,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 4, NULL)) AS worker,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 8, NULL)) AS node,
+    max(entry ->> 9) AS pid,
+    max(iif(entry ->> 2 = 'reserved', entry ->> 1, NULL)) AS reserved_at,
+    max(iif(entry ->> 2 = 'started', entry ->> 1, NULL)) AS started_at,
+    max(iif(entry ->> 6 IS NULL, NULL, entry ->> 1)) AS finished_at,
+    -- Those of the last line that has one: a late end may follow a loss.
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 6)), 17) AS ending,
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
+FROM entries
+GROUP BY task, attempt
+HAVING reserved_at IS NOT NULL;

@@ -1,29 +1,21 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
--- {task} stands for rows.TASK_COLUMNS, {schedule} for rows.SCHEDULE_COLUMNS, {unneeded} for the
+-- {task}, {schedule}, {reserved} and {unusual} stand for columns (see rows.py), {unneeded} for the
 -- statement of that name, {share} for rows.SHARE: what a task that becomes pending has to have there.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
+    updated, eta, policy, start_before, flow, part, upstreams, dependents, history, key, "unique",
     unique_while, unique_for, share
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-    ?22, ?23, ?24, ?25,
-    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?22, '') ELSE '' END
+    ?22, ?23, ?24, ?25, ?26,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
      FROM stayer_queues WHERE name = ?2 AND lined)
 )
 ON CONFLICT (id) DO NOTHING;
-
--- name: submit.last
-SELECT coalesce(max(seq), 0) FROM stayer_tasks;
-
--- name: submit.events
--- For all tasks after the one given.
-INSERT INTO stayer_events (at, task, id, queue, event)
-SELECT created, seq, id, queue, state FROM stayer_tasks WHERE seq > ?;
 
 -- name: submit.purged
 -- Which of these ids (JSON array) were purged after the moment given.
@@ -54,7 +46,7 @@ SELECT {task} FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?));
 SELECT {task} FROM stayer_tasks WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: get.seq
-SELECT seq FROM stayer_tasks WHERE id = ?;
+SELECT seq, queue FROM stayer_tasks WHERE id = ?;
 
 -- name: reserve.worker
 SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = 0;
@@ -138,16 +130,13 @@ LIMIT ?;
 SELECT share, used, runs, at FROM stayer_shares WHERE queue = ?;
 
 -- name: shares.running
-SELECT t.share, a.reserved_at FROM stayer_tasks AS t, stayer_attempts AS a
-WHERE t.queue = ? AND t.state IN ('reserved', 'started') AND t.share IS NOT NULL
-    AND a.task = t.seq AND a.attempt = t.attempt;
+SELECT share, reserved_at FROM stayer_tasks
+WHERE queue = ? AND state IN ('reserved', 'started') AND share IS NOT NULL;
 
 -- name: shares.run
--- queue, share, task, attempt: since when it ran, and what its share had used before; nothing unless
--- the queue is fair.
-SELECT a.reserved_at, s.used, s.runs, s.at
+-- queue, share: what it had used before; nothing unless the queue is fair.
+SELECT s.used, s.runs, s.at
 FROM stayer_queues AS q
-INNER JOIN stayer_attempts AS a ON a.task = ?3 AND a.attempt = ?4
 LEFT JOIN stayer_shares AS s ON s.queue = ?1 AND s.share = ?2
 WHERE q.name = ?1 AND q.fair IS NOT NULL;
 
@@ -160,19 +149,23 @@ ON CONFLICT (queue, share) DO UPDATE SET
 DELETE FROM stayer_shares WHERE at < ?;
 
 -- name: reserve
--- now, worker, node, seqs. The rows are read afterwards: RETURNING gives whole seconds as integers.
+-- now, worker, node, the number of the first event, what follows it in an entry of history up to
+-- the attempt, and from there on, seqs. The rows are read afterwards: RETURNING gives whole seconds
+-- as integers.
 UPDATE stayer_tasks
-SET state = 'reserved', attempt = attempt + 1, updated = ?, worker = ?, node = ?, pid = NULL,
-    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, usage = NULL
-WHERE seq IN (SELECT value FROM json_each(?));
+SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
+    ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, usage = NULL,
+    reserved_at = ?1,
+    history = history || '[' || (?4 + taken.key) || ?5 || (attempt + 1) || ?6
+FROM json_each(?7) AS taken
+WHERE seq = taken.value;
 
 -- name: reserve.tokens
 UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
--- name: reserve.attempts
--- now, seqs.
-INSERT INTO stayer_attempts (task, attempt, worker, node, reserved_at)
-SELECT seq, attempt, worker, node, ? FROM stayer_tasks
+-- name: reserve.read
+-- What most tasks have, and null if this one has nothing more.
+SELECT {reserved}, coalesce({unusual}) FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
@@ -228,19 +221,55 @@ WHERE mine.id = ? AND mine.state = 'pending';
 -- queue, limit: kind, seconds.
 SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
 FROM stayer_tasks
-WHERE queue = ? AND state = 'complete' AND started_at IS NOT NULL
+WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
+    AND started_at IS NOT NULL
 ORDER BY created DESC
 LIMIT ?;
 
--- name: attempt.start
-UPDATE stayer_attempts SET started_at = ?, pid = ? WHERE task = ? AND attempt = ?;
+-- name: commit.done
+-- now, worker, an entry of history from behind its number on, {id: number and result}, state,
+-- attempt, last_order, queue. The plainest of all changes, for many tasks at once; the number has
+-- 16 digits, an empty result is none. Not for those on which others depend, or whose runs count (share). The signs keep other
+-- indexes than that of the id out.
+UPDATE stayer_tasks
+SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
+    error = NULL, orders = NULL, paused = 0, result = nullif(substr(done.value, 17), ''),
+    history = history || '[' || (substr(done.value, 1, 16) + 0) || ?3
+FROM json_each(?4) AS done
+WHERE stayer_tasks.id = done.key AND +state = ?5 AND +worker = ?2 AND attempt = ?6
+    AND last_order = ?7 AND +queue = ?8 AND dependents = 0 AND share IS NULL;
 
--- name: attempt.end
-UPDATE stayer_attempts SET finished_at = ?, ending = ?, error = ? WHERE task = ? AND attempt = ?;
+-- name: commit.done_which
+-- The same {id: number and result}: those whose history has got that number.
+SELECT done.key FROM json_each(?1) AS done
+WHERE EXISTS (
+    SELECT 1 FROM stayer_tasks
+    WHERE stayer_tasks.id = done.key
+        AND instr(char(10) || history, char(10) || '[' || (substr(done.value, 1, 16) + 0) || ',') > 0
+);
+
+-- name: history.add
+UPDATE stayer_tasks SET history = history || ? WHERE seq = ?;
+
+-- name: history.move
+-- number, length, seqs: the histories that are longer, out of the rows.
+INSERT INTO stayer_history (task, number, lines)
+SELECT seq, ?1, history FROM stayer_tasks
+WHERE seq IN (SELECT value FROM json_each(?3)) AND length(history) > ?2;
+
+-- name: history.moved
+-- length, seqs.
+UPDATE stayer_tasks SET history = ''
+WHERE seq IN (SELECT value FROM json_each(?2)) AND length(history) > ?1;
 
 -- name: event
-INSERT INTO stayer_events (at, task, id, queue, event, attempt, worker, note)
+-- number, at, ids, queue, event, attempt, worker, note.
+INSERT INTO stayer_events (number, at, ids, queue, event, attempt, worker, note)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: event.old
+-- Rows that end before the number given.
+DELETE FROM stayer_events WHERE number < ?;
 
 -- name: count
 -- How many more tasks are in each state (1–8), whether somebody should look (9), the queue (10).
@@ -397,20 +426,32 @@ WHERE id = ? AND dead = 0;
 -- name: worker
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
 
--- name: attempts
-SELECT attempt, worker, node, pid, reserved_at, started_at, finished_at, ending, error,
-    (SELECT usage FROM stayer_usage AS u
-     WHERE u.task = a.task AND u.attempt = a.attempt
-     ORDER BY slot DESC LIMIT 1)
-FROM stayer_attempts AS a WHERE task = ? ORDER BY attempt;
+-- name: history
+-- The parts of a task's history, the oldest first.
+SELECT lines FROM (
+    SELECT number, lines FROM stayer_history WHERE task = ?1
+    UNION ALL
+    SELECT 9e18, history FROM stayer_tasks WHERE seq = ?1
+    ORDER BY 1
+);
 
--- name: events
-SELECT number, at, id, queue, event, attempt, worker, note
-FROM stayer_events WHERE task = ? ORDER BY number;
+-- name: attempts.usage
+-- The newest of each attempt.
+SELECT attempt, usage, max(slot) FROM stayer_usage WHERE task = ? GROUP BY attempt;
 
 -- name: watch
-SELECT number, at, id, queue, event, attempt, worker, note
-FROM stayer_events WHERE number > ? ORDER BY number LIMIT ?;
+-- since, limit. The row's number is that of its last event. Of tasks that are gone only that is
+-- left. json_each goes through an array from its beginning to its end.
+SELECT e.number - json_array_length(e.ids) + 1 + one.key AS each, e.at, one.value, e.queue, e.event,
+    e.attempt, e.worker, e.note
+FROM stayer_events AS e CROSS JOIN json_each(e.ids) AS one
+WHERE e.number > ?1 AND each > ?1
+    AND (
+        one.value = '' OR e.event = 'deleted'
+        OR EXISTS (SELECT 1 FROM stayer_tasks AS t WHERE t.id = one.value)
+    )
+ORDER BY e.number
+LIMIT ?2;
 
 -- name: last_event
 SELECT coalesce(max(number), 0) FROM stayer_events;
@@ -429,7 +470,8 @@ SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, 
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
-     WHERE t.queue = q.name AND t.state = 'pending' AND t.held = 0
+     WHERE t.queue = q.name AND t.state = 'pending' AND t.state NOT IN ('reserved', 'started')
+         AND t.held = 0
      ORDER BY created LIMIT 1)
 FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
@@ -446,13 +488,19 @@ INSERT INTO stayer_meta (key, value) VALUES ('sampled', ?) ON CONFLICT (key) DO 
 UPDATE stayer_meta SET value = ? WHERE key = 'sampled' AND value = ?;
 
 -- name: figures.submitted
--- From, to: how many of each queue. A state at a time, along the index of lists.
+-- From, to: how many of each queue. A state at a time, along the index of lists; and what runs.
+WITH running (queue, number) AS MATERIALIZED (
+    SELECT queue, count(*) FROM stayer_tasks
+    WHERE state IN ('reserved', 'started') AND created >= ?1 AND created < ?2
+    GROUP BY queue
+)
+
 SELECT name, (
     SELECT count(*) FROM stayer_tasks AS t
-    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2 AND t.state IN (
-        'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'
-    )
-)
+    WHERE t.queue = q.name AND t.created >= ?1 AND t.created < ?2
+        AND t.state NOT IN ('reserved', 'started')
+        AND t.state IN ('waiting', 'scheduled', 'pending', 'complete', 'failed', 'cancelled')
+) + coalesce((SELECT number FROM running WHERE queue = q.name), 0)
 FROM stayer_queues AS q;
 
 -- name: figures.ended
@@ -531,7 +579,8 @@ SELECT name FROM stayer_queues;
 SELECT reserved + started FROM stayer_queues WHERE name = ?;
 
 -- name: queue.tasks
-SELECT seq FROM stayer_tasks WHERE queue = ? LIMIT ?;
+-- None of them runs.
+SELECT seq FROM stayer_tasks WHERE queue = ? AND state NOT IN ('reserved', 'started') LIMIT ?;
 
 -- name: queue.left
 SELECT waiting + scheduled + pending + reserved + started + complete + failed + cancelled
@@ -641,12 +690,11 @@ UPDATE stayer_events SET at = ? WHERE number > ?;
 DELETE FROM stayer_purged WHERE id IN (SELECT id FROM stayer_purged WHERE at < ? LIMIT 1000);
 
 -- name: purge.events
--- Traces of tasks that are gone, older than the moment given; the newest event stays.
+-- The oldest, as far as they are older than the moment given; the newest event stays.
 DELETE FROM stayer_events
 WHERE number IN (
-    SELECT number FROM stayer_events
-    WHERE task IS NULL AND at < ? AND number < (SELECT max(number) FROM stayer_events)
-    LIMIT 1000
+    SELECT number FROM (SELECT number, at FROM stayer_events ORDER BY number LIMIT 1000)
+    WHERE at < ? AND number < (SELECT max(number) FROM stayer_events)
 );
 
 -- name: find.queues

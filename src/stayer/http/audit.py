@@ -1,0 +1,56 @@
+"""Who changed what: a line of JSON each, to a file of its own or to the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+
+import msgspec
+
+from stayer.core.errors import BadInput
+from stayer.core.model import JSON
+from stayer.core.units import rfc3339
+
+logger = logging.getLogger("stayer.audit")
+_encode = msgspec.json.Encoder().encode
+
+
+class Audit:
+    """Lines of one turn of the loop are written at once: many who submit cost one write."""
+
+    def __init__(self, file: str | None) -> None:
+        self._lines: list[bytes] = []
+        self._descriptor: int | None = None
+        logger.setLevel(logging.INFO)
+        if file is not None:
+            try:
+                self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            except OSError as error:
+                raise BadInput(f"--audit-log {file} can't be written: {error.strerror}") from None
+
+    def note(self, **said: JSON) -> None:
+        """Something that somebody did, now."""
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self.write)
+        self._lines.append(_encode({"at": rfc3339(round(time.time(), 3)), **said}))
+
+    def write(self) -> None:
+        """All that is not written yet."""
+        lines, self._lines = self._lines, []
+        if self._descriptor is None:
+            for line in lines:
+                logger.info("%s", line.decode())
+        elif lines:
+            try:
+                os.write(self._descriptor, b"\n".join((*lines, b"")))
+            except OSError as error:
+                logging.getLogger(__name__).error("the audit log can't be written: %s", error)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.write()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,92 @@
+"""Submits that share a round trip: those that come while one is under way go together in the next.
+
+Alone, each would wait for its own commit; so ten at once cost little more than one, and one alone
+waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from stayer.core.errors import StoreError
+from stayer.core.model import NewTask, Submitted
+from stayer.http.problem import Problem
+from stayer.store import Store
+
+TOGETHER = 1000
+"""How many tasks go to the store at once."""
+WAITING = 20_000
+"""How many may wait for it; more are turned away."""
+
+_Call = Callable[[Callable[[Sequence[NewTask]], list[Submitted]], Sequence[NewTask]],
+                 Awaitable[list[Submitted]]]  # fmt: skip
+_Waiting = tuple[Sequence[NewTask], asyncio.Future[list[Submitted]]]
+
+
+class Submitter:
+    """Used from the loop of one server."""
+
+    def __init__(self, store: Store, call: _Call) -> None:
+        """`call` runs something in a thread."""
+        self._store = store
+        self._call = call
+        self._waiting: deque[_Waiting] = deque()
+        self._tasks = 0
+        self._working: asyncio.Task[None] | None = None
+
+    async def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        """As the store's own."""
+        if self._tasks + len(tasks) > WAITING:
+            raise Problem("busy", "many submit at once: try again", {"retry-after": "1"})
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[Submitted]] = loop.create_future()
+        self._waiting.append((tasks, answer))
+        self._tasks += len(tasks)
+        if self._working is None:
+            self._working = loop.create_task(self._work())
+        return await answer
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await self._submit_together(self._next())
+        finally:
+            self._working = None
+
+    def _next(self) -> list[_Waiting]:
+        """All that wait, as far as they fit."""
+        batch: list[_Waiting] = []
+        size = 0
+        while self._waiting and (not batch or size + len(self._waiting[0][0]) <= TOGETHER):
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1][0])
+        self._tasks -= size
+        return batch
+
+    async def _submit_together(self, batch: list[_Waiting]) -> None:
+        tasks = [task for some, _ in batch for task in some]
+        try:
+            answers = await self._call(self._store.submit, tasks)
+        except StoreError as error:
+            for _, answer in batch:
+                _fail(answer, error)
+            return
+        except Exception as error:
+            if len(batch) == 1:
+                _fail(batch[0][1], error)
+                return
+            for each in batch:  # what is wrong with one is not the others' fault
+                await self._submit_together([each])
+            return
+        begin = 0
+        for some, answer in batch:
+            if not answer.done():  # else who asked has gone
+                answer.set_result(answers[begin : begin + len(some)])
+            begin += len(some)
+
+
+def _fail(answer: asyncio.Future[list[Submitted]], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)

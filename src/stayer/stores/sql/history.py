@@ -1,0 +1,98 @@
+"""The history of a task: the column `history`, a JSON array a line, and what can be read from it.
+
+A line is number, time, event, attempt, worker, note, ending, error, node, pid; what is not there at
+its end is left out. The worker is `true` where it is the one that has the attempt. A line with the
+number 0 is no event, but only the end of an attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from stayer.core.model import Attempt, Ending, Event, Fault, Usage
+
+LONGEST = 4000
+"""What a row keeps of its history; more is moved out of it when the next line comes."""
+
+
+class Line(msgspec.Struct, array_like=True, frozen=True):
+    """One thing that happened."""
+
+    number: int
+    at: float
+    event: str
+    attempt: int = 0
+    worker: str | bool | None = None
+    note: str | None = None
+    ending: Ending | None = None
+    error: Fault | None = None
+    node: str | None = None
+    pid: int | None = None
+
+
+_decode = msgspec.json.Decoder(Line).decode_lines
+_encode = msgspec.json.Encoder().encode
+
+
+def line(*parts: Any) -> str:
+    """The parts of a `Line`, as they are stored."""
+    end = len(parts)
+    while parts[end - 1] is None:
+        end -= 1
+    return _encode(parts[:end]).decode() + "\n"
+
+
+def after_number(*parts: Any) -> str:
+    """A line's parts from the second on, where SQL itself puts the number before them."""
+    return "," + line(*parts)[1:]
+
+
+def around_attempt(now: float, worker: str, node: str) -> tuple[str, str]:
+    """The line of a reservation: what stands between number and attempt, and behind it."""
+    behind = _encode((worker, None, None, None, node)).decode()
+    return f',{now!r},"reserved",', f",{behind[1:]}\n"
+
+
+def read(parts: Sequence[str]) -> list[Line]:
+    """A history, oldest first."""
+    return [each for part in parts for each in _decode(part)]
+
+
+def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:
+    """What happened to a task."""
+    holder: str | None = None
+    for line in lines:
+        holder = line.worker if isinstance(line.worker, str) else holder
+        if line.number:
+            yield Event(
+                number=line.number,
+                at=line.at,
+                id=id,
+                queue=queue,
+                event=line.event,
+                attempt=line.attempt,
+                worker=holder if line.worker else None,
+                note=line.note,
+            )
+
+
+def attempts(lines: Sequence[Line], usages: Mapping[int, Usage]) -> list[Attempt]:
+    """The attempts of a task."""
+    found: dict[int, dict[str, Any]] = {}
+    for line in lines:
+        if line.event == "reserved":
+            found[line.attempt] = {"worker": line.worker, "node": line.node, "reserved_at": line.at}
+        attempt = found.get(line.attempt)
+        if attempt is None:
+            continue
+        if line.event == "started":
+            attempt.update(started_at=line.at, pid=line.pid)
+        if line.ending is not None:
+            attempt.update(finished_at=line.at, ending=line.ending, error=line.error)
+    return [
+        Attempt(attempt=number, usage=usages.get(number), **attempt)
+        for number, attempt in sorted(found.items())
+    ]
