@@ -195,7 +195,7 @@ class TestCost:
         used = commands(store, lambda: apply(store, task, Done()))
         if isinstance(store, RedisStore):
             assert used == [
-                "evalsha", "get", "hexists", "mget", "mset", "pubsub|numsub", "set", "srem",
+                "evalsha", "get", "hmget", "mget", "mset", "pubsub|numsub", "set", "srem",
                 "xadd", "zadd", "zadd", "zrem",
             ]  # fmt: skip
         else:

@@ -117,9 +117,7 @@ def test_what_the_browser_fetches_is_small(browser: Browser, scene: Site) -> Non
         )
         session.on(
             "Network.loadingFinished",
-            lambda event: sizes.setdefault(
-                addresses[event["requestId"]], event["encodedDataLength"]
-            ),
+            lambda event: sizes.update({addresses[event["requestId"]]: event["encodedDataLength"]}),
         )
         tabs.open("now", page)
         expect(page.locator(".chart .bars rect").first).to_be_attached()
