@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from signal import Signals
+from typing import Unpack
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, submission
+from stayer.core import codec, ids, queue_settings, submission
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -41,6 +43,7 @@ from stayer.core.model import (
     Verb,
     Worker,
 )
+from stayer.core.queue_settings import WrittenSettings
 from stayer.store import ServedStore, Store
 
 BATCH = 500
@@ -86,7 +89,7 @@ def resolve(store: Store, prefix: str) -> str:
 def difference(new: NewTask, answer: Submitted) -> str | None:
     """In what the task that is there is another than the one asked for, in words, or None."""
     there = answer.task
-    if answer.fresh:
+    if answer.fresh or unique_holder(new, answer):
         return None
     if answer.purged:
         return f"was here, is {there.state} and has been deleted: its id is not accepted again"
@@ -98,6 +101,11 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
         return "is there already with other parameters: it was left as it is"
     return None
+
+
+def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
+    """The task that keeps the one asked for out because it holds its unique word, or None."""
+    return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
 def find_all(store: Store, filter: Filter) -> Iterator[Task]:
@@ -149,18 +157,18 @@ def release(store: Store, id: str) -> Task:
 
 def pause(store: Store, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(task, "pause"))
+    return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
 
 
 def resume(store: Store, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(task, "resume"))
+    return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
 
 
 def signal(store: Store, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
     asked = _signal_name(name)
-    return _apply(store, id, lambda task: Ask("signal", {"signal": asked}))
+    return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
 
 
 def stack(store: Store, id: str) -> Task:
@@ -195,7 +203,8 @@ def set(
         raise BadInput(f"say what to set: the priority, or a limit of {', '.join(LIMITS)}")
     if priority is not None:
         submission.check_priority(priority)
-    return _apply(store, id, lambda task: _setting(task, priority, wanted, more_time))
+    asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time)
+    return _apply(store, id, lambda task: _ask(store, task, asks(task)))
 
 
 def _setting(
@@ -300,6 +309,11 @@ def drop_worker(store: Store, worker: str) -> int:
     return lose(store, store.drop_worker(worker))
 
 
+def set_queue(store: Store, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
+    """Change those settings of a queue that are named."""
+    return store.set_queue(_queue_name(name), **queue_settings.read(written))
+
+
 def pause_queue(store: Store, name: str) -> QueueInfo:
     """Let no more tasks of the queue be taken; what runs, runs on."""
     return store.set_queue(_queue_name(name), paused=True)
@@ -354,9 +368,38 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         applied = store.commit([change])[0]
         if applied is not None:
             return applied
+        if isinstance(happening, Retry) and task.unique is not None:
+            _refuse_if_not_unique(store, task)
 
 
-def _unless_asked(task: Task, verb: Verb) -> Ask | None:
+def _refuse_if_not_unique(store: Store, task: Task) -> None:
+    """Nothing else keeps a task that nobody has touched from being run again."""
+    if store.get([task.id])[0] != task:
+        return
+    known = Filter(queues=(task.queue,), unique=task.unique)
+    others = [each for each in store.find(known, None, BATCH).tasks if each.id != task.id]
+    holder = next((each for each in others if each.state not in FINISHED), None)
+    by = f"task {holder.id} ({holder.state}) holds" if holder else "another task still holds"
+    raise Refused(
+        f"task {task.id} can't run again now: {by} its unique word {task.unique!r}. Wait for its "
+        "end, or cancel it"
+    )
+
+
+def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
+    """Refuse it where the task runs in a thread, as its worker's record says."""
+    if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
+        verb = asked.verb if isinstance(asked, Ask) else "set"
+        for worker in () if isinstance(store, ServedStore) else store.workers():
+            if worker.id == task.worker and worker.handles and worker.handles.threads:
+                raise Refused(
+                    f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "
+                    "in processes. `cancel` asks it to stop, `stack` shows where it is"
+                )
+    return asked
+
+
+def _unless_asked(store: Store, task: Task, verb: Verb) -> Ask | Set | None:
     """None if that is what was asked last, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(
@@ -364,7 +407,7 @@ def _unless_asked(task: Task, verb: Verb) -> Ask | None:
             "release are for those that wait"
         )
     asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return None if asked[-1:] == [verb] else Ask(verb)
+    return None if asked[-1:] == [verb] else _ask(store, task, Ask(verb))
 
 
 def _signal_name(asked: str) -> str:

@@ -152,9 +152,8 @@ class Pool:
 
     def _look_around(self) -> None:
         """Once a while: news, tasks that have run for a while, tasks that have waited too long."""
+        self._look_at_the_clock()
         now = time.monotonic()
-        if now >= self._next_due:
-            self._promote()
         if now < self._next_look:
             return
         self._next_look = now + _PATIENCE / 2
@@ -219,8 +218,8 @@ class Pool:
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
         self._hands.fill()
-        if time.monotonic() >= self._next_due:
-            self._promote()
+        if self._look_at_the_clock():
+            return
         until = self._next_due
         if self._held:
             until = min(until, self._next_look)
@@ -281,9 +280,15 @@ class Pool:
                     else:
                         job.context.ask_to_stop("cancel")
                 case "stack":
-                    job.context.write_log(job.stack())
+                    self._answer(job, job.stack())
                 case verb:
-                    job.context.write_log(f"stayer: {verb}: not possible, it runs in a thread\n")
+                    self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
+
+    def _answer(self, job: InHand, text: str) -> None:
+        """To its log, at once: somebody waits for it."""
+        job.context.write_log(text)
+        if (report := job.context.gather()) is not None:
+            self._tell(job.context, report, urgent=True)
 
     def _finish(self, stop: bool) -> None:
         self._finishing = True
@@ -298,6 +303,19 @@ class Pool:
         if self._waiter is None:
             self._waiter = self._store.waiter(None, self._setup.queues)
         return self._waiter
+
+    def _look_at_the_clock(self) -> bool:
+        """Whether time has brought something that is to be looked for: then look at it again
+        afterwards, for a rate may allow more later.
+        """
+        if time.monotonic() < self._next_due:
+            return False
+        time_came = self._next_due > 0
+        self._promote()
+        if time_came:
+            self._stirred = True
+            self._next_due = 0.0
+        return time_came
 
     def _promote(self) -> None:
         """See to what is due: the waiter hears of it as of any other."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
-
-from msgspec import UNSET, UnsetType
+from typing import NoReturn, Unpack
 
 from stayer.core.errors import (
     LeaseLost,
@@ -32,6 +30,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -43,14 +42,15 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, figures, incoming, reading, record, schedules
+from stayer.stores.redis import figures, incoming, reading, record, schedules
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
-from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
+from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
@@ -58,22 +58,13 @@ from stayer.stores.redis.wake import waiter_for, watch
 SCHEMA = 1
 _AT_ONCE, _ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
-OLDEST = (6, 2)
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
     """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`, or sentinels that know the
     server, `redis+sentinel://host:26379,host:26379/service`; `?prefix=…`.
     """
-    return RedisStore(Server(_address(url), clock))
-
-
-def _address(url: str) -> address.Address:
-    if url.partition(":")[0].endswith("+sentinel"):
-        from stayer.stores.redis import sentinel  # rarely needed
-
-        return sentinel.parse(url)
-    return address.parse(url)
+    return RedisStore(Server(address_of(url), clock))
 
 
 class RedisStore:
@@ -85,10 +76,7 @@ class RedisStore:
         self._run = server.run
 
     def setup(self) -> None:
-        version = server_version(self._server)
-        if version is not None and version < OLDEST:
-            shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
-            raise StoreUnusable(f"{self.url} is version {shown}: Stayer needs {wanted} or newer")
+        refuse_what_will_not_do(self._server)
         schema = int(self._run("setup", SCHEMA))
         if schema > SCHEMA:
             raise StoreUnusable(
@@ -303,18 +291,8 @@ class RedisStore:
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         return reading.queues(self._run("queues", *names))
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
-        said_paused = "" if paused is None else int(paused)
-        said_limit = "" if limit is UNSET else "none" if limit is None else limit
-        kept = _retention(retention or {})
-        return reading.queues(self._run("set_queue", name, said_paused, said_limit, kept))[0]
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
 
     def sample(self) -> float:
         figures.sample(self._server)
@@ -381,6 +359,23 @@ def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Su
         else:
             known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
     return known
+
+
+def _said(settings: QueueSettings) -> dict[str, record.Raw]:
+    """Settings as the script gets them: false takes one away."""
+    said: dict[str, record.Raw] = {
+        field: False if value is None else value for field, value in settings.items()
+    }
+    if "paused" in settings:
+        said["paused"] = int(settings["paused"])
+    for field in ("key_limits", "retention"):
+        if field in said:
+            said[field] = {
+                key: False if value is None else value for key, value in said[field].items()
+            }
+    if rate := settings.get("rate"):
+        said["rate"] = (rate.count, rate.per)
+    return said
 
 
 def _in_order(answer: record.Raw) -> list[Task]:

@@ -33,12 +33,27 @@ What ties tasks together
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, keep_… (for how many seconds), wakes (the
-                                   number of the last wake-up), logs_gone and results_gone (those
-                                   of tasks that ended up to then are forgotten)
+    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
+                                   starts in so many seconds), tokens and tokens_at (how many could
+                                   have begun, and when), lined (1 if its tasks wait in lines),
+                                   keep_… (for how many seconds), wakes (the number of the last
+                                   wake-up), logs_gone and results_gone (those of tasks that ended
+                                   up to then are forgotten)
+    <prefix>:{<queue>}:key_limits  hash: limits of single keys
+    <prefix>:{<queue>}:running     hash: how many tasks of each key run
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
-                                   -priority, member number (12 digits) and id
+                                   -priority, member number (12 digits) and id. Where there are
+                                   lines, only the first of each line whose key has room, and a
+                                   lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:lines       set: the lines that have somebody in them
+    <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
+                                   lane; the name is `length length lane share key`
+    <prefix>:{<queue>}:lines:<key> set: the lines of one key
+    <prefix>:{<queue>}:heads       hash: line → who stands for it in its lane
+    <prefix>:{<queue>}:runs        hash, if it is fair: running task → `since share`
+    <prefix>:{<queue>}:shares      hash: share → `seconds runs at`, what its tasks have used
+    <prefix>:{<queue>}:unique:<unique>  sorted set: who holds a unique word, by until when
     <prefix>:{<queue>}:state:<state>  sorted set of score 0, for lists: member created in µs (16
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
@@ -46,6 +61,7 @@ A queue
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
+    <prefix>:rated                 set: the queues that have a rate
 
 Schedules
 
@@ -86,8 +102,15 @@ Channels
     <prefix>:events                the events of one change as a JSON array, for anyone to hear
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
-On a cluster the key of a task will carry its queue's tag, and what is for all queues here (`due`,
-`expiring`, `last`, `events`) will be one a queue.
+On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
+of workers also below `<prefix>:{%lobby}`; and
+
+    <prefix>:shards                set: the names of all queues that ever were
+    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of it
+    <prefix>:homes:<worker>        set: the queues that the worker is known in
+    <prefix>:burying               set: the workers whose burial may not be over yet
+    <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
+    <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
 
 from __future__ import annotations
@@ -118,6 +141,16 @@ KEYS = {
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
+    "key_limits": "<prefix>:{<queue>}:key_limits",
+    "running": "<prefix>:{<queue>}:running",
+    "lines": "<prefix>:{<queue>}:lines",
+    "line": "<prefix>:{<queue>}:line:<line>",
+    "lines_of": "<prefix>:{<queue>}:lines:<key>",
+    "heads": "<prefix>:{<queue>}:heads",
+    "runs": "<prefix>:{<queue>}:runs",
+    "shares": "<prefix>:{<queue>}:shares",
+    "unique": "<prefix>:{<queue>}:unique:<unique>",
+    "rated": "<prefix>:rated",
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
@@ -141,23 +174,30 @@ KEYS = {
     "meta": "<prefix>:meta",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
+    "shards": "<prefix>:shards",
+    "claim": "<prefix>:claim:<id>",
+    "homes": "<prefix>:homes:<worker>",
+    "burying": "<prefix>:burying",
+    "relayed": "<prefix>:{news}:relayed",
+    "news": "<prefix>:{news}:stream",
 }
 
 
 def key(name: str, prefix: str, **parts: str) -> str:
     """The key of this name, for the few places that are not scripts."""
     if "queue" in parts:
-        parts["queue"] = _tag(parts["queue"])
+        parts["queue"] = tag(parts["queue"])
     return _PLACE.sub(lambda place: {"prefix": prefix, **parts}[place[1]], KEYS[name])
 
 
-def _tag(queue: str) -> str:
+def tag(queue: str) -> str:
+    """A queue's name as it stands between braces."""
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
 def lua(script: str) -> str:
     """The functions `key_…` that a script calls, each from the map's line of that name."""
-    used = sorted(set(re.findall(r"\bkey_(\w+)\b", script)))
+    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
     return _TAG + "".join(f"{_function(name)}\n" for name in used)
 
 
