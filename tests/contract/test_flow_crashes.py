@@ -199,7 +199,7 @@ class TestCost:
                 "xadd", "zadd", "zadd", "zrem",
             ]  # fmt: skip
         else:
-            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "UPDATE", "UPDATE"]
+            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "SELECT", "UPDATE"]
 
     def test_an_end_of_one_of_many_costs_the_same_as_of_a_few(self, store: Store) -> None:
         register(store)

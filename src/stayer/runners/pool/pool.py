@@ -281,9 +281,15 @@ class Pool:
                     else:
                         job.context.ask_to_stop("cancel")
                 case "stack":
-                    job.context.write_log(job.stack())
+                    self._answer(job, job.stack())
                 case verb:
-                    job.context.write_log(f"stayer: {verb}: not possible, it runs in a thread\n")
+                    self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
+
+    def _answer(self, job: InHand, text: str) -> None:
+        """To its log, at once: somebody waits for it."""
+        job.context.write_log(text)
+        if (report := job.context.gather()) is not None:
+            self._tell(job.context, report, urgent=True)
 
     def _finish(self, stop: bool) -> None:
         self._finishing = True

@@ -42,8 +42,8 @@ local function count_submitted(found, from, to)
 end
 
 -- Of very many, some in equal distances stand for all: nobody is to wait for this.
-local function count_ended(found, state, from, to)
-  local key = key_finished(state)
+local function count_ended(found, queue, state, from, to)
+  local key = key_finished(queue, state)
   local first = call('ZCOUNT', key, '-inf', '(' .. from)
   local number = call('ZCOUNT', key, from, '(' .. to)
   local distance = math.ceil(number / SAMPLES)
@@ -52,25 +52,18 @@ local function count_ended(found, state, from, to)
     ids[#ids + 1] = call('ZRANGE', key, rank, rank)[1]
   end
   fetch_all(ids)
-  local by_queue = {}
+  local ran, waited = 0, 0
   for _, id in ipairs(ids) do
-    local entry = fetch(id)
-    if entry then
-      local r = entry.r
-      local sums = by_queue[r[QUEUE]] or {0, 0, 0}
-      sums[1] = sums[1] + 1
-      if r[STARTED_AT] then
-        sums[2] = sums[2] + (r[FINISHED_AT] - r[STARTED_AT])
-        sums[3] = sums[3] + (r[STARTED_AT] - r[CREATED])
-      end
-      by_queue[r[QUEUE]] = sums
+    local r = fetch(id).r
+    if r[STARTED_AT] then
+      ran = ran + (r[FINISHED_AT] - r[STARTED_AT])
+      waited = waited + (r[STARTED_AT] - r[CREATED])
     end
   end
-  local weight = number / math.max(1, #ids)
-  for queue, sums in pairs(by_queue) do
-    add(found, queue, state, math.floor(sums[1] * weight + 0.5))
-    add(found, queue, 'ran', sums[2] * weight)
-    add(found, queue, 'waited', sums[3] * weight)
+  if number > 0 then
+    add(found, queue, state, number)
+    add(found, queue, 'ran', ran * number / #ids)
+    add(found, queue, 'waited', waited * number / #ids)
   end
 end
 
@@ -127,7 +120,9 @@ end
 for at = math.max(last, finish - ARGV[3]), finish - MINUTE, MINUTE do
   local found = {[''] = {'-', '-', '-', 0, 0, 0, 0, 0, 0}}
   count_submitted(found, at, at + MINUTE)
-  for state in pairs(FINISHED) do count_ended(found, state, at, at + MINUTE) end
+  for _, queue in ipairs(names) do
+    for state in pairs(FINISHED) do count_ended(found, queue, state, at, at + MINUTE) end
+  end
   if at == finish - MINUTE then measure(found) end
   keep(at, found)
 end

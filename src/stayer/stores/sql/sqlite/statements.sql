@@ -404,11 +404,14 @@ FROM stayer_queues AS q;
 
 -- name: figures.ended
 -- From, to: queue, state, how many, how long they ran and had waited.
-SELECT queue, state, count(*), coalesce(sum(finished_at - started_at), 0.0),
-    coalesce(sum(started_at - created), 0.0)
-FROM stayer_tasks
-WHERE state IN ('complete', 'failed', 'cancelled') AND finished_at >= ? AND finished_at < ?
-GROUP BY queue, state;
+-- Queue by queue, as the index of what has ended goes.
+SELECT t.queue, t.state, count(*), coalesce(sum(t.finished_at - t.started_at), 0.0),
+    coalesce(sum(t.started_at - t.created), 0.0)
+FROM stayer_queues AS q
+CROSS JOIN stayer_tasks AS t
+    ON t.queue = q.name AND t.state IN ('complete', 'failed', 'cancelled')
+    AND t.finished_at >= ? AND t.finished_at < ?
+GROUP BY t.queue, t.state;
 
 -- name: figures.add
 INSERT INTO stayer_figures (
