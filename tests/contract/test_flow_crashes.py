@@ -195,11 +195,11 @@ class TestCost:
         used = commands(store, lambda: apply(store, task, Done()))
         if isinstance(store, RedisStore):
             assert used == [
-                "evalsha", "get", "hexists", "mget", "mset", "pubsub|numsub", "set", "srem",
+                "evalsha", "get", "hmget", "mget", "mset", "pubsub|numsub", "set", "srem",
                 "xadd", "zadd", "zadd", "zrem",
             ]  # fmt: skip
         else:
-            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "UPDATE", "UPDATE"]
+            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "SELECT", "UPDATE"]
 
     def test_an_end_of_one_of_many_costs_the_same_as_of_a_few(self, store: Store) -> None:
         register(store)

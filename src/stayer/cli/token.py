@@ -8,7 +8,9 @@ import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json_array, say
+from stayer.cli.values import complete_queue
 from stayer.config import access_file
+from stayer.core import submission
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 from stayer.http.access import ROLES, Access, Role, Token
@@ -34,13 +36,19 @@ def _access(given: Given) -> Access:
 @click.option(
     "--role", type=click.Choice(ROLES), required=True, metavar="ROLE", help=f"One of {ROLE}"
 )
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
+    help="For this queue only: others it neither sees nor touches. May be repeated.",
+)  # fmt: skip
 @click.pass_obj
-def add(given: Given, name: str, role: Role) -> None:
+def add(given: Given, name: str, role: Role, queues: tuple[str, ...]) -> None:
     """Make a token and print it, this once.
 
     Give it to a program as STAYER_TOKEN, or as `Authorization: Bearer …`.
     """
-    say(_access(given).add(name, role))
+    for queue in queues:
+        submission.new_task(queue=queue)  # checks the name
+    say(_access(given).add(name, role, queues))
 
 
 @token.command()
@@ -56,14 +64,20 @@ def ls(given: Given, as_json: bool) -> None:
     else:
         from stayer.cli.tables import cell, draw, grid
 
-        table = grid("NAME*", "ROLE", "MADE")
+        table = grid("NAME*", "ROLE", "QUEUES*", "MADE")
         for known in access.tokens():
-            table.add_row(cell(known.name), cell(known.role), cell(rfc3339(known.created)))
+            table.add_row(
+                cell(known.name), cell(known.role), cell(", ".join(known.queues) or "all"),
+                cell(rfc3339(known.created)),
+            )  # fmt: skip
         draw(table)
 
 
 def _record(known: Token) -> dict[str, JSON]:
-    return {"name": known.name, "role": known.role, "created": rfc3339(known.created)}
+    return {
+        "name": known.name, "role": known.role, "queues": list(known.queues),
+        "created": rfc3339(known.created),
+    }  # fmt: skip
 
 
 @token.command()

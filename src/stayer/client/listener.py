@@ -209,9 +209,10 @@ class Listener:
 
     def _await_task(self, waiter: Waiter, deadline: float, stop: threading.Event) -> Task | None:
         while True:
-            due = self._promote()
             if task := self._claim():
                 return task
+            # After it looked in vain: a rate may tell when the next task may begin.
+            due = self._promote()
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None

@@ -41,6 +41,8 @@ class Token(Struct, frozen=True):
     role: Role
     hash: str
     created: float
+    queues: tuple[str, ...] = ()
+    """Only these; none named: all."""
 
 
 class Code(Struct, frozen=True):
@@ -96,12 +98,12 @@ class Access:
                 found = token
         return found
 
-    def add(self, name: str, role: Role) -> str:
+    def add(self, name: str, role: Role, queues: tuple[str, ...] = ()) -> str:
         """Make a token and return it: this is the only time that it can be seen."""
         if not name or len(name) > _NAME_LIMIT or not name.isprintable() or name != name.strip():
             raise BadInput(f"name {name!r}: give a word of 1 to {_NAME_LIMIT} characters")
         secret = _PREFIX + secrets.token_urlsafe(32)
-        token = Token(name, role, digest(secret), time.time())
+        token = Token(name, role, digest(secret), time.time(), tuple(dict.fromkeys(queues)))
 
         def adding(kept: _Kept) -> tuple[_Kept, None]:
             if any(known.name == name for known in kept.tokens):

@@ -20,6 +20,7 @@ from stayer.core.errors import StayerError
 from stayer.core.units import format_size
 from stayer.http import problem
 from stayer.http.access import may
+from stayer.http.confine import confined
 from stayer.http.problem import Problem
 from stayer.http.route import (
     JSON_MEDIA,
@@ -134,6 +135,8 @@ class Gate:
         passage.changes = route.changes
         who = self._let_in(request, found, passage)
         query = read_query(route.query, request.scope["query_string"])
+        if who is not None and who.queues:
+            query = await confined(self.service, who, found, query)
         body = None
         if request.method not in _SAFE:
             body = read_body(route.body, await self._body(request))

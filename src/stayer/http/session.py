@@ -26,6 +26,8 @@ class Principal(Struct, frozen=True):
     token: str | None = None
     """The hash of the token that it came in by; without it, the session is void."""
     until: float = float("inf")
+    queues: tuple[str, ...] = ()
+    """Only these; none named: all. Sessions have none."""
 
 
 class _Session(Struct, frozen=True):
@@ -90,4 +92,4 @@ class Sessions:
 
 def by_token(token: Token) -> Principal:
     """Who shows a token."""
-    return Principal(token.name, token.role, token=token.hash)
+    return Principal(token.name, token.role, token=token.hash, queues=token.queues)

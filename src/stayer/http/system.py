@@ -73,6 +73,12 @@ def login(call: Call) -> Response:
         who = by_token(token)
     elif body.code is not None and (role := service.access.take_code(body.code)):
         who = Principal("login link", role)
+    if who is not None and who.queues:
+        raise Problem(
+            "forbidden",
+            f"the token {who.name} is for some queues only, and so for programs: the page shows "
+            "all, use another",
+        )
     if who is None:
         address = call.request.client.host if call.request.client else "unknown"
         if wait := service.failures.count(address):

@@ -26,6 +26,7 @@ from stayer.core.model import (
     Task,
 )
 from stayer.explain import explain as find_reasons
+from stayer.http.confine import check_answer, check_new
 from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
@@ -53,13 +54,13 @@ async def submit(call: Call) -> Answer:
         with telemetry.submitting([asked], trace) as traced:
             [answer] = await call.service.submitter.submit(traced)
         location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
-        shown = _accepted(asked, answer)
+        shown = _accepted(call, asked, answer)
         return Answer(shown, 201 if answer.fresh else 200, {"location": location})
     answers: list[Submitted] = []
     if asked:
         with telemetry.submitting(asked, trace) as traced:
             answers = await call.service.submitter.submit(traced)
-    many = [_accepted(new, answer) for new, answer in zip(asked, answers, strict=True)]
+    many = [_accepted(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
     fresh = any(answer.fresh for answer in answers)
     return Answer({"tasks": list[JSON](many)}, 201 if fresh else 200)
 
@@ -98,17 +99,21 @@ def _new_task(call: Call, text: bytes, what: str) -> NewTask:
     fields = {name: value for name, value in asdict(said).items() if value is not None}
     assert call.who is not None
     settings = call.service.settings
-    defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
+    queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
+    defaults = {"queue": queue, "retries": settings.retries, "owner": call.who.name}
     try:
         new = submission.new_task(**{**defaults, **fields})
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
         error.args = (f"{what}: {error}",)
         raise
+    check_new(call.who, new)
     return new
 
 
-def _accepted(new: NewTask, answer: Submitted) -> dict[str, JSON]:
+def _accepted(call: Call, new: NewTask, answer: Submitted) -> dict[str, JSON]:
+    assert call.who is not None
+    check_answer(call.who, answer)
     shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
     if other := control.difference(new, answer):
         shown["warning"] = f"task {new.id} {other}"

@@ -9,17 +9,25 @@ import { now, seconds } from "./format.js";
 /** @param {any} answer @returns {Figures[]} */
 const dated = (answer) => answer.history.points.map((/** @type {any} */ point) => ({ ...point, time: seconds(point.at) ?? 0 }));
 
+const NOTHING = { complete: 0, failed: 0, cancelled: 0 };
+
 /**
- * The figures of all queues together, minute by minute, and how many failed since midnight; read again each minute.
+ * The figures of all queues together by the beginning of each minute that was counted, and how many failed since midnight;
+ * read again each minute. Further back five minutes are one, and the other four are nothing.
  * @param {AbortSignal} signal @param {number} hours @param {(minutes: Map<number, Figures>, failed: number) => void} changed
  */
 export function minutes(signal, hours, changed) {
   live(signal, async (stop) => {
     const ask = async (/** @type {any} */ asked) => dated(await get("v1/stats", asked, { signal: stop }));
-    const [found, today] = await Promise.all([ask({ since: `${hours}h`, step: "1m" }), ask({ since: new Date(midnight() * 1000).toISOString(), step: "15m" })]);
-    changed(new Map(found.map((point) => [point.time, point])), today.reduce((sum, point) => sum + point.failed, 0));
+    const edge = Math.floor((now() - 900) / 300) * 300;
+    const [before, lately, today] = await Promise.all([ask({ since: `${hours}h`, until: moment(edge), step: "5m" }), ask({ since: moment(edge), step: "1m" }), ask({ since: moment(midnight()), step: "15m" })]);
+    const found = new Map(lately.map((point) => [point.time, point]));
+    for (const point of before) [point, NOTHING, NOTHING, NOTHING, NOTHING].forEach((each, minute) => found.set(point.time + minute * 60, /** @type {any} */ (each)));
+    changed(found, today.reduce((sum, point) => sum + point.failed, 0));
   }, { interval: 60 });
 }
+
+const moment = (/** @type {number} */ at) => new Date(at * 1000).toISOString();
 
 /** When today began, here. */
 export const midnight = () => new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;

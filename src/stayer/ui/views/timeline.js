@@ -1,6 +1,6 @@
 // Nodes over time: which task ran where, side by side. Zoomed with the wheel, moved by dragging.
 
-import { get } from "../api.js";
+import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
 import { clean, clock, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
 import { everySecond, live } from "../live.js";
@@ -14,6 +14,9 @@ const LEFT = 110;
 const ROW = 22;
 const HEAD = 26;
 const MOST = 2000;
+const ATTEMPTS = 100;
+/** How an attempt that was not the last one looks, by its ending. */
+const ENDED = { done: "complete", cancelled: "cancelled", snoozed: "complete", interrupted: "interrupted", lost: "interrupted" };
 
 /** @typedef {{task: any, from: number, to: number, row: number, look: string}} Bar */
 /** @typedef {{node: string, rows: number, bars: Bar[]}} Lane */
@@ -31,6 +34,8 @@ export function open(main, place, signal) {
     h("section.card", { "aria-label": "Timeline" }, legend(), box, none));
   /** @type {any[]} */
   let tasks = [];
+  /** What came before the last attempt, by task. @type {Map<string, {attempt: number, attempts: any[]}>} */
+  const earlier = new Map();
   let width = 0;
 
   function zoom(/** @type {number} */ hours, /** @type {number} */ shift) {
@@ -45,7 +50,7 @@ export function open(main, place, signal) {
     attribute(current, "disabled", !view.shift);
     const to = now() - view.shift;
     const from = to - view.hours * 3600;
-    const lanes = laid(tasks, from, to);
+    const lanes = laid([...tasks, ...attemptsOf(tasks, earlier)], from, to);
     const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14, HEAD));
     attribute(drawing, "width", width);
     attribute(drawing, "height", height);
@@ -101,13 +106,30 @@ export function open(main, place, signal) {
     } while (cursor && found.length < MOST);
     tasks = found;
     draw();
+    await learnAttempts(found, earlier, stop);
+    draw();
   }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) });
   everySecond(signal, () => view.shift || draw());
 }
 
 function legend() {
-  return h("div.legend", null, [["running", "runs"], ["done", "complete"], ["error", "failed"], ["cancelled", "cancelled"]].map(([look, said]) => h("span.gantt-key", { "data-look": look }, said)));
+  return h("div.legend", null, [["running", "runs"], ["done", "complete"], ["error", "failed"], ["cancelled", "cancelled"], ["interrupted", "interrupted, lost"]].map(([look, said]) => h("span.gantt-key", { "data-look": look }, said)));
 }
+
+/** Ask for the attempts of tasks that have had several, some at a time; the rest with the next look. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known @param {AbortSignal} signal */
+async function learnAttempts(tasks, known, signal) {
+  const wanted = tasks.filter((task) => task.attempt > 1 && known.get(task.id)?.attempt !== task.attempt).slice(0, ATTEMPTS);
+  for (let at = 0; at < wanted.length; at += 4) {
+    await Promise.all(wanted.slice(at, at + 4).map(async (task) => {
+      const { attempts } = await get(taskPath(task.id, "attempts"), {}, { signal });
+      known.set(task.id, { attempt: task.attempt, attempts: attempts.slice(0, -1) });
+    }));
+  }
+}
+
+/** Earlier attempts, each like a task that has ended. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known */
+const attemptsOf = (tasks, known) => tasks.flatMap((task) => (known.get(task.id)?.attempts ?? []).filter((each) => each.attempt < task.attempt)
+  .map((each) => ({ ...task, ...each, finished_at: each.finished_at ?? each.started_at, state: ENDED[/** @type {keyof typeof ENDED} */ (each.ending)] ?? "failed", paused: false })));
 
 /** Put the tasks of each node into as few rows as they fit. @param {any[]} tasks @param {number} from @param {number} to @returns {Lane[]} */
 function laid(tasks, from, to) {
@@ -117,7 +139,7 @@ function laid(tasks, from, to) {
     const begun = seconds(task.started_at);
     const ended = seconds(task.finished_at) ?? now();
     if (begun === null || ended < from || begun > to) continue;
-    const look = { complete: "done", failed: "error", cancelled: "cancelled" }[/** @type {string} */ (task.state)] ?? (task.paused ? "paused" : "running");
+    const look = { complete: "done", failed: "error", cancelled: "cancelled", interrupted: "interrupted" }[/** @type {string} */ (task.state)] ?? (task.paused ? "paused" : "running");
     const name = task.node ?? "unknown";
     if (!nodes.has(name)) nodes.set(name, []);
     nodes.get(name)?.push({ task, from: begun, to: ended, row: 0, look });

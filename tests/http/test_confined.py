@@ -1,0 +1,103 @@
+"""Tokens for some queues only."""
+
+from __future__ import annotations
+
+import pytest
+
+from stayer.http.access import Role
+from stayer.http.routes import ROUTES
+from stayer.store import Store
+from tests.contract.builders import get, new, submit
+from tests.http.serving import Reply, Site
+
+
+class Confined:
+    """Asks with a token for the queue `mine`."""
+
+    def __init__(self, site: Site, role: Role) -> None:
+        self._site = site
+        self._token = site.access.add(f"only mine, {role}", role, ("mine",))
+
+    def __call__(self, method: str, path: str, body: object = None, **headers: str) -> Reply:
+        return self._site(
+            method, path, body, role=None, Authorization=f"Bearer {self._token}", **headers
+        )
+
+
+@pytest.fixture
+def mine(site: Site, store: Store) -> Confined:
+    submit(store, new("a", "mine"), new("b", "theirs"))
+    return Confined(site, "operate")
+
+
+def test_it_sees_its_own_queue_alone(mine: Confined) -> None:
+    assert [task["id"] for task in mine("GET", "/v1/tasks").json["tasks"]] == ["a"]
+    assert [queue["name"] for queue in mine("GET", "/v1/queues").json["queues"]] == ["mine"]
+    assert mine("GET", "/v1/tasks/a").status == 200
+    assert mine("GET", "/v1/tasks/a/explain").status == 200
+    mine("GET", "/v1/tasks/b").is_problem(404, "unknown-task")
+    mine("GET", "/v1/tasks/nobody").is_problem(404, "unknown-task")
+    mine("GET", "/v1/tasks?queue=theirs").is_problem(403, "forbidden", "queue mine only")
+    mine("GET", "/v1/tasks?queue=mine&queue=theirs").is_problem(403, "forbidden")
+    mine("GET", "/v1/queues/theirs").is_problem(403, "forbidden")
+    assert mine("GET", "/v1/tasks?id=b").json["tasks"] == []
+
+
+def test_it_changes_its_own_queue_alone(mine: Confined, store: Store) -> None:
+    assert mine("POST", "/v1/tasks/a/hold").status == 200
+    mine("POST", "/v1/tasks/b/hold").is_problem(404, "unknown-task")
+    mine("POST", "/v1/queues/theirs/pause").is_problem(403, "forbidden")
+    mine("POST", "/v1/tasks/cancel?queue=theirs").is_problem(403, "forbidden")
+    mine("POST", "/v1/tasks/cancel").is_problem(403, "forbidden", "say queue")
+    assert (get(store, "a").held, get(store, "b").held) == (True, False)
+    assert mine("POST", "/v1/tasks/cancel?queue=mine").status == 200
+    assert (get(store, "a").state, get(store, "b").state) == ("cancelled", "pending")
+
+
+def test_it_submits_to_its_own_queue_alone(mine: Confined, store: Store) -> None:
+    assert mine("POST", "/v1/tasks", {"id": "c"}).json["queue"] == "mine"
+    mine("POST", "/v1/tasks", {"id": "d", "queue": "theirs"}).is_problem(403, "forbidden")
+    mine("POST", "/v1/tasks", [{"id": "e"}, {"queue": "theirs"}]).is_problem(403, "forbidden")
+    mine("POST", "/v1/tasks", {"id": "f", "after": ["b"]}).is_problem(403, "forbidden", "after")
+    assert store.get(["d", "e", "f"]) == [None] * 3
+
+
+def test_an_id_of_others_tells_nothing_of_their_task(mine: Confined, store: Store) -> None:
+    answer = mine("POST", "/v1/tasks", {"id": "b"})
+    answer.is_problem(403, "forbidden", "taken")
+    assert b"theirs" not in answer.body
+
+
+def test_it_hears_of_its_own_queue_alone(mine: Confined, store: Store) -> None:
+    heard = mine("GET", "/v1/events?since=0", Accept="application/json").json["events"]
+    assert {event["id"] for event in heard} == {"a"}
+    mine("GET", "/v1/events?queue=theirs", Accept="application/json").is_problem(403, "forbidden")
+
+
+ALLOWED = {"/v1/tasks", "/v1/queues", "/v1/events", "/v1/clock", "/v1/session"}
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        route
+        for route in ROUTES
+        if route.role is not None
+        and not route.path.startswith(("/v1/tasks/", "/v1/queues/"))
+        and (route.path not in ALLOWED or (route.method, route.path) == ("DELETE", "/v1/session"))
+    ],
+    ids=lambda route: f"{route.method} {route.path}",
+)
+def test_what_is_for_all_queues_is_not_for_it(mine: Confined, route) -> None:
+    path = route.path.replace("{id}", "a").replace("{name}", "mine")
+    mine(route.method, path).is_problem(403, "forbidden", "queue mine only")
+
+
+def test_other_tasks_are_not_reached_through_its_own(mine: Confined) -> None:
+    mine("GET", "/v1/tasks/a/upstreams").is_problem(403, "forbidden")
+    mine("POST", "/v1/tasks/purge", {"before": "1s"}).is_problem(403, "forbidden")
+
+
+def test_it_opens_no_page(site: Site) -> None:
+    secret = site.access.add("narrow", "operate", ("mine",))
+    site("POST", "/v1/session", {"token": secret}, role=None).is_problem(403, "forbidden", "page")
