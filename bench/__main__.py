@@ -6,6 +6,8 @@ import argparse
 
 from bench.against_peers import peers
 from bench.command_tasks import commands, costs
+from bench.due import due
+from bench.flow_speed import flows
 from bench.http_speed import post
 from bench.http_streams import streams
 from bench.keepers import keepers
@@ -14,7 +16,10 @@ from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
-OF_STORES = {"floor": against_floor, "wake": wake_up, "growth": growth, "post": post}
+OF_STORES = {
+    "floor": against_floor, "wake": wake_up, "growth": growth, "due": due, "flows": flows,
+    "post": post,
+}  # fmt: skip
 OTHERS = {
     "startup": startup,
     "keepers": keepers,

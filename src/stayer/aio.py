@@ -260,6 +260,7 @@ class Queue(_Facade[sync.Queue]):
     pause = _awaited(sync.Queue.pause)
     resume = _awaited(sync.Queue.resume)
     set_limit = _awaited(sync.Queue.set_limit)
+    set_retention = _awaited(sync.Queue.set_retention)
     delete = _awaited(sync.Queue.delete)
     drop = _awaited(sync.Queue.drop)
 
@@ -368,6 +369,16 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    schedules = _awaited(sync.Client.schedules)
+    add_schedule = _awaited(sync.Client.add_schedule)
+    pause_schedule = _awaited(sync.Client.pause_schedule)
+    resume_schedule = _awaited(sync.Client.resume_schedule)
+    drop_schedule = _awaited(sync.Client.drop_schedule)
+
+    async def run_schedule(self, name: str) -> TaskHandle[Value]:
+        """Submit its task now, once, apart from its ticks."""
+        return TaskHandle(await asyncio.to_thread(lambda: self.sync.run_schedule(name)))
+
     find = _streamed(sync.Client.find)
 
     async def submit(self, flow: Plan) -> FlowHandle:

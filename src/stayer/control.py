@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from signal import Signals
 
 from msgspec import UNSET
@@ -149,18 +150,18 @@ def release(store: Store, id: str) -> Task:
 
 def pause(store: Store, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(task, "pause"))
+    return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
 
 
 def resume(store: Store, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(task, "resume"))
+    return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
 
 
 def signal(store: Store, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
     asked = _signal_name(name)
-    return _apply(store, id, lambda task: Ask("signal", {"signal": asked}))
+    return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
 
 
 def stack(store: Store, id: str) -> Task:
@@ -195,7 +196,8 @@ def set(
         raise BadInput(f"say what to set: the priority, or a limit of {', '.join(LIMITS)}")
     if priority is not None:
         submission.check_priority(priority)
-    return _apply(store, id, lambda task: _setting(task, priority, wanted, more_time))
+    asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time)
+    return _apply(store, id, lambda task: _ask(store, task, asks(task)))
 
 
 def _setting(
@@ -356,7 +358,20 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
             return applied
 
 
-def _unless_asked(task: Task, verb: Verb) -> Ask | None:
+def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
+    """Refuse it where the task runs in a thread, as its worker's record says."""
+    if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
+        verb = asked.verb if isinstance(asked, Ask) else "set"
+        for worker in () if isinstance(store, ServedStore) else store.workers():
+            if worker.id == task.worker and worker.handles and worker.handles.threads:
+                raise Refused(
+                    f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "
+                    "in processes. `cancel` asks it to stop, `stack` shows where it is"
+                )
+    return asked
+
+
+def _unless_asked(store: Store, task: Task, verb: Verb) -> Ask | Set | None:
     """None if that is what was asked last, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(
@@ -364,7 +379,7 @@ def _unless_asked(task: Task, verb: Verb) -> Ask | None:
             "release are for those that wait"
         )
     asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return None if asked[-1:] == [verb] else Ask(verb)
+    return None if asked[-1:] == [verb] else _ask(store, task, Ask(verb))
 
 
 def _signal_name(asked: str) -> str:

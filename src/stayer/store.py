@@ -289,7 +289,9 @@ class Store(Protocol):
         """All attempts, oldest first, the one that goes on included."""
 
     def events(self, id: str) -> list[Event]:
-        """All that happened to the task, oldest first."""
+        """All that happened to the task, oldest first. Their numbers tell that order; only those of
+        `watch` are the same count for all tasks.
+        """
 
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         """Pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap between

@@ -133,6 +133,8 @@ def test_show_says_what_a_task_waits_for(stayer: Here, file: str, store: Store) 
     stayer("flow", "submit", file).works()
     shown = stayer("show", "f.publish").works().out
     assert "waits: for f.encode.0, f.encode.1, f.encode.2 and 1 more to end" in shown
+    assert "f (publish)" in shown
+    assert "4 tasks" in shown
 
 
 def test_a_task_is_added_after_others(stayer: Here, store: Store, worker: str) -> None:

@@ -380,3 +380,15 @@ def sample_together(ready: Ready, url: str) -> None:
         ready()
         for _ in range(20):
             store.sample()
+
+
+def finish_one_by_one(ready: Ready, url: str, worker: str) -> int:
+    """Take and end tasks until there are no more; how many that was."""
+    with opened(url) as store:
+        register(store, worker)
+        ready()
+        ended = 0
+        while tasks := take(store, worker):
+            store.commit([decide(task, Done()) for task in tasks])
+            ended += 1
+        return ended

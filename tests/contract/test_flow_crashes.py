@@ -14,6 +14,7 @@ from stayer.core.lifecycle import Done, Retry, decide
 from stayer.core.model import FINISHED, Filter
 from stayer.store import Store
 from stayer.stores.redis import RedisStore
+from stayer.stores.redis.flows import relay
 from stayer.stores.sql.sqlite import SqliteStore
 from tests.contract import actors
 from tests.contract.builders import (
@@ -136,6 +137,52 @@ def test_a_flow_of_a_killed_worker_is_finished_by_another(timely: Store, url: st
     check_counts(timely)
 
 
+def test_two_who_pass_on_at_once_miss_nothing(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(store, RedisStore):
+        pytest.skip("here it is one step")
+    assert isinstance(other, RedisStore)
+    register(store)
+    for number in range(20):
+        # Given the ends of two tasks that another waits for, and somebody who has seen one of them
+        monkeypatch.setattr(store, "_relay", lambda: None)
+        join = f"join {number}"
+        submit(store, new(f"a{number}"), new(f"b{number}"), after(join, f"a{number}", f"b{number}"))
+        store.commit([decide(task, Done()) for task in take(store, limit=2)])
+        real = store._server.run
+
+        def run(script: str, *arguments: Any, real: Any = real) -> Any:
+            answer = real(script, *arguments)
+            if script == "outbox":
+                # When another passes on the same, or the other one, before he does
+                relay(other._server, 1)
+            return answer
+
+        monkeypatch.setattr(store._server, "run", run)
+        relay(store._server, 1)
+        monkeypatch.undo()
+
+        # Then it becomes ready all the same
+        pass_on(store)
+        assert happened(store.events(join)) == ["waiting", "pending"]
+        store.commit([decide(task, Done()) for task in take(store)])
+
+
+@pytest.mark.long
+def test_many_who_end_at_once_miss_nothing(timely: Store, url: str) -> None:
+    for round in range(3):
+        many = [f"{round}.{number}" for number in range(60)]
+        joins = [after(f"join {round}.{number}", *many, queue="joined") for number in range(3)]
+        submit(timely, *map(new, many), *joins)
+        names = [(url, f"w{round}.{number}") for number in range(4)]
+        assert sum(actors.together(actors.finish_one_by_one, names)) == 60
+        pass_on(timely)
+        for join in joins:
+            assert happened(timely.events(join.id)) == ["waiting", "pending"]
+    check_counts(timely)
+
+
 def number_of(store: Store, worker: str) -> int:
     return next(each.number for each in store.workers() if each.id == worker)
 
@@ -152,7 +199,7 @@ class TestCost:
                 "xadd", "zadd", "zadd", "zrem",
             ]  # fmt: skip
         else:
-            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "UPDATE", "UPDATE"]
+            assert used == ["BEGIN", "COMMIT", "INSERT", "INSERT", "SELECT", "SELECT", "UPDATE"]
 
     def test_an_end_of_one_of_many_costs_the_same_as_of_a_few(self, store: Store) -> None:
         register(store)

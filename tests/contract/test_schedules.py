@@ -128,7 +128,7 @@ def test_a_tick_without_a_task_keeps_the_newest(store: Store, clock: Clock) -> N
 
 def test_several_ticks_at_once(store: Store, clock: Clock) -> None:
     seen = store.put_schedule(schedule(next=clock.now))
-    tasks = (new("one"), new("two", delay=5), new("three", queue="other"))
+    tasks = (new("one"), new("two", delay=5), new("three"))
     assert store.fire(firing(seen, tasks=tasks))
     assert [get(store, task.id).state for task in tasks] == ["pending", "scheduled", "pending"]
     assert store.schedules()[0].last_task == "three"

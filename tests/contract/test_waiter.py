@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
 import pytest
+from msgspec.structs import replace
 
 from stayer import control
 from stayer.core.lifecycle import Ask, Done, Interrupt, Release, Retry
@@ -279,7 +280,9 @@ class TestWatching:
             ("b", "started", "other"),
         ]
         assert {event.at for event in events} == {clock.now}
-        assert events == store.events(running.id)
+        # Numbers tell the order; a store may number what it shows to watchers by another count.
+        history = [replace(event, number=0) for event in store.events(running.id)]
+        assert [replace(event, number=0) for event in events] == history
         assert store.last_event() == events[-1].number
         assert store.watch(store.last_event(), 0, 10) == []
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stayer import control
+from stayer.core.errors import Refused
+from stayer.core.lifecycle import Ask, decide
 from stayer.core.model import NewTask, Policy
 from stayer.core.submission import new_task
 from tests.faults.fleet import until
@@ -143,14 +146,37 @@ def test_log_and_progress_come_before_the_end(fleet: PoolFleet) -> None:
 
 
 def test_a_long_one_reports_with_the_beat_and_is_shown_as_started(fleet: PoolFleet) -> None:
-    fleet.pool_worker()
+    fleet.pool_worker(lease=3600)  # an answer that waits for the next beat would come too late
     fleet.call("a", "patient", path=str(fleet.stamps("a")))
     fleet.until_state("a", "started")
     control.stack(fleet.store, "a")
     until(lambda: "in patient" in log_text(fleet, "a"), "for its stack")
-    control.pause(fleet.store, "a")
-    until(lambda: "pause: not possible" in log_text(fleet, "a"))
     assert fleet.get("a").state == "started"
+
+
+def test_what_can_not_be_done_to_a_thread_is_refused(fleet: PoolFleet) -> None:
+    fleet.pool_worker(lease=3600)
+    fleet.call("a", "patient", path=str(fleet.stamps("a")))
+    fleet.until_state("a", "started")
+    for ask in (
+        control.pause,
+        control.resume,
+        partial(control.signal, name="USR1"),
+        partial(control.set, more_time=60),
+    ):
+        with pytest.raises(Refused, match="runs in a thread of worker"):
+            ask(fleet.store, "a")
+    assert control.set(fleet.store, "a", priority=3).priority == 3
+
+    # Somebody who asked before the task had a worker that says so.
+    fleet.store.commit([decide(fleet.get("a"), Ask("pause"))])
+    until(lambda: "pause: not possible" in log_text(fleet, "a"))
+    until(lambda: "refused" in [event.event for event in fleet.store.events("a")])
+    [told] = [event for event in fleet.store.events("a") if event.event == "refused"]
+    assert told.note == "pause: it runs in a thread"
+    until(lambda: not fleet.get("a").orders)
+    control.cancel(fleet.store, "a")
+    assert fleet.until_ended("a").state == "cancelled"
 
 
 def test_steps_and_checkpoints_are_there_in_the_next_attempt(fleet: PoolFleet) -> None:

@@ -61,7 +61,7 @@ class Node:
 
     def ask(self, *command: object, password: str = PASSWORD) -> Any:
         """What it answers to a plain command."""
-        client = redis.Redis("127.0.0.1", self.port, password=password, socket_timeout=5)
+        client = redis.Redis("127.0.0.1", self.port, password=password or None, socket_timeout=5)
         try:
             return client.execute_command(*command)
         finally:

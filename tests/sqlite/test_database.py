@@ -234,6 +234,8 @@ class TestPlans:
         connection.close()
         assert plan
         growing = {"stayer_tasks", "stayer_events", "stayer_history", "stayer_usage", "t"}
+        if name == "commit.done":
+            assert any(step.endswith("stayer_tasks_1 (id=?)") for step in plan), plan
         for step in plan:
             assert "TEMP B-TREE" not in step, plan
             assert not (step.startswith("SCAN") and step.split()[1] in growing), plan

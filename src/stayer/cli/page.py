@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.output import json_text, safe
+from stayer.cli.output import json_text, many, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_size
@@ -68,6 +68,8 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "priority", str(task.priority) if task.priority else None
     yield "owner", task.owner
     yield "tags", ", ".join(task.tags)
+    yield "flow", task.flow and f"{task.flow} ({task.part})"
+    yield "after", many(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
     yield "ran", ran(task, now)
     yield "usage", None if task.usage is None else _used(task.usage)
@@ -78,6 +80,7 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "pid", str(task.pid) if task.pid else None
     yield "created", _when(task.created, now)
     yield "due", _when(task.eta, now)
+    yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
 

@@ -198,8 +198,8 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         start_before=moment("start_before"),
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
-        after=[control.resolve(given.store(make=True), id) for id in options["after"]],
-        when_failed=options["when_failed"],
+        after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
+        when_failed=options.get("when_failed", "cancel"),
         **{name: options[name] for name in _LIFE},
     )
 

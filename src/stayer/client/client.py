@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control, flow_control
+from stayer import config, control, flow_control, schedules
 from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
 from stayer.client.listener import Listener
 from stayer.client.processor import Processor
 from stayer.client.queue import Queue
-from stayer.client.submit import Defaults, Options, build
+from stayer.client.submit import Defaults, Life, Options, build
+from stayer.core import scheduling
 from stayer.core.errors import BadInput
 from stayer.core.model import (
     EVERYTHING,
@@ -29,6 +30,7 @@ from stayer.core.model import (
     Value,
     Worker,
 )
+from stayer.core.schedule import CatchUp, Overlap, Schedule
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -128,6 +130,53 @@ class Client:
     def workers(self) -> list[Worker]:
         """All that take tasks, listeners included."""
         return self.store.workers()
+
+    def schedules(self) -> list[Schedule]:
+        """All schedules, by name."""
+        return self.store.schedules()
+
+    def add_schedule(
+        self,
+        name: str,
+        cron: str,
+        parameters: Storable = None,
+        *,
+        queue: str,
+        zone: str = "UTC",
+        overlap: Overlap = "skip",
+        catch_up: CatchUp = "last",
+        jitter: Duration = 0.0,
+        paused: bool = False,
+        replace: bool = False,
+        task: str | None = None,
+        command: Sequence[str] | None = None,
+        **options: Unpack[Life],
+    ) -> Schedule:
+        """Let the clock submit a task, which runs the function `task` or this command. The same
+        once more is no error; another one of that name takes its place with `replace`.
+        """
+        new = build(queue, parameters, self.defaults, name=task, command=command, **options)
+        wanted = Schedule(
+            name=name, cron=cron, zone=zone, overlap=overlap, catch_up=catch_up,
+            jitter=seconds(jitter), paused=paused, task=scheduling.repeated(new),
+        )  # fmt: skip
+        return schedules.add(self.store, wanted, replacing=replace)
+
+    def pause_schedule(self, name: str) -> None:
+        """Let it tick no more until it is resumed."""
+        schedules.pause(self.store, name)
+
+    def resume_schedule(self, name: str) -> None:
+        """Let it tick again, from now on."""
+        schedules.resume(self.store, name)
+
+    def run_schedule(self, name: str) -> TaskHandle[Value]:
+        """Submit its task now, once, apart from its ticks."""
+        return TaskHandle(self.store, schedules.run(self.store, name), as_stored)
+
+    def drop_schedule(self, name: str) -> None:
+        """Forget it; its tasks stay."""
+        schedules.drop(self.store, name)
 
     def find(
         self,

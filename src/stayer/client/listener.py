@@ -220,12 +220,9 @@ class Listener:
                 return None
 
     def _promote(self) -> float:
-        """See to what is due; in how many seconds the next thing will be."""
-        while (due := clock.elapse(self._store, PROMOTED)) is not None:
-            left = due - self._store.now()
-            if left > 0:
-                return left
-        return math.inf
+        """See to some of what is due; in how many seconds the next thing will be, 0 for more."""
+        due = clock.elapse(self._store, PROMOTED)
+        return math.inf if due is None else max(0.0, due - self._store.now())
 
     def _claim(self) -> Task | None:
         with self._claiming:

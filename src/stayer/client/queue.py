@@ -7,7 +7,7 @@ from typing import Literal, Unpack
 
 from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Size, Storable
+from stayer.client.inputs import Duration, Moment, Size, Storable, seconds
 from stayer.client.submit import (
     Defaults,
     HasId,
@@ -19,7 +19,7 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import STATES, QueueInfo, State, Value, WhenFailed
+from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Value, WhenFailed
 from stayer.store import Store
 
 
@@ -174,6 +174,18 @@ class Queue:
                 "pause the queue to let nothing run"
             )
         self._store.set_queue(self.name, limit=limit)
+
+    def set_retention(self, /, **kept: Duration | None) -> None:
+        """How long after their end its `complete`, `failed` and `cancelled` tasks are kept, and
+        `log` and `result` of them; None: as the workers are told.
+        """
+        if unknown := [what for what in kept if what not in KEPT]:
+            raise BadInput(f"nothing kept is called {unknown[0]!r}: there are {', '.join(KEPT)}")
+        given = ((what, kept[what]) for what in KEPT if what in kept)
+        wanted: dict[Kept, float | None] = {
+            what: None if time is None else seconds(time) for what, time in given
+        }
+        self._store.set_queue(self.name, retention=wanted)
 
     def delete(self, task_id: str) -> None:
         """Forget one of its tasks that has ended; its id stays refused for a while."""

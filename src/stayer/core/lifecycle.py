@@ -36,6 +36,9 @@ from stayer.core.model import (
 
 EXPIRED = Fault("Expired", "too old to be started")
 
+NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
+"""What can be asked of a process, but not of a thread."""
+
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 

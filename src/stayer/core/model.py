@@ -383,6 +383,8 @@ class Handles(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     """Commands, by their first word."""
+    threads: bool = False
+    """In threads of one process, where a task can be asked to stop, and nothing else."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))

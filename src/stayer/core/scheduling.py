@@ -20,7 +20,7 @@ NAME_LIMIT = 150
 """Shorter than an id, which is made of it and of a tick."""
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
-NOT_FOR_TASKS = ("id", "eta", "delay", "start_before")
+NOT_FOR_TASKS = ("id", "eta", "delay", "start_before", "after", "when_failed")
 """What a task that comes again and again can't have."""
 
 
@@ -57,7 +57,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
 def task_for(fields: Mapping[str, Any]) -> NewTask:
     """What the ticks submit, of the fields of a submission."""
     for name in NOT_FOR_TASKS:
-        if fields.get(name) is not None:
+        if fields.get(name) not in (None, (), [], "cancel"):
             raise BadInput(f"{name} is for one task, a schedule submits many: leave it out")
     return repeated(submission.new_task(**fields))
 
@@ -91,7 +91,7 @@ def parse(
     if folder is not None and "command" in fields:
         fields["cwd"] = os.path.normpath(os.path.join(folder, fields.get("cwd", "")))
     try:
-        return Schedule(
+        schedule = Schedule(
             name=said.name,
             cron=said.cron,
             zone=said.zone,
@@ -102,9 +102,11 @@ def parse(
             origin=said.origin,
             task=task_for({**defaults, **fields}),
         )
+        checked(schedule, 0.0)
     except BadInput as error:
         error.args = (f"{what}: {error}",)
         raise
+    return schedule
 
 
 def _explained(error: msgspec.ValidationError) -> str:
@@ -125,7 +127,9 @@ def written(schedule: Schedule) -> dict[str, JSON]:
 def record(schedule: Schedule) -> dict[str, JSON]:
     """A schedule as it is shown."""
     task = {
-        name: value for name, value in submission.written(schedule.task).items() if name != "id"
+        name: value
+        for name, value in submission.written(schedule.task).items()
+        if name not in NOT_FOR_TASKS
     }
     times = {
         name: _time(getattr(schedule, name)) for name in ("next", "created", "updated", "last")

@@ -242,4 +242,8 @@ def written(new: NewTask) -> dict[str, JSON]:
     for name in codec.POLICY:
         if (value := getattr(new.policy, name)) != getattr(default, name):
             shown[name] = value
-    return {name: value for name, value in shown.items() if value is not None}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in shown.items()
+        if value is not None
+    }

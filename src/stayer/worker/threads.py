@@ -15,8 +15,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Interrupt, Lose, Start, Stop, decide
-from stayer.core.model import Change, Kept, Report, Task, Worker
+from stayer.core.lifecycle import (
+    NOT_TO_THREADS,
+    Interrupt,
+    Lose,
+    Start,
+    Stop,
+    Tell,
+    decide,
+)
+from stayer.core.model import RUNNING, Change, Handles, Kept, Orders, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.runners.pool import link
@@ -105,6 +113,7 @@ class ThreadsWorker(BeatingWorker):
             version=__version__,
             draining=self._draining,
             lease=self._options.lease,
+            handles=Handles(names=("*",), threads=True),
         )
 
     def _finished(self) -> bool:
@@ -250,8 +259,18 @@ class ThreadsWorker(BeatingWorker):
             if self._passed_on.get(key, 0) >= last or self._pool is None or self._heart is None:
                 continue
             self._passed_on[key] = last
+            self._try(lambda orders=orders: self._refuse_in_part(orders))  # type: ignore[misc]
             self._say(link.Ask(orders))
             self._heart.report(Report(id=orders.id, attempt=orders.attempt, acknowledged=last))
+
+    def _refuse_in_part(self, orders: Orders) -> None:
+        """Say in its history what can't be done to a thread. Mostly nobody asks: see `control`."""
+        refused = [order.verb for order in orders.orders if order.verb in NOT_TO_THREADS]
+        task = self._store.get([orders.id])[0] if refused else None
+        ours = self._state.worker_id, orders.attempt
+        if task is not None and task.state in RUNNING and (task.worker, task.attempt) == ours:
+            tell = (Tell("refused", f"{verb}: it runs in a thread") for verb in refused)
+            self._store.commit([decide(task, each) for each in tell])
 
     def _send_urgent_news(self) -> None:
         pool, heart = self._pool, self._heart

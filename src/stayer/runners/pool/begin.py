@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import fcntl
+import gc
 import io
 import logging
 import os
@@ -26,6 +27,7 @@ CAN_NOT_BEGIN = 70
 LOST_LEASE = 71
 LOCK = "pool.lock"
 BEGUN = "pool.begun"
+_GARBAGE = 20_000
 
 
 def begin(descriptor: int) -> NoReturn:
@@ -48,6 +50,7 @@ def begin(descriptor: int) -> NoReturn:
         logging.exception("--app %s can't be loaded", setup.app)
         _leave(CAN_NOT_BEGIN)
     sys.argv = [setup.app]
+    _collect_less_often()
     begun = Begun(Path(setup.state) / BEGUN, setup.threads)
     pool = Pool(setup, open_store(setup.store), app, begun, link)
     threading.Thread(target=_listen, args=(link, pool), name="link", daemon=True).start()
@@ -57,6 +60,14 @@ def begin(descriptor: int) -> NoReturn:
         logging.error("%s", error)
         _leave(LOST_LEASE)
     _leave(0)
+
+
+def _collect_less_often() -> None:
+    """Each short task makes some objects that go with it: looking for cycles among them after every
+    few hundred, and through all that the app has imported, would cost more than running it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
 
 
 def _listen(link: Link, pool: Pool) -> None:

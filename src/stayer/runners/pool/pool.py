@@ -57,7 +57,7 @@ class Pool:
         self._told = self._delivered = 0
         self._recent: deque[tuple[float, int]] = deque()
         self._waiter: Waiter | None = None
-        self._asleep = False
+        self._asleep = self._has_slept = False
         self._stirred = True
         self._unsure = True
         self._next_due = 0.0
@@ -153,6 +153,8 @@ class Pool:
     def _look_around(self) -> None:
         """Once a while: news, tasks that have run for a while, tasks that have waited too long."""
         now = time.monotonic()
+        if now >= self._next_due:
+            self._promote()
         if now < self._next_look:
             return
         self._next_look = now + _PATIENCE / 2
@@ -162,8 +164,9 @@ class Pool:
             lambda job: not job.is_suspect and now - job.taken_at > _PATIENCE
         )
         self._hand_back(waited, "no thread became free for it")
-        if now >= self._next_due:
-            self._promote()  # also if there is never a moment to sleep
+        if not self._has_slept:
+            self._promote()  # it can't have heard of something that is due sooner
+        self._has_slept = False
 
     def _look_at(self, job: InHand, now: float) -> None:
         if (report := job.context.gather()) is not None:
@@ -221,7 +224,7 @@ class Pool:
         until = self._next_due
         if self._held:
             until = min(until, self._next_look)
-        self._asleep = True
+        self._asleep = self._has_slept = True
         try:
             # What came before it was seen to be asleep did not wake it.
             if self._ended or self._messages:
@@ -278,9 +281,15 @@ class Pool:
                     else:
                         job.context.ask_to_stop("cancel")
                 case "stack":
-                    job.context.write_log(job.stack())
+                    self._answer(job, job.stack())
                 case verb:
-                    job.context.write_log(f"stayer: {verb}: not possible, it runs in a thread\n")
+                    self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
+
+    def _answer(self, job: InHand, text: str) -> None:
+        """To its log, at once: somebody waits for it."""
+        job.context.write_log(text)
+        if (report := job.context.gather()) is not None:
+            self._tell(job.context, report, urgent=True)
 
     def _finish(self, stop: bool) -> None:
         self._finishing = True

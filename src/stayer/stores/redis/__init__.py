@@ -43,14 +43,15 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import address, figures, incoming, reading, record, schedules
+from stayer.stores.redis import figures, incoming, reading, record, schedules
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
-from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
+from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
@@ -58,22 +59,13 @@ from stayer.stores.redis.wake import waiter_for, watch
 SCHEMA = 1
 _AT_ONCE, _ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
-OLDEST = (6, 2)
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
     """`redis://host:6379/0`, `rediss://…`, `unix:///path/of/the/socket`, or sentinels that know the
     server, `redis+sentinel://host:26379,host:26379/service`; `?prefix=…`.
     """
-    return RedisStore(Server(_address(url), clock))
-
-
-def _address(url: str) -> address.Address:
-    if url.partition(":")[0].endswith("+sentinel"):
-        from stayer.stores.redis import sentinel  # rarely needed
-
-        return sentinel.parse(url)
-    return address.parse(url)
+    return RedisStore(Server(address_of(url), clock))
 
 
 class RedisStore:
@@ -85,10 +77,7 @@ class RedisStore:
         self._run = server.run
 
     def setup(self) -> None:
-        version = server_version(self._server)
-        if version is not None and version < OLDEST:
-            shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
-            raise StoreUnusable(f"{self.url} is version {shown}: Stayer needs {wanted} or newer")
+        refuse_what_will_not_do(self._server)
         schema = int(self._run("setup", SCHEMA))
         if schema > SCHEMA:
             raise StoreUnusable(

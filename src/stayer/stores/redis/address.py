@@ -122,6 +122,19 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
     return connection_class, arguments
 
 
+def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]:
+    """`host:port,host`: the hosts, with the usual port where none is given."""
+    found = []
+    for each in text.split(","):
+        host, colon, given = each.rpartition(":")
+        if not colon or given.endswith("]"):
+            host, given = each, str(port)
+        if not host or not given.isdecimal():
+            raise bad(url, f"{each!r} is no host: write {form}")
+        found.append((host.strip("[]"), int(given)))
+    return found
+
+
 def bad(url: str, why: str) -> BadConfig:
     """What is wrong with a URL."""
     return BadConfig(f"store {without_secrets(url)}: {why}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from stayer.core.errors import StoreError
+from stayer.core.errors import StoreError, StoreUnusable
 from stayer.stores.findings import Finding
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
 
+OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
 
@@ -27,12 +28,34 @@ def check(server: Server) -> list[Finding]:
     ]
 
 
+def refuse_what_will_not_do(server: Server) -> None:
+    """A node of a cluster, and what is too old."""
+    url = server.address.url
+    if _is_in_cluster(server):
+        raise StoreUnusable(
+            f"{url} is a node of a cluster, which can't be used yet: give the URL of a single "
+            "server"
+        )
+    version = server_version(server)
+    if version is not None and version < OLDEST:
+        shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
+        raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
+
+
 def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
     try:
         return _numbers(_info(server, "server").get("redis_version", ""))
     except StoreError:
         return None
+
+
+def _is_in_cluster(server: Server) -> bool:
+    """Whether it has only some of the keys; False if it does not tell."""
+    try:
+        return _info(server, "cluster").get("cluster_enabled") == "1"
+    except StoreError:
+        return False
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:

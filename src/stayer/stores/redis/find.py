@@ -16,23 +16,33 @@ _CURSOR = re.compile(r"\d{28}")
 _END_OF_TIME = 10**16 - 1
 
 
+Place = str
+"""Where a task stands in lists: the beginning of its member, and the cursor of a page behind it."""
+
+
 def find(server: Server, filter: Filter, cursor: str | None, limit: int) -> Page:
     """One page, and where the next one begins."""
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
-    wanted, position = pack(_packed(filter)), cursor or ""
-    values: list[bytes] = []
-    found: list[Task] = []
-    while True:
-        left = limit + 1 - len(found)
-        answer = server.run("find", wanted, position, left, _LOOKED_AT)
-        position = answer[0].decode()
-        values += answer[1]
-        found += tasks(answer[1], answer[2])
-        if not position or len(found) > limit:
-            break
+    found = find_places(server, filter, cursor or "", limit + 1)
     more = len(found) > limit
-    return Page(tuple(found[:limit]), _cursor(values[limit - 1]) if more and limit else None)
+    return Page(
+        tuple(task for _, task in found[:limit]), found[limit - 1][0] if more and limit else None
+    )
+
+
+def find_places(
+    server: Server, filter: Filter, position: Place, limit: int
+) -> list[tuple[Place, Task]]:
+    """Tasks that match, newest first, from behind a place on."""
+    wanted = pack(_packed(filter))
+    found: list[tuple[Place, Task]] = []
+    while True:
+        answer = server.run("find", wanted, position, limit - len(found), _LOOKED_AT)
+        position = answer[0].decode()
+        found += zip(map(_place, answer[1]), tasks(answer[1], answer[2]), strict=True)
+        if not position or len(found) >= limit:
+            return found
 
 
 def _packed(filter: Filter) -> Raw:
@@ -56,7 +66,6 @@ def _micros(moment: float) -> str:
     return f"{math.ceil(within - 0.5):016d}"
 
 
-def _cursor(value: bytes) -> str:
-    """The beginning of the task's member in the lists."""
+def _place(value: bytes) -> Place:
     created, _, seq = fields(value)[:3]
     return f"{math.floor(created * 1e6 + 0.5):016d}{int(seq):012d}"

@@ -86,8 +86,15 @@ Channels
     <prefix>:events                the events of one change as a JSON array, for anyone to hear
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
-On a cluster the key of a task will carry its queue's tag, and what is for all queues here (`due`,
-`expiring`, `last`, `events`) will be one a queue.
+On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
+of workers also below `<prefix>:{%lobby}`; and
+
+    <prefix>:shards                set: the names of all queues that ever were
+    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of it
+    <prefix>:homes:<worker>        set: the queues that the worker is known in
+    <prefix>:burying               set: the workers whose burial may not be over yet
+    <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
+    <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
 
 from __future__ import annotations
@@ -141,17 +148,24 @@ KEYS = {
     "meta": "<prefix>:meta",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
+    "shards": "<prefix>:shards",
+    "claim": "<prefix>:claim:<id>",
+    "homes": "<prefix>:homes:<worker>",
+    "burying": "<prefix>:burying",
+    "relayed": "<prefix>:{news}:relayed",
+    "news": "<prefix>:{news}:stream",
 }
 
 
 def key(name: str, prefix: str, **parts: str) -> str:
     """The key of this name, for the few places that are not scripts."""
     if "queue" in parts:
-        parts["queue"] = _tag(parts["queue"])
+        parts["queue"] = tag(parts["queue"])
     return _PLACE.sub(lambda place: {"prefix": prefix, **parts}[place[1]], KEYS[name])
 
 
-def _tag(queue: str) -> str:
+def tag(queue: str) -> str:
+    """A queue's name as it stands between braces."""
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 

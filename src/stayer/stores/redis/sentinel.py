@@ -15,10 +15,17 @@ from urllib.parse import unquote, urlencode, urlsplit
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
 from stayer.core.errors import StoreUnreachable
-from stayer.stores.redis.address import Address, arguments_of, bad, read_options, without_secrets
+from stayer.stores.redis.address import (
+    Address,
+    arguments_of,
+    bad,
+    hosts_of,
+    read_options,
+    without_secrets,
+)
 
 PORT = 26379
-_FORM = "write redis+sentinel://host:26379,host:26379/service"
+_FORM = "redis+sentinel://host:26379,host:26379/service"
 _HASTE = 1.0
 """How long one of several sentinels may take to be reached and to answer, in seconds."""
 
@@ -34,7 +41,9 @@ def parse(url: str) -> Address:
     login, at, hosts = parts.netloc.rpartition("@")
     service, _, database = parts.path.strip("/").partition("/")
     if not service or (database and not database.isdecimal()):
-        raise bad(url, f"it has to name the service that sentinels know the primary by: {_FORM}")
+        raise bad(
+            url, f"it has to name the service that sentinels know the primary by: write {_FORM}"
+        )
     options = read_options(url)
     sentinel_user = options.left.pop("sentinel_username", None)
     sentinel_password = options.left.pop("sentinel_password", None)
@@ -59,7 +68,10 @@ def parse(url: str) -> Address:
         return open_connection
 
     sentinels = Sentinels(
-        without_secrets(url), unquote(service), _hosts(url, hosts), opens(to_sentinel)
+        without_secrets(url),
+        unquote(service),
+        hosts_of(url, hosts, PORT, _FORM),
+        opens(to_sentinel),
     )
     return Address(
         url=without_secrets(url),
@@ -70,18 +82,6 @@ def parse(url: str) -> Address:
         replicas=options.replicas,
         confirming=options.confirming,
     )
-
-
-def _hosts(url: str, text: str) -> list[tuple[str, int]]:
-    found = []
-    for each in text.split(","):
-        host, colon, port = each.rpartition(":")
-        if not colon or port.endswith("]"):
-            host, port = each, str(PORT)
-        if not host or not port.isdecimal():
-            raise bad(url, f"{each!r} is no host of a sentinel: {_FORM}")
-        found.append((host.strip("[]"), int(port)))
-    return found
 
 
 class Sentinels:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from msgspec import Struct
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,
     DataError,
     MasterDownError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
@@ -23,6 +27,7 @@ from redis.exceptions import (
     RedisError,
     ResponseError,
     TimeoutError,
+    TryAgainError,
 )
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
@@ -44,6 +49,18 @@ class Said(Exception):
         super().__init__(f"{word} {details}")
 
 
+class Call(Struct, frozen=True):
+    """A script to be run where a key is."""
+
+    key: str
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Moved(StoreUnusable):
+    """Another node of a cluster has what was asked for."""
+
+
 _WORDS = ("LEASELOST", "UNKNOWN", "REFUSED")
 
 
@@ -59,9 +76,13 @@ class Server:
 
     def run(self, name: str, *arguments: Any) -> Any:
         """What a script answers; raises Said for what it refuses."""
+        return self.run_at(self.address.prefix, (), name, *arguments)
+
+    def run_at(self, prefix: str, keys: tuple[str, ...], name: str, *arguments: Any) -> Any:
+        """The same below another prefix; the keys say which node of a cluster is meant."""
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
-        given = (0, self.address.prefix, now, *arguments)
+        given = (len(keys), *keys, prefix, now, *arguments)
         replicas = self.address.replicas if wanted.confirmed else 0
         with self.connection() as connection:
             try:
@@ -72,13 +93,38 @@ class Server:
                     raise Said(word, details) from None
                 raise
         if confirmed < replicas:
-            raise StoreUnreachable(
-                f"{self.address.url} has done what was asked ({name}), but {confirmed} of "
-                f"{replicas} replicas confirmed it within {self.address.confirming:g} s: a "
-                "failover can lose it. Ask again when they are back; to submit a task again under "
-                "the same id is harmless"
-            )
+            raise self._unconfirmed(name, confirmed)
         return answer
+
+    def run_many(self, prefix: str, calls: Sequence[Call]) -> list[Any]:
+        """Several scripts, each with a key of its own, in one round trip; a Moved stands for the
+        answer where another node has it.
+        """
+        now = "" if self._clock is None else repr(float(self._clock()))
+        scripts = [script(call.name) for call in calls]
+        given = [(1, call.key, prefix, now, *call.arguments) for call in calls]
+        replicas = self.address.replicas if any(each.confirmed for each in scripts) else 0
+        with self.connection() as connection:
+            commands = [
+                ("EVALSHA", wanted.digest, *arguments)
+                for wanted, arguments in zip(scripts, given, strict=True)
+            ]
+            answers = _ask_many(connection, commands)
+            unknown = [at for at, each in enumerate(answers) if isinstance(each, NoScriptError)]
+            again = [("EVAL", scripts[at].text, *given[at]) for at in unknown]
+            for at, answer in zip(unknown, _ask_many(connection, again), strict=True):
+                answers[at] = answer
+            confirmed = self._confirmations(connection) if replicas else 0
+        if confirmed < replicas:
+            raise self._unconfirmed(calls[0].name, confirmed)
+        for answer in answers:
+            if isinstance(answer, ResponseError) and not isinstance(answer, MovedError):
+                with translated(self.address.url):
+                    raise answer
+        return [
+            _moved(self.address.url, answer) if isinstance(answer, MovedError) else answer
+            for answer in answers
+        ]
 
     def ask(self, *command: Any) -> Any:
         """What the server answers to a plain command."""
@@ -104,6 +150,9 @@ class Server:
                 if self.address.moves:
                     raise _being_replaced(self.address.url, error) from error
                 raise
+            except MovedError as error:
+                self._put(connection)
+                raise _moved(self.address.url, error) from error
             except (Said, ResponseError):  # it was answered: the connection is fine
                 self._put(connection)
                 raise
@@ -146,6 +195,18 @@ class Server:
                 return
         connection.disconnect()
 
+    def _confirmations(self, connection: Any) -> int:
+        patience = round(self.address.confirming * 1000)
+        return int(_ask(connection, "WAIT", self.address.replicas, patience))
+
+    def _unconfirmed(self, name: str, confirmed: int) -> StoreUnreachable:
+        return StoreUnreachable(
+            f"{self.address.url} has done what was asked ({name}), but {confirmed} of "
+            f"{self.address.replicas} replicas confirmed it within {self.address.confirming:g} s: "
+            "a failover can lose it. Ask again when they are back; to submit a task again under "
+            "the same id is harmless"
+        )
+
     def _forget(self) -> None:
         """What a fork has copied is the parent's: neither to be used nor to be closed here."""
         _inherited.extend(self._idle)
@@ -179,6 +240,18 @@ def _confirmed(connection: Any, replicas: int, patience: int, *command: Any) -> 
     return answer, connection.read_response()
 
 
+def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The answers, errors among them."""
+    connection.send_packed_command(connection.pack_commands(commands))
+    answers: list[Any] = []
+    for _ in commands:
+        try:
+            answers.append(connection.read_response())
+        except ResponseError as error:
+            answers.append(error)
+    return answers
+
+
 def _ask(connection: Any, *command: Any) -> Any:
     connection.send_command(*command)
     return connection.read_response()
@@ -194,6 +267,10 @@ def _is_quiet(connection: Any) -> bool:
     poll = select.poll()
     poll.register(descriptor(connection), select.POLLIN)
     return not poll.poll(0)
+
+
+def _moved(url: str, error: RedisError) -> Moved:
+    return Moved(f"{url} is a node of a cluster ({error}): give the URL of a single server")
 
 
 def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
@@ -236,6 +313,12 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
                 f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget old "
                 "tasks with `stayer purge`"
             )
+        case AskError() | TryAgainError():
+            return StoreUnreachable(
+                f"{url} is moving this to another node ({said}): try again in a moment"
+            )
+        case ClusterDownError():
+            return StoreUnreachable(f"{url} has nobody for a part of the keys ({said})")
         case ReadOnlyError():
             return StoreUnusable(f"{url} is a read-only replica: give the URL of its primary")
         case _:
@@ -253,10 +336,6 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
         case "MISCONF":
             return StoreUnusable(
                 f"{url} can't write to its disk, and therefore changes nothing: {said}"
-            )
-        case "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN":
-            return StoreUnusable(
-                f"{url} is a node of a cluster ({said}): give the URL of a single server"
             )
         case _:
             return StoreUnusable(f"{url}: {said}")

@@ -7,7 +7,7 @@
 -- A figure is text: depth running age submitted complete failed cancelled ran waited; `-` if not known.
 
 local MINUTE = 60
-local SAMPLES = 500
+local SAMPLES = 2000
 local PLACES = {submitted = 4, complete = 5, failed = 6, cancelled = 7, ran = 8, waited = 9}
 
 local finish = math.floor(now / MINUTE) * MINUTE
@@ -41,36 +41,29 @@ local function count_submitted(found, from, to)
   end
 end
 
--- How long those took that ended. Of very many, some in equal distances stand for all: nobody is to
--- wait for this.
-local function add_seconds(found, queue, key, first, number)
+-- Of very many, some in equal distances stand for all: nobody is to wait for this.
+local function count_ended(found, queue, state, from, to)
+  local key = key_finished(queue, state)
+  local first = call('ZCOUNT', key, '-inf', '(' .. from)
+  local number = call('ZCOUNT', key, from, '(' .. to)
+  local distance = math.ceil(number / SAMPLES)
   local ids = {}
-  for rank = first, first + number - 1, math.ceil(number / SAMPLES) do
+  for rank = first, first + number - 1, math.max(1, distance) do
     ids[#ids + 1] = call('ZRANGE', key, rank, rank)[1]
   end
   fetch_all(ids)
   local ran, waited = 0, 0
   for _, id in ipairs(ids) do
-    local entry = fetch(id)
-    if entry and entry.r[STARTED_AT] then
-      ran = ran + (entry.r[FINISHED_AT] - entry.r[STARTED_AT])
-      waited = waited + (entry.r[STARTED_AT] - entry.r[CREATED])
+    local r = fetch(id).r
+    if r[STARTED_AT] then
+      ran = ran + (r[FINISHED_AT] - r[STARTED_AT])
+      waited = waited + (r[STARTED_AT] - r[CREATED])
     end
   end
-  add(found, queue, 'ran', ran * number / #ids)
-  add(found, queue, 'waited', waited * number / #ids)
-end
-
-local function count_ended(found, from, to)
-  for _, queue in ipairs(names) do
-    for state in pairs(FINISHED) do
-      local key = key_finished(queue, state)
-      local number = call('ZCOUNT', key, from, '(' .. to)
-      if number > 0 then
-        add(found, queue, state, number)
-        add_seconds(found, queue, key, call('ZCOUNT', key, '-inf', '(' .. from), number)
-      end
-    end
+  if number > 0 then
+    add(found, queue, state, number)
+    add(found, queue, 'ran', ran * number / #ids)
+    add(found, queue, 'waited', waited * number / #ids)
   end
 end
 
@@ -127,7 +120,9 @@ end
 for at = math.max(last, finish - ARGV[3]), finish - MINUTE, MINUTE do
   local found = {[''] = {'-', '-', '-', 0, 0, 0, 0, 0, 0}}
   count_submitted(found, at, at + MINUTE)
-  count_ended(found, at, at + MINUTE)
+  for _, queue in ipairs(names) do
+    for state in pairs(FINISHED) do count_ended(found, queue, state, at, at + MINUTE) end
+  end
   if at == finish - MINUTE then measure(found) end
   keep(at, found)
 end

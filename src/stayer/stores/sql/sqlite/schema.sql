@@ -361,8 +361,9 @@ SELECT
     max(iif(entry ->> 2 = 'reserved', entry ->> 1, NULL)) AS reserved_at,
     max(iif(entry ->> 2 = 'started', entry ->> 1, NULL)) AS started_at,
     max(iif(entry ->> 6 IS NULL, NULL, entry ->> 1)) AS finished_at,
-    substr(max((entry ->> 0) + 1000000000000000 || ' ' || (entry ->> 6)), 18) AS ending,
-    substr(max((entry ->> 0) + 1000000000000000 || ' ' || (entry ->> 7)), 18) AS error
+    -- Those of the last line that has one: a late end may follow a loss.
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 6)), 17) AS ending,
+    substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
 FROM entries
 GROUP BY task, attempt
 HAVING reserved_at IS NOT NULL;

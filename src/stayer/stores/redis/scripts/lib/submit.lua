@@ -19,12 +19,13 @@ end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
 -- purged (then the entry is what is left of it).
+local nothing_purged = false -- it has been looked at: none of these ids was ever here
 local waits_of = {} -- id → {id, a or b, …} of what a new task has to wait for
 local function accept(group, number)
   local id, apart = group[G_IDS][number], group[G_APART][number]
   local there = fetch(id)
   if there then return there, 1 end
-  local left = call('GET', key_purged(id))
+  local left = not nothing_purged and call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
   if left then call('DEL', key_purged(id)) end
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])

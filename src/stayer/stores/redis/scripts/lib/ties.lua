@@ -5,10 +5,13 @@ local T_ID, T_AFTER, T_BEHIND, T_ANYHOW = 1, 2, 3, 4
 
 local function ids_in_use(given)
   local found = {}
+  nothing_purged = true
   for _, one in ipairs(given) do
     fetch_all(one[G_IDS])
+    local purged = any_purged(one[G_IDS])
+    if purged then nothing_purged = false end
     for _, id in ipairs(one[G_IDS]) do
-      if fetch(id) or call('EXISTS', key_purged(id)) == 1 then found[#found + 1] = id end
+      if fetch(id) or (purged and call('EXISTS', key_purged(id)) == 1) then found[#found + 1] = id end
     end
   end
   return found

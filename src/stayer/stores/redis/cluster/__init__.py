@@ -1,0 +1,370 @@
+"""Redis Cluster: a store a queue, and idempotent steps between them (see decision 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from stayer.core.errors import LeaseLost, Refused, StoreUnreachable, StoreUnusable
+from stayer.core.figures import Figures
+from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.model import (
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    Kept,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.core.schedule import Firing, Schedule
+from stayer.store import Waiter
+from stayer.stores.findings import Finding
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.cluster import listing, news
+from stayer.stores.redis.cluster.hands import Workers
+from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.keys import key
+
+OLDEST = (7, 0)
+_NO_FLOWS = "on a cluster tasks can't depend on each other yet. Nothing was accepted"
+
+
+def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
+    """`redis+cluster://host:6379,host:6379`: some of its nodes."""
+    return ClusterStore(Nodes(url, clock), clock)
+
+
+class ClusterStore:
+    """The contract on a cluster: within a queue each operation is one step, across queues several
+    that may each be done again.
+    """
+
+    def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
+        self.url = nodes.url
+        self._nodes = nodes
+        self._clock = clock
+        self._shards = Shards(nodes, clock)
+        self._workers = Workers(self._shards)
+
+    # Life
+
+    def setup(self) -> None:
+        for server in self._nodes.primaries():
+            version = server_version(server)
+            if version is not None and version < OLDEST:
+                shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
+                raise StoreUnusable(
+                    f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
+                )
+
+    def close(self) -> None:
+        self._nodes.close()
+
+    def check(self) -> list[Finding]:
+        return [finding for server in self._nodes.primaries() for finding in check(server)]
+
+    def now(self) -> float:
+        name = key("shards", self._nodes.options.prefix)
+        return self._nodes.at(name, lambda server: server.now())
+
+    # The one road
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        if any(new.after or new.behind for new in tasks):
+            raise Refused(_NO_FLOWS)
+        return self._shards.submit(tasks) if tasks else []
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        raise Refused(_NO_FLOWS)
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        given: list[Task] = []
+        for queue in dict.fromkeys(queues):
+            try:
+                given += self._reserve(worker, queue, limit - len(given), handles)
+            except StoreUnreachable:
+                if not given:
+                    raise
+                break  # what was given is given
+        self._shards.remember(given)
+        return given
+
+    def _reserve(self, worker: str, queue: str, limit: int, handles: Handles) -> list[Task]:
+        try:
+            return self._shards.of(queue).reserve(worker, [queue], limit, handles)
+        except LeaseLost:
+            if not self._workers.introduce(worker, queue):
+                raise
+        return self._shards.of(queue).reserve(worker, [queue], limit, handles)
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        applied = self._commit(changes)
+        missed = [number for number, task in enumerate(applied) if task is None]
+        if missed:
+            # A place that was remembered may be one of the past.
+            self._shards.forget(changes[number].id for number in missed)
+            again = self._commit([changes[number] for number in missed])
+            for number, task in zip(missed, again, strict=True):
+                applied[number] = task
+        return applied
+
+    def _commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        applied: list[Task | None] = [None] * len(changes)
+        places = self._shards.by_place([change.id for change in changes], changes)
+        for queue, numbered in places.items():
+            if queue:
+                tasks = self._shards.of(queue).commit([change for _, change in numbered])
+                for (number, _), task in zip(numbered, tasks, strict=True):
+                    applied[number] = task
+        return applied
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+    ) -> tuple[list[bool], list[Task]]:
+        places = self._shards.by_place([change.id for change in changes], changes)
+        applied = [False] * len(changes)
+        given: list[Task] = []
+        wanted = list(dict.fromkeys(queues))
+        # First where there is only something to tell, so that places become free.
+        for queue in [*(set(places) - {*wanted, ""}), *wanted]:
+            numbered = places.get(queue, [])
+            room = limit - len(given) if queue in wanted else 0
+            if not numbered and not room and queue != wanted[0]:
+                continue  # the first one is asked in any case: it says if the worker is dead
+            told = [change for _, change in numbered]
+            try:
+                done, tasks = self._turn(worker, told, queue, room, handles)
+            except StoreUnreachable:
+                if not given and not any(applied):
+                    raise
+                break  # what was done is done; the rest is told again
+            for (number, _), each in zip(numbered, done, strict=True):
+                applied[number] = each
+            given += tasks
+        self._shards.remember(given)
+        return applied, given
+
+    def _turn(
+        self, worker: str, changes: Sequence[Change], queue: str, limit: int, handles: Handles
+    ) -> tuple[list[bool], list[Task]]:
+        shard = self._shards.of(queue)
+        try:
+            return shard.turn(worker, changes, [queue], limit, handles)
+        except LeaseLost:
+            if not self._workers.introduce(worker, queue):
+                raise
+        return shard.turn(worker, changes, [queue], limit, handles)
+
+    def promote(self, limit: int) -> float | None:
+        due = [shard.promote(limit) for shard in self._shards.all()]
+        return min((each for each in due if each is not None), default=None)
+
+    # Workers
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        return self._workers.beat(worker, number, nonce, reports)
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        return self._workers.bury(judge, silent)
+
+    def holdings(self, worker: str) -> list[Task]:
+        return self._workers.holdings(worker)
+
+    def workers(self) -> list[Worker]:
+        return self._workers.all()
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        self._workers.attend(workers, seconds)
+
+    def drain_worker(self, worker: str) -> Worker:
+        return self._workers.drain(worker)
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        return self._workers.drop(worker, number)
+
+    # Hearing
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        homes = [] if worker is None else self._workers.homes(worker)
+        return news.waiter_for(self._shards, worker, queues, homes)
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        return news.watch(self._shards, since, timeout, limit)
+
+    def last_event(self) -> int:
+        return news.last_event(self._shards)
+
+    # Reading
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return self._shards.get(ids)
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        return listing.find(self._shards, filter, cursor, limit)
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        return [Upstreams((), ()) for _ in ids]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        return [], 0
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        return FlowPage(())
+
+    def flow(self, id: str) -> FlowInfo | None:
+        return None
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        return self._shards.of(queue).peek(queue, limit)
+
+    def ahead(self, id: str) -> int:
+        return 0 if (queue := self._place(id)) is None else self._shards.of(queue).ahead(id)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return self._shards.of(queue).durations(queue, limit)
+
+    def attempts(self, id: str) -> list[Attempt]:
+        return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
+
+    def events(self, id: str) -> list[Event]:
+        return [] if (queue := self._place(id)) is None else self._shards.of(queue).events(id)
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        queue = self._place(id)
+        return [] if queue is None else self._shards.of(queue).log(id, attempt, start, limit)
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        queue = self._place(id)
+        return [] if queue is None else self._shards.of(queue).usage(id, attempt)
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        return None if (queue := self._place(id)) is None else self._shards.of(queue).checkpoint(id)
+
+    def _place(self, id: str) -> str | None:
+        return self._shards.places([id]).get(id)
+
+    # Queues
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        wanted = sorted(set(names)) or self._shards.names()
+        return [info for name in wanted for info in self._shards.of(name).queues([name])]
+
+    def set_queue(
+        self,
+        name: str,
+        *,
+        paused: bool | None = None,
+        limit: int | UnsetType | None = UNSET,
+        retention: Mapping[Kept, float | None] | None = None,
+    ) -> QueueInfo:
+        self._shards.add([name])
+        shard = self._shards.of(name)
+        return shard.set_queue(name, paused=paused, limit=limit, retention=retention)
+
+    def sample(self) -> float:
+        # In the lobby nothing ever happens, which makes it count the minutes without tasks.
+        return min(shard.sample() for shard in (self._shards.of(LOBBY), *self._shards.all()))
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return listing.figures(self._shards, since, until, step, queues)
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        return self._forgetting(name, lambda shard: shard.drop_queue(name, limit))
+
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        gone: list[str] = []
+        for queue, some in self._among(ids):
+            if len(gone) < limit:
+                gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
+        self._shards.let_go(gone)
+        return gone
+
+    def _among(self, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
+        """The queues to look in, and for which ids."""
+        if ids is None:
+            return [(name, None) for name in self._shards.names()]
+        places = self._shards.by_place(ids, ids)
+        return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        seen = 0
+        for name in self._shards.names():
+            if seen < limit:
+                step = partial(RedisStore.forget, retention=retention, limit=limit - seen)
+                seen += self._forgetting(name, step)
+        return seen
+
+    def _forgetting(self, name: str, step: Callable[[RedisStore], int]) -> int:
+        """A step that forgets tasks, and tells of each; their claims are let go afterwards."""
+        shard = self._shards.of(name)
+        since = shard.last_event()
+        answer = step(shard)
+        while events := shard.watch(since, 0, 1000):
+            self._shards.let_go([each.id for each in events if each.event == "deleted"])
+            since = events[-1].number
+        return answer
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        found = [each for shard in self._shards.all() for each in shard.schedules(names)]
+        return sorted(found, key=lambda schedule: schedule.name)
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        found = [each for shard in self._shards.all() for each in shard.due_schedules(limit)]
+        return sorted(found, key=lambda schedule: schedule.next or 0.0)[:limit]
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """In the shard of its queue, so that a tick and its tasks are one step."""
+        queue = schedule.task.queue
+        self._shards.add([queue])
+        put = self._shards.of(queue).put_schedule(schedule)
+        for name in self._shards.names():
+            if name != queue:
+                self._shards.of(name).drop_schedule(schedule.name)
+        return put
+
+    def fire(self, firing: Firing) -> bool:
+        """Ids are claimed first; what comes of a claim is up to the step that compares."""
+        homes = [name for name in self._shards.names() if self._has(name, firing.name)]
+        claims = self._shards.claims.mention(firing.tasks) if homes else []
+        for home in homes:
+            taken = {claim.id for claim in claims if claim.queue == home}
+            fresh = tuple(new for new in firing.tasks if new.id in taken)
+            if self._shards.of(home).fire(replace(firing, tasks=fresh)):
+                return True
+        return False
+
+    def drop_schedule(self, name: str) -> bool:
+        return sum(shard.drop_schedule(name) for shard in self._shards.all()) > 0
+
+    def _has(self, queue: str, schedule: str) -> bool:
+        return bool(self._shards.of(queue).schedules([schedule]))

@@ -1,0 +1,98 @@
+"""Ids across queues: each is claimed for one queue, with its task until that is there."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from stayer.core.model import NewTask
+from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.record import pack
+from stayer.stores.redis.server import Call
+
+_AT_ONCE = 1000
+_decode = msgspec.msgpack.Decoder(NewTask).decode
+
+
+class Claim(Struct, frozen=True):
+    """An id belongs to a queue."""
+
+    id: str
+    queue: str
+    nonce: str
+    task: NewTask | None
+    """What is to be submitted, unless it is known to be there."""
+
+
+class Claims:
+    """The claims of a cluster, asked for in batches."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def claim(self, tasks: Sequence[NewTask]) -> list[Claim]:
+        """The claim on each id: a new one, or the one that is there."""
+        nonces = [secrets.token_hex(4) for _ in tasks]
+        answers = self._run(
+            "claim",
+            [
+                (new.id, new.queue, nonce, pack(new))
+                for new, nonce in zip(tasks, nonces, strict=True)
+            ],
+        )
+        return [
+            Claim(new.id, new.queue, nonce, new) if answer is None else _claim(new.id, answer)
+            for new, nonce, answer in zip(tasks, nonces, answers, strict=True)
+        ]
+
+    def mention(self, tasks: Sequence[NewTask]) -> list[Claim]:
+        """The same, but nobody has to finish what comes of it: the task may come, or not."""
+        given = [(new.id, new.queue, secrets.token_hex(4), "") for new in tasks]
+        answers = self._run("claim", given)
+        return [
+            Claim(new.id, new.queue, said[2], None) if answer is None else _claim(new.id, answer)
+            for new, said, answer in zip(tasks, given, answers, strict=True)
+        ]
+
+    def find(self, ids: Sequence[str]) -> list[Claim | None]:
+        """The claims that there are."""
+        answers = self._run("find_claim", [(id,) for id in ids])
+        return [
+            None if answer[0] is None else _claim(id, answer)
+            for id, answer in zip(ids, answers, strict=True)
+        ]
+
+    def settle(self, claims: Sequence[Claim]) -> None:
+        """Their tasks are there."""
+        open_ones = [claim for claim in claims if claim.task is not None]
+        self._run("settle_claim", [(claim.id, claim.nonce) for claim in open_ones])
+
+    def take_over(self, gone: Claim, new: NewTask) -> Claim | None:
+        """Claim an id whose task is gone; None if somebody else was faster."""
+        nonce = secrets.token_hex(4)
+        given = (new.id, gone.nonce, new.queue, nonce, pack(new))
+        done = self._run("take_claim", [given])[0] == 1
+        return Claim(new.id, new.queue, nonce, new) if done else None
+
+    def expire(self, claims: Sequence[Claim]) -> None:
+        """Their tasks are gone: let the claims go as well, in time."""
+        self._run("expire_claim", [(claim.id, claim.nonce) for claim in claims])
+
+    def _run(self, name: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        prefix = self._nodes.options.prefix
+        answers: list[Any] = []
+        for first in range(0, len(given), _AT_ONCE):
+            part = given[first : first + _AT_ONCE]
+            calls = [Call(key("claim", prefix, id=each[0]), name, each) for each in part]
+            answers += self._nodes.run_many(calls)
+        return answers
+
+
+def _claim(id: str, answer: Any) -> Claim:
+    queue, nonce, task = answer
+    return Claim(id, queue.decode(), nonce.decode(), None if task is None else _decode(task))

@@ -1,0 +1,194 @@
+"""The nodes of a cluster: which one has which slot, and asking the right one."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from redis.crc import key_slot
+from redis.exceptions import RedisError
+
+from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
+from stayer.stores.redis.address import (
+    Address,
+    Options,
+    arguments_of,
+    bad,
+    hosts_of,
+    read_options,
+    without_secrets,
+)
+from stayer.stores.redis.server import Call, Moved, Server
+
+PORT = 6379
+_FORM = "redis+cluster://host:6379,host:6379"
+_REDIRECTS = 5
+"""How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
+
+T = TypeVar("T")
+Host = tuple[str, int]
+
+
+class Nodes:
+    """The nodes that answer for the slots, as far as is known; learnt anew when they say so."""
+
+    def __init__(self, url: str, clock: Callable[[], float] | None) -> None:
+        """`redis+cluster://[[user]:password@]host[:port][,host…][?…]`: some of its nodes."""
+        parts = urlsplit(url)
+        if parts.path.strip("/"):
+            raise bad(url, f"a cluster has one database only: write {_FORM}")
+        login, at, hosts = parts.netloc.rpartition("@")
+        self.options: Options = read_options(url)
+        plain = f"{parts.scheme.partition('+')[0]}://{login}{at}node?{urlencode(self.options.left)}"
+        self._connection, self._arguments = arguments_of(url, plain, self.options)
+        self._seeds = hosts_of(url, hosts, PORT, _FORM)
+        self.url = without_secrets(url)
+        self._clock = clock
+        self._servers: dict[Host, Server] = {}
+        self._guard = threading.Lock()
+        self._starts: list[int] = []
+        self._owners: list[Host | None] = []
+
+    def at(self, key: str, what: Callable[[Server], T]) -> T:
+        """Do it at the node that has the key."""
+        for _ in range(_REDIRECTS):
+            server = self._server_of(key)
+            try:
+                return what(server)
+            except Moved:
+                self.forget()
+            except StoreUnreachable:
+                self.forget()  # another node may have taken its place
+                raise
+        raise self._quarrel()
+
+    def ask(self, key: str, *command: Any) -> Any:
+        """What the node that has the key answers to a plain command."""
+        return self.at(key, lambda server: server.ask(*command))
+
+    def run_many(self, calls: Sequence[Call]) -> list[Any]:
+        """What the scripts answer, each at the node of its key, a round trip a node."""
+        answers: list[Any] = [None] * len(calls)
+        left = list(range(len(calls)))
+        for _ in range(_REDIRECTS):
+            left = self._run_many(calls, left, answers)
+            if not left:
+                return answers
+            self.forget()
+        raise self._quarrel()
+
+    def _run_many(self, calls: Sequence[Call], left: list[int], answers: list[Any]) -> list[int]:
+        """What is left: what has moved."""
+        groups: dict[int, tuple[Server, list[int]]] = {}
+        for number in left:
+            server = self._server_of(calls[number].key)
+            groups.setdefault(id(server), (server, []))[1].append(number)
+        moved = []
+        for server, numbers in groups.values():
+            try:
+                found = server.run_many(self.options.prefix, [calls[each] for each in numbers])
+            except StoreUnreachable:
+                self.forget()
+                raise
+            for number, answer in zip(numbers, found, strict=True):
+                answers[number] = answer
+                if isinstance(answer, Moved):
+                    moved.append(number)
+        return moved
+
+    def primaries(self) -> list[Server]:
+        """All that have slots."""
+        with self._guard:
+            if not self._starts:
+                self._learn()
+            return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
+
+    def open_any(self) -> Any:
+        """A connection to any node: they pass on to each other what is published."""
+        said = []
+        for server in self.primaries():
+            try:
+                return server.open_connection()
+            except StoreUnreachable as error:
+                said.append(str(error))
+        self.forget()
+        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+
+    def forget(self) -> None:
+        """Ask again who has which slot."""
+        with self._guard:
+            self._starts, self._owners = [], []
+
+    def close(self) -> None:
+        with self._guard:
+            servers = list(self._servers.values())
+        for server in servers:
+            server.close()
+
+    def _server_of(self, key: str) -> Server:
+        slot = key_slot(key.encode())
+        with self._guard:
+            if not self._starts:
+                self._learn()
+            owner = self._owners[bisect_right(self._starts, slot) - 1]
+            if owner is not None:
+                return self._server(owner)
+            self._starts = []
+        raise StoreUnreachable(f"{self.url}: no node has slot {slot} at the moment")
+
+    def _server(self, host: Host) -> Server:
+        if host not in self._servers:
+            self._servers[host] = Server(self._address(host), self._clock)
+        return self._servers[host]
+
+    def _address(self, host: Host) -> Address:
+        def open_connection() -> Any:
+            given = {**self._arguments, "host": host[0], "port": host[1]}
+            connection = self._connection(**given)
+            connection.connect()
+            return connection
+
+        return Address(
+            url=self.url,
+            prefix=self.options.prefix,
+            database=0,
+            open=open_connection,
+            moves=True,
+            replicas=self.options.replicas,
+            confirming=self.options.confirming,
+        )
+
+    def _learn(self) -> None:
+        """Who has which slots, from the first node that tells."""
+        said: list[str] = []
+        for host in dict.fromkeys([*self._servers, *self._seeds]):
+            try:
+                answer = self._server(host).ask("CLUSTER", "SLOTS")
+            except StoreUnusable as error:
+                raise StoreUnusable(f"{error} (is it a cluster?)") from error
+            except (StoreError, RedisError) as error:
+                said.append(f"{host[0]}:{host[1]}: {error}")
+                continue
+            if answer:
+                self._take(answer, host)
+                return
+            said.append(f"{host[0]}:{host[1]} has no slots")
+        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+
+    def _take(self, answer: Any, asked: Host) -> None:
+        self._starts, self._owners = [0], [None]
+        for start, end, primary, *_ in sorted(answer, key=lambda part: int(part[0])):
+            host = (primary[0] or b"").decode() or asked[0]
+            if self._starts[-1] == start:
+                self._owners[-1] = (host, int(primary[1]))
+            else:
+                self._starts.append(start)
+                self._owners.append((host, int(primary[1])))
+            self._starts.append(end + 1)
+            self._owners.append(None)
+
+    def _quarrel(self) -> StoreUnreachable:
+        return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")

@@ -1,0 +1,48 @@
+"""One queue of a cluster: a server as the single store knows it, wherever it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stayer.stores.redis.address import Address
+from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.server import Server
+
+
+class Shard(Server):
+    """All that is below the prefix of a queue; it is in one slot, so on one node.
+
+    Every call names a key that is never there. A node that is giving its slot away answers for such
+    a key that another one has to be asked (ASK), which nobody does: so no script ever finds half
+    of its keys, and what is being moved waits until it has been.
+    """
+
+    def __init__(self, nodes: Nodes, tag: str, clock: Callable[[], float] | None) -> None:
+        options = nodes.options
+        super().__init__(
+            Address(
+                url=nodes.url,
+                prefix=f"{options.prefix}:{{{tag}}}",
+                database=0,
+                open=nodes.open_any,
+                moves=True,
+                replicas=options.replicas,
+                confirming=options.confirming,
+            ),
+            clock,
+        )
+        self._nodes = nodes
+        self._nowhere = f"{self.address.prefix}:nowhere"
+
+    def run(self, name: str, *arguments: Any) -> Any:
+        prefix, keys = self.address.prefix, (self._nowhere,)
+        return self._nodes.at(
+            self._nowhere, lambda server: server.run_at(prefix, keys, name, *arguments)
+        )
+
+    def ask(self, *command: Any) -> Any:
+        return self._nodes.at(self._nowhere, lambda server: server.ask(*command))
+
+    def close(self) -> None:
+        """The connections are those of the nodes."""

@@ -1,0 +1,198 @@
+"""The shards of a cluster: a whole store a queue, and where an id is among them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from stayer.core.model import NewTask, Submitted, Task
+from stayer.store import REMEMBERED
+from stayer.stores.redis import RedisStore, record
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.cluster.claims import Claim, Claims
+from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.shard import Shard
+from stayer.stores.redis.keys import key, tag
+from stayer.stores.redis.server import translated
+from stayer.stores.redis.submitting import packed_groups
+
+LOBBY = "%lobby"
+"""The shard in which all workers are known. No queue's name is written so between braces."""
+_REMEMBERED_PLACES = 100_000
+
+T = TypeVar("T")
+
+
+class Shards:
+    """Opens them, lists them, finds the one that has a task."""
+
+    def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
+        self.nodes = nodes
+        self.claims = Claims(nodes)
+        self._clock = clock
+        self._stores: dict[str, RedisStore] = {}
+        self._servers: dict[str, Shard] = {}
+        self._known: set[str] = set()
+        self._places: dict[str, str] = {}
+        self._guard = threading.Lock()
+
+    # Queues
+
+    def of(self, queue: str) -> RedisStore:
+        """The store of a queue; nothing is known of it unless it was added."""
+        with self._guard:
+            if queue not in self._stores:
+                name = queue if queue == LOBBY else tag(queue)
+                self._servers[queue] = Shard(self.nodes, name, self._clock)
+                self._stores[queue] = RedisStore(self._servers[queue])
+            return self._stores[queue]
+
+    def server_of(self, queue: str) -> Shard:
+        """Where it is."""
+        self.of(queue)
+        return self._servers[queue]
+
+    def add(self, queues: Iterable[str]) -> None:
+        """Make sure that whoever lists shards will see these. First of all steps."""
+        fresh = sorted(set(queues) - self._known)
+        if fresh:
+            name = key("shards", self.nodes.options.prefix)
+            self.nodes.ask(name, "SADD", name, *fresh)
+            self._known.update(fresh)
+
+    def names(self) -> list[str]:
+        """All that there are, by name."""
+        name = key("shards", self.nodes.options.prefix)
+        found = self.nodes.ask(name, "SMEMBERS", name)
+        return sorted(each.decode() for each in found)
+
+    def all(self) -> list[RedisStore]:
+        """All that there are."""
+        return [self.of(name) for name in self.names()]
+
+    # Ids
+
+    def let_go(self, ids: Sequence[str]) -> None:
+        """Let the claims of tasks that are gone expire: seen without a task, and still the same."""
+        self.forget(ids)
+        claims = [claim for claim in self.claims.find(ids) if claim is not None]
+        settled = [claim for claim in claims if claim.task is None]
+        there = [self.of(claim.queue).get([claim.id])[0] for claim in settled]
+        self.claims.expire(
+            [claim for claim, task in zip(settled, there, strict=True) if task is None]
+        )
+
+    def remember(self, tasks: Iterable[Task | None]) -> None:
+        """Where these are: an id stays where it is, as long as its task is there."""
+        for task in tasks:
+            if task is not None:
+                self._places[task.id] = task.queue
+        while len(self._places) > _REMEMBERED_PLACES:
+            self._places.pop(next(iter(self._places)), None)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            self._places.pop(id, None)
+
+    def places(self, ids: Sequence[str]) -> dict[str, str]:
+        """The queue of each id that there is; what was claimed and not submitted is submitted."""
+        found = {id: self._places[id] for id in ids if id in self._places}
+        asked = [id for id in dict.fromkeys(ids) if id not in found]
+        if asked:
+            claims = [claim for claim in self.claims.find(asked) if claim is not None]
+            unsettled = [claim for claim in claims if claim.task is not None]
+            if unsettled:
+                self.finish(unsettled)
+            found |= {claim.id: claim.queue for claim in claims}
+        return found
+
+    def by_place(self, ids: Sequence[str], items: Sequence[T]) -> dict[str, list[tuple[int, T]]]:
+        """Items with their numbers, in groups by the queue of their ids; those of no queue under
+        the empty name.
+        """
+        places = self.places(ids)
+        groups: dict[str, list[tuple[int, T]]] = {}
+        for number, (id, item) in enumerate(zip(ids, items, strict=True)):
+            groups.setdefault(places.get(id, ""), []).append((number, item))
+        return groups
+
+    def finish(self, claims: Sequence[Claim]) -> list[Submitted]:
+        """Submit what the claims say, whoever made them, and settle them."""
+        groups: dict[str, list[int]] = {}
+        for number, claim in enumerate(claims):
+            groups.setdefault(claim.queue, []).append(number)
+        answers: dict[int, Submitted] = {}
+        for queue, numbers in groups.items():
+            tasks = [task for number in numbers if (task := claims[number].task) is not None]
+            answers |= zip(numbers, self.of(queue).submit(tasks), strict=True)
+        self.claims.settle(claims)
+        return [answers[number] for number in range(len(claims))]
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        """Accept each id once, in whichever queue."""
+        with translated(self.nodes.url):
+            packed_groups(
+                tasks, Arguments(fixed=4)
+            )  # says what can't be kept, before it is claimed
+        self.add(new.queue for new in tasks)
+        claims = self.claims.claim(tasks)
+        mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
+        answers: dict[int, Submitted] = {}
+        unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
+        finished = self.finish([claims[number] for number in unsettled])
+        for number, answer in zip(unsettled, finished, strict=True):
+            # Somebody else may have finished what was claimed here.
+            fresh = mine[number] and not answer.purged
+            answers[number] = Submitted(answer.task, fresh, answer.purged)
+        for number, claim in enumerate(claims):
+            if number not in answers:
+                answers[number] = self._known_one(claim, tasks[number])
+        self.remember(answer.task for answer in answers.values() if not answer.purged)
+        return [answers[number] for number in range(len(tasks))]
+
+    def _known_one(self, claim: Claim, new: NewTask) -> Submitted:
+        """What became of a task that was there once."""
+        if (task := self.of(claim.queue).get([claim.id])[0]) is not None:
+            return Submitted(task, False)
+        if (left := self._left_of(claim)) is not None:
+            return Submitted(left, False, True)
+        self.forget([claim.id])
+        taken = self.claims.take_over(claim, new)
+        if taken is None:
+            return self.submit([new])[0]
+        return Submitted(self.finish([taken])[0].task, True)
+
+    def _left_of(self, claim: Claim) -> Task | None:
+        """What is remembered of a purged task."""
+        server = self.server_of(claim.queue)
+        name = key("purged", server.address.prefix, id=claim.id)
+        stored = server.ask("GET", name)
+        if stored is None:
+            return None
+        left = record.purged(claim.id, stored)
+        return left if left.updated > server.now() - REMEMBERED else None
+
+    def there(self, ids: Iterable[str]) -> set[str]:
+        """Which of these have tasks."""
+        return {task.id for task in self.get(sorted(ids)) if task is not None}
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """The tasks with these ids, in this order."""
+        found = self._get(ids)
+        # A place that was remembered may be one of the past.
+        stale = [id for id, task in zip(ids, found, strict=True) if task is None]
+        if any(id in self._places for id in stale):
+            self.forget(stale)
+            found = self._get(ids)
+        self.remember(found)
+        return found
+
+    def _get(self, ids: Sequence[str]) -> list[Task | None]:
+        found: list[Task | None] = [None] * len(ids)
+        for queue, numbered in self.by_place(ids, ids).items():
+            if queue:
+                tasks = self.of(queue).get([id for _, id in numbered])
+                for (number, _), task in zip(numbered, tasks, strict=True):
+                    found[number] = task
+        return found

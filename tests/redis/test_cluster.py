@@ -1,0 +1,339 @@
+"""A cluster: steps between which a client dies, nodes that die, slots that move."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+from stayer import control
+from stayer.core.errors import BadConfig, LeaseLost, StoreUnusable
+from stayer.core.lifecycle import Done, decide
+from stayer.core.model import EVERYTHING, FINISHED, Filter
+from stayer.store import Store
+from stayer.stores import open_store
+from stayer.stores.redis.cluster import ClusterStore
+from tests.contract.builders import (
+    beat,
+    check_counts,
+    fill,
+    get,
+    ids,
+    in_thread,
+    new,
+    register,
+    submit,
+    take,
+    worker,
+)
+from tests.redis.test_sentinel import Life
+from tests.servers.cluster import Cluster, clustered, id_of
+from tests.servers.finding import redis_binary, valkey_binary
+from tests.servers.sentinel import Node, until
+
+QUEUES = ("q", "r")
+
+
+class Killed(BaseException):
+    """The client is gone; what it asked for last was done."""
+
+
+class Mortal:
+    """A client of a cluster that dies after so many requests."""
+
+    def __init__(self, url: str, requests: int) -> None:
+        store = open_store(url)
+        assert isinstance(store, ClusterStore)
+        self.store = store
+        self._left = requests
+        nodes = store._nodes
+        nodes.at = self._counted(nodes.at)  # type: ignore[method-assign]
+        nodes.run_many = self._counted(nodes.run_many)  # type: ignore[method-assign]
+
+    def _counted(self, request: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*arguments: Any) -> Any:
+            answer = request(*arguments)
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+            return answer
+
+        return ask
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """For tests that leave its nodes as they are."""
+    with clustered(redis_binary(), replicas=0) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
+def replicated(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three primaries, three replicas."""
+    with clustered(request.param()) as cluster:
+        yield cluster
+
+
+class TestADeathBetweenAnyTwoSteps:
+    """Each case is tried with a client that dies after 0, 1, 2 … requests, until one lives."""
+
+    def deaths(
+        self, cluster: Cluster, prepare: Callable[[Store], Any], step: Callable[[Store, Any], Any]
+    ) -> Iterator[tuple[Store, Any]]:
+        """Somebody else's view of the store after each death, and after none."""
+        for requests in count():
+            url = cluster.url()
+            witness = open_store(url)
+            prepared = prepare(witness)
+            mortal = Mortal(url, requests)
+            try:
+                step(mortal.store, prepared)
+                died = False
+            except Killed:
+                died = True
+            yield witness, prepared
+            mortal.store.close()
+            witness.close()
+            if not died:
+                assert requests > 0, "it asked for nothing"
+                return
+
+    def test_of_a_submit(self, cluster: Cluster) -> None:
+        tasks = [new("a", "q"), new("b", "r"), new("c", "q")]
+        others = [new("a", "r"), new("b", "q"), new("c", "q"), new("d", "r")]
+        for store, _ in self.deaths(cluster, lambda store: None, lambda s, _: s.submit(tasks)):
+            store.submit(others)
+            found = store.find(Filter(), None, 100).tasks
+            assert sorted(ids(found)) == ["a", "b", "c", "d"], "each once"
+            assert all(get(store, task.id) == task for task in found)
+            check_counts(store)
+            register(store, queues=QUEUES)
+            held = take(store, queues=QUEUES, limit=10)
+            assert None not in store.commit([decide(task, Done()) for task in held])
+            assert {task.state for task in store.find(Filter(), None, 10).tasks} == {"complete"}
+
+    def test_of_a_submit_that_a_reader_finishes(self, cluster: Cluster) -> None:
+        seen = Counter[bool]()
+        for store, _ in self.deaths(
+            cluster, lambda store: None, lambda store, _: store.submit([new("a", "q")])
+        ):
+            task = store.get(["a"])[0]
+            seen[task is not None] += 1
+            listed = ids(store.find(Filter(), None, 10).tasks)
+            assert listed == (["a"] if task is not None else [])
+        assert seen[True] > 1
+
+    def test_of_a_purge(self, cluster: Cluster) -> None:
+        def ended(store: Store) -> None:
+            register(store, queues=QUEUES)
+            fill(store, 2, id=None)
+            submit(store, new("a"))
+            held = take(store, queues=QUEUES, limit=10)
+            store.commit([decide(task, Done()) for task in held])
+
+        def purge(store: Store, _: None) -> None:
+            store.purge(None, FINISHED, store.now() + 10, 10)
+
+        for store, _ in self.deaths(cluster, ended, purge):
+            purge(store, None)
+            assert store.find(Filter(), None, 10).tasks == ()
+            [again] = store.submit([new("a", "r")])
+            assert (again.fresh, again.purged, again.task.queue) == (False, True, "q")
+            check_counts(store)
+
+    def test_of_dropping_a_queue(self, cluster: Cluster) -> None:
+        def drop(store: Store, _: None) -> None:
+            store.drop_queue("q", 10)
+
+        for store, _ in self.deaths(cluster, lambda store: submit(store, new("a")), drop):
+            if store.queues(["q"]):
+                store.drop_queue("q", 10)
+            assert store.get(["a"]) == [None]
+            [again] = store.submit([new("a", "r")])
+            assert (again.fresh, get(store, "a").queue) == (True, "r")
+
+    def test_of_registering(self, cluster: Cluster) -> None:
+        for store, _ in self.deaths(
+            cluster, lambda store: None, lambda store, _: register(store, queues=QUEUES)
+        ):
+            register(store, queues=QUEUES)
+            names = fill(store, 1) + fill(store, 1, "r")
+            assert ids(take(store, queues=QUEUES, limit=5)) == names
+            beat(store, worker(queues=QUEUES), 2)
+            assert [each.running for each in store.workers()] == [2]
+
+    def test_of_taking_from_a_queue_that_is_no_home(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> list[str]:
+            register(store)
+            return fill(store, 2, "r")
+
+        for store, names in self.deaths(
+            cluster, prepare, lambda store, _: store.reserve("w", ["r"], 1, EVERYTHING)
+        ):
+            beat(store, "w", 2)
+            beat(store, "w", 3)
+            take(store, queues="r", limit=2)
+            assert ids(store.holdings("w")) == names
+            beat(store, "w", 4)
+
+    def test_of_a_burial(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> list[str]:
+            register(store, "w", queues=QUEUES)
+            register(store, "judge", queues=())
+            register(store, "other", queues=())
+            names = fill(store, 2) + fill(store, 2, "r")
+            assert ids(take(store, queues=QUEUES, limit=4)) == names
+            return names
+
+        for store, names in self.deaths(
+            cluster, prepare, lambda store, _: store.bury("judge", {"w": 1})
+        ):
+            lost = store.bury("other", {"w": 1})
+            assert sorted(ids(lost)) == sorted(names)
+            control.lose(store, lost)
+            assert store.bury("other", {}) == []
+            with pytest.raises(LeaseLost):
+                beat(store, "w", 2)
+            with pytest.raises(LeaseLost):
+                take(store, "w", QUEUES)
+            register(store, "fresh", queues=QUEUES)
+            assert ids(take(store, "fresh", QUEUES, 10)) == names
+
+    def test_of_taking_leave(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> list[str]:
+            register(store, queues=QUEUES)
+            names = fill(store, 1) + fill(store, 1, "r")
+            take(store, queues=QUEUES, limit=2)
+            return names
+
+        for store, names in self.deaths(
+            cluster, prepare, lambda store, _: store.drop_worker("w", 1)
+        ):
+            register(store, "judge", queues=())
+            lost = store.bury("judge", {"w": 1})
+            assert sorted(ids(lost)) == sorted(names)
+
+    def test_of_watching(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> list[str]:
+            return fill(store, 3) + fill(store, 3, "r")
+
+        for store, names in self.deaths(cluster, prepare, lambda store, _: store.watch(0, 0, 100)):
+            events = store.watch(0, 0, 100)
+            assert Counter(event.id for event in events) == Counter(names), "each once"
+            assert [event.number for event in events] == sorted({e.number for e in events})
+
+
+def owner_of(cluster: Cluster, slot: int, asked: Sequence[Node] = ()) -> Node:
+    """The primary that has a slot, as all see it."""
+    ports = {
+        int(part[2][1])
+        for node in asked or cluster.nodes
+        for part in node.ask("CLUSTER", "SLOTS", password="")
+        if int(part[0]) <= slot <= int(part[1])
+    }
+    [port] = ports
+    [found] = [node for node in cluster.nodes if node.port == port]
+    return found
+
+
+def move_slot(cluster: Cluster, slot: int, step: Callable[[], None]) -> None:
+    """Key by key, as an operator's tool does it; something may be done in the midst of it."""
+    source = owner_of(cluster, slot)
+    target = next(node for node in cluster.nodes[:3] if node is not source)
+    target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", id_of(source), password="")
+    source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(target), password="")
+    moved = 0
+    while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 5, password=""):
+        source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys, password="")
+        moved += len(keys)
+        if moved == len(keys):
+            step()
+    for node in (target, source):
+        node.ask("CLUSTER", "SETSLOT", slot, "NODE", id_of(target), password="")
+    until(lambda: owner_of(cluster, slot) is target, "for all to know the new owner")
+
+
+def check_life(store: Store, life: Life) -> None:
+    """All that was told is true, and nothing was done twice."""
+    every = {task.id: task for task in store.find(Filter(), None, 1_000_000).tasks}
+    assert set(life.submitted) <= set(every)
+    assert {every[id].state for id in life.finished} == {"complete"}
+    for task in every.values():
+        events = [event.event for event in store.events(task.id)]
+        assert events == ["pending", "reserved", "complete"][: len(events)]
+        assert len(store.attempts(task.id)) == task.attempt <= 1
+    check_counts(store)
+
+
+def test_a_node_that_dies_is_replaced_and_nothing_is_lost(replicated: Cluster) -> None:
+    options = {"wait": 1, "wait_timeout": "500ms", "socket_timeout": 1, "socket_connect_timeout": 1}
+    store = open_store(replicated.url(prefix="p", **options))
+    store.setup()
+    life = Life(store)
+    busy = in_thread(life.live)
+    until(lambda: len(life.finished) > 20, "for some tasks")
+    slot = key_slot(b"p:{q}")
+    old = owner_of(replicated, slot)
+    old.signal(signal.SIGKILL)
+    others = [node for node in replicated.nodes if node is not old]
+    until(lambda: owner_of(replicated, slot, others) is not old, "for its replica to take over")
+    old.start()  # as the replica that has to confirm
+    seen = len(life.finished)
+    until(lambda: len(life.finished) > seen + 20, "for some more tasks")
+    life.stop = True
+    busy()
+    check_life(store, life)
+    store.close()
+
+
+def test_a_queue_that_moves_waits_and_goes_on(cluster: Cluster) -> None:
+    store = open_store(cluster.url(prefix="moving"))
+    life = Life(store)
+    busy = in_thread(life.live)
+    until(lambda: len(life.finished) > 50, "for some tasks")
+    refused: list[str] = []
+
+    def try_in_vain() -> None:
+        other = open_store(cluster.url(prefix="moving"))
+        for call in (lambda: take(other), lambda: fill(other, 1), lambda: other.queues(["q"])):
+            with pytest.raises(Exception, match="moving this to another node") as error:
+                call()
+            refused.append(str(error.value))
+        other.close()
+
+    move_slot(cluster, key_slot(b"moving:{q}"), try_in_vain)
+    assert len(refused) == 3
+    seen = len(life.finished)
+    until(lambda: len(life.finished) > seen + 50, "for some more tasks")
+    life.stop = True
+    busy()
+    check_life(store, life)
+    store.close()
+
+
+class TestRefusals:
+    def test_it_can_not_be_used_yet(self) -> None:
+        with pytest.raises(BadConfig, match="Cluster can't be used yet"):
+            open_store("redis+cluster://host:6379")
+
+    def test_a_node_is_no_single_server(self, cluster: Cluster) -> None:
+        store = open_store(f"redis://127.0.0.1:{cluster.nodes[0].port}")
+        with pytest.raises(StoreUnusable, match="node of a cluster"):
+            store.setup()
+
+    @pytest.mark.parametrize(
+        ("url", "said"),
+        [
+            ("redis+cluster-preview://host/1", "one database"),
+            ("redis+cluster-preview://host:port", "'host:port' is no host"),
+        ],
+    )
+    def test_a_bad_url_says_what_is_wrong(self, url: str, said: str) -> None:
+        with pytest.raises(BadConfig, match=said):
+            open_store(url)

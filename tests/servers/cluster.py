@@ -1,0 +1,92 @@
+"""A Redis Cluster for the tests: three primaries, each with a replica."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.servers.redis import free_port
+from tests.servers.sentinel import Node, until
+
+SLOTS = 16384
+
+
+class Cluster:
+    """Six nodes; the first three begin as primaries."""
+
+    def __init__(self, binary: str, folder: Path, replicas: int) -> None:
+        ports = [free_port() for _ in range(3 + replicas)]
+        self._buses = {port: free_port() for port in ports}
+        self.nodes = [self._node(binary, folder, port) for port in ports]
+        self._prefixes = itertools.count(1)
+
+    def url(self, **options: object) -> str:
+        """Of a part that nobody has used yet, unless a prefix is given."""
+        given = {"prefix": f"t{next(self._prefixes)}", **options}
+        query = "&".join(f"{name}={value}" for name, value in given.items())
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return f"redis+cluster-preview://{hosts}?{query}"
+
+    def start(self) -> None:
+        """Start all, give them their slots and roles, and wait until they agree."""
+        for node in self.nodes:
+            node.start()
+        until(lambda: all(node.ask("PING", password="") for node in self.nodes), "for the nodes")
+        primaries = self.nodes[:3]
+        bounds = [0, SLOTS // 3, 2 * SLOTS // 3, SLOTS]
+        for node, start, end in zip(primaries, bounds, bounds[1:], strict=False):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", start, end - 1, password="")
+        for epoch, node in enumerate(self.nodes, 1):
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", epoch, password="")
+        for node in self.nodes[1:]:
+            first = self.nodes[0].port
+            node.ask("CLUSTER", "MEET", "127.0.0.1", first, self._buses[first], password="")
+        until(lambda: all(self._knows_all(node) for node in self.nodes), "for the nodes to meet")
+        for primary, replica in zip(primaries, self.nodes[3:], strict=False):
+            replica.ask("CLUSTER", "REPLICATE", id_of(primary), password="")
+        until(lambda: all(self._is_well(node) for node in self.nodes), "for the cluster")
+
+    def end(self) -> None:
+        for node in self.nodes:
+            node.end()
+
+    def _knows_all(self, node: Node) -> bool:
+        info = node.ask("CLUSTER", "INFO", password="")
+        return f"cluster_known_nodes:{len(self.nodes)}\r" in info.decode()
+
+    def _is_well(self, node: Node) -> bool:
+        info = node.ask("CLUSTER", "INFO", password="")
+        parts = node.ask("CLUSTER", "SLOTS", password="")
+        wanted = len(self.nodes) // 3
+        return b"cluster_state:ok" in info and {len(part[2:]) for part in parts} == {wanted}
+
+    def _node(self, binary: str, folder: Path, port: int) -> Node:
+        options = [
+            "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes",
+            "--cluster-enabled", "yes", "--cluster-port", str(self._buses[port]),
+            "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
+        ]  # fmt: skip
+        return Node(binary, folder, port, options)
+
+
+def id_of(node: Node) -> str:
+    """The name that the nodes know it by."""
+    found = node.ask("CLUSTER", "MYID", password="")
+    return found.decode() if isinstance(found, bytes) else str(found)
+
+
+@contextmanager
+def clustered(binary: str, replicas: int = 3) -> Iterator[Cluster]:
+    """A cluster that runs until the end."""
+    folder = Path(tempfile.mkdtemp(prefix="stayer-cluster-"))
+    cluster = Cluster(binary, folder, replicas)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.end()
+        shutil.rmtree(folder, ignore_errors=True)
