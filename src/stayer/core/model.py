@@ -295,7 +295,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     """Something that happened to a task: a state it came into, or what was done to it.
 
-    What happened to a queue as a whole (`paused`, `resumed`, `limited`) has an empty id.
+    What happened to a queue as a whole (`paused`, `resumed`, `limited`, `retention`), or to a
+    schedule of its tasks (`schedule`), has an empty id.
     """
 
     number: int
