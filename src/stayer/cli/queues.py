@@ -12,7 +12,7 @@ from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, print_json, print_json_array, say
 from stayer.cli.selection import check_queues, confirm
 from stayer.cli.values import KEEP, LIMIT, complete_queue
-from stayer.config import FOREVER
+from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import KEPT, Fair, Kept

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
-from stayer.config import SMALLEST_LEASE
+from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
 from stayer.core.lifecycle import Interrupt
