@@ -44,7 +44,7 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
 
     assert list(queue) == [
         "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
-        "counts", "workers", "oldest",
+        "counts", "workers", "oldest", "retention",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 
