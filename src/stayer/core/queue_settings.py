@@ -10,6 +10,8 @@ from stayer.core.errors import BadInput
 from stayer.core.model import Fair, Kept, QueueSettings
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
+LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair")
+"""What a file may say of a queue."""
 
 
 class WrittenSettings(TypedDict, total=False):
