@@ -11,6 +11,8 @@ from stayer.core.model import Fair, Kept, QueueSettings
 from stayer.core.words import check_word
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
+LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair")
+"""What a file may say of a queue."""
 
 
 class WrittenSettings(TypedDict, total=False):
