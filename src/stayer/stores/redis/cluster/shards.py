@@ -127,6 +127,9 @@ class Shards:
             tasks = [task for number in numbers if (task := claims[number].task) is not None]
             answers |= zip(numbers, self.of(queue).submit(tasks), strict=True)
         self.claims.settle(claims)
+        # Another task may have the same unique word: then none came of the claim.
+        idle = [claim for number, claim in enumerate(claims) if not _is_of(answers[number], claim)]
+        self.claims.expire(idle)
         return [answers[number] for number in range(len(claims))]
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
@@ -143,7 +146,7 @@ class Shards:
         finished = self.finish([claims[number] for number in unsettled])
         for number, answer in zip(unsettled, finished, strict=True):
             # Somebody else may have finished what was claimed here.
-            fresh = mine[number] and not answer.purged
+            fresh = mine[number] and _is_of(answer, claims[number])
             answers[number] = Submitted(answer.task, fresh, answer.purged)
         for number, claim in enumerate(claims):
             if number not in answers:
@@ -161,7 +164,8 @@ class Shards:
         taken = self.claims.take_over(claim, new)
         if taken is None:
             return self.submit([new])[0]
-        return Submitted(self.finish([taken])[0].task, True)
+        [answer] = self.finish([taken])
+        return Submitted(answer.task, _is_of(answer, taken), answer.purged)
 
     def _left_of(self, claim: Claim) -> Task | None:
         """What is remembered of a purged task."""
@@ -196,3 +200,8 @@ class Shards:
                 for (number, _), task in zip(numbered, tasks, strict=True):
                     found[number] = task
         return found
+
+
+def _is_of(answer: Submitted, claim: Claim) -> bool:
+    """The task that came is the one that was claimed."""
+    return answer.task.id == claim.id and not answer.purged
