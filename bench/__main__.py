@@ -12,13 +12,14 @@ from bench.http_speed import post
 from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
+from bench.order import lines
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
 
 OF_STORES = {
-    "floor": against_floor, "wake": wake_up, "growth": growth, "due": due, "flows": flows,
-    "post": post,
+    "floor": against_floor, "wake": wake_up, "growth": growth, "lines": lines, "due": due,
+    "flows": flows, "post": post,
 }  # fmt: skip
 OTHERS = {
     "startup": startup,

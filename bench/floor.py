@@ -93,7 +93,8 @@ class Floor:
     def _row(self, name: str, now: float, number: int) -> tuple[Any, ...]:
         return (
             name, "q", None, None, None, None, '{"x":1}', "pending", 0, 0, "me", None, now, now,
-            None, None, None, None, None, 0, 0, f'[{number},{now!r},"pending"]\n',
+            None, None, None, None, None, 0, 0, f'[{number},{now!r},"pending"]\n', None, None,
+            "alive", 0.0,
         )  # fmt: skip
 
     def _begin(self) -> None:

@@ -260,6 +260,7 @@ class Queue(_Facade[sync.Queue]):
     pause = _awaited(sync.Queue.pause)
     resume = _awaited(sync.Queue.resume)
     set_limit = _awaited(sync.Queue.set_limit)
+    set = _awaited(sync.Queue.set)
     set_retention = _awaited(sync.Queue.set_retention)
     delete = _awaited(sync.Queue.delete)
     drop = _awaited(sync.Queue.drop)

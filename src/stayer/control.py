@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from signal import Signals
+from typing import Unpack
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, submission
+from stayer.core import codec, ids, queue_settings, submission
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -42,6 +43,7 @@ from stayer.core.model import (
     Verb,
     Worker,
 )
+from stayer.core.queue_settings import WrittenSettings
 from stayer.store import ServedStore, Store
 
 BATCH = 500
@@ -87,7 +89,7 @@ def resolve(store: Store, prefix: str) -> str:
 def difference(new: NewTask, answer: Submitted) -> str | None:
     """In what the task that is there is another than the one asked for, in words, or None."""
     there = answer.task
-    if answer.fresh:
+    if answer.fresh or unique_holder(new, answer):
         return None
     if answer.purged:
         return f"was here, is {there.state} and has been deleted: its id is not accepted again"
@@ -99,6 +101,11 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
         return "is there already with other parameters: it was left as it is"
     return None
+
+
+def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
+    """The task that keeps the one asked for out because it holds its unique word, or None."""
+    return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
 def find_all(store: Store, filter: Filter) -> Iterator[Task]:
@@ -302,6 +309,11 @@ def drop_worker(store: Store, worker: str) -> int:
     return lose(store, store.drop_worker(worker))
 
 
+def set_queue(store: Store, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
+    """Change those settings of a queue that are named."""
+    return store.set_queue(_queue_name(name), **queue_settings.read(written))
+
+
 def pause_queue(store: Store, name: str) -> QueueInfo:
     """Let no more tasks of the queue be taken; what runs, runs on."""
     return store.set_queue(_queue_name(name), paused=True)
@@ -356,6 +368,22 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         applied = store.commit([change])[0]
         if applied is not None:
             return applied
+        if isinstance(happening, Retry) and task.unique is not None:
+            _refuse_if_not_unique(store, task)
+
+
+def _refuse_if_not_unique(store: Store, task: Task) -> None:
+    """Nothing else keeps a task that nobody has touched from being run again."""
+    if store.get([task.id])[0] != task:
+        return
+    known = Filter(queues=(task.queue,), unique=task.unique)
+    others = [each for each in store.find(known, None, BATCH).tasks if each.id != task.id]
+    holder = next((each for each in others if each.state not in FINISHED), None)
+    by = f"task {holder.id} ({holder.state}) holds" if holder else "another task still holds"
+    raise Refused(
+        f"task {task.id} can't run again now: {by} its unique word {task.unique!r}. Wait for its "
+        "end, or cancel it"
+    )
 
 
 def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:

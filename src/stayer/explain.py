@@ -6,11 +6,12 @@ count most first. Behind a server, the server explains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from stayer import control
-from stayer.core import forecast
+from stayer.core import forecast, rate
 from stayer.core.explanation import Explanation, Forecast, Reason
 from stayer.core.forecast import Durations, Line, Runs
 from stayer.core.lanes import handled, lane_of
@@ -162,6 +163,53 @@ def _queue_full(look: Look) -> Reason | None:
     return Reason("queue-full", f"queue {queue.name} is limited to {queue.limit} at once{by}")
 
 
+def _key_full(look: Look) -> Reason | None:
+    task, queue = look.task, look.queue
+    if task.state != "pending" or task.key is None:
+        return None
+    limit = queue.key_limits.get(task.key, queue.key_limit)
+    if limit is None:
+        return None
+    wanted = Filter(queues=(task.queue,), states=RUNNING, key=task.key)
+    running = look.store.find(wanted, None, max(limit, _NAMED + 1)).tasks
+    if len(running) < limit:
+        return None
+    by = _named([each.id for each in running])
+    return Reason(
+        "key-full", f"key {task.key} is limited to {limit} at once in queue {queue.name}{by}"
+    )
+
+
+def _rate_spent(look: Look) -> Reason | None:
+    queue = look.queue
+    if look.task.state != "pending" or queue.rate is None or queue.next_start is None:
+        return None
+    left = format_duration(max(0, math.ceil(queue.next_start - look.now)))
+    return Reason(
+        "rate",
+        f"queue {queue.name} is limited to {rate.written(queue.rate)}: the next task may begin in "
+        f"{left}",
+    )
+
+
+def _others_turn(look: Look) -> Reason | None:
+    task, fair = look.task, look.queue.fair
+    if task.state != "pending" or fair is None:
+        return None
+    wanted = Filter(queues=(task.queue,), states=("pending",), held=False)
+    waiting = look.store.find(wanted, None, _SAMPLES).tasks
+    mine = getattr(task, fair)
+    others = sum(getattr(each, fair) != mine and each.priority == task.priority for each in waiting)
+    if not others:
+        return None
+    number = f"{others:,}" if len(waiting) < _SAMPLES else f"over {others:,}"
+    return Reason(
+        "turns",
+        f"{fair}s take turns: {number} waiting tasks of others go first, as long as theirs have "
+        "run less",
+    )
+
+
 def _nobody_listens(look: Look) -> Reason | None:
     if look.task.state not in QUEUED or look.listening:
         return None
@@ -208,7 +256,12 @@ def _others_first(look: Look) -> Reason | None:
 def _about_to_start(look: Look) -> Reason | None:
     if look.task.state != "pending" or look.task.held or look.queue.paused or look.ahead:
         return None
-    if _queue_full(look) or not any(worker.running < worker.slots for worker in look.able):
+    if (
+        _queue_full(look)
+        or _key_full(look)
+        or _rate_spent(look)
+        or not any(worker.running < worker.slots for worker in look.able)
+    ):
         return None
     return Reason("next", "it is the next to be taken")
 
@@ -293,9 +346,12 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _is_due,
     _queue_paused,
     _queue_full,
+    _key_full,
+    _rate_spent,
     _nobody_listens,
     _nobody_takes,
     _workers_busy,
+    _others_turn,
     _others_first,
     _about_to_start,
     _worker_silent,

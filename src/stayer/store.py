@@ -21,9 +21,7 @@ Rules that hold for every operation:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
-
-from msgspec import UNSET, UnsetType
+from typing import Protocol, Unpack, runtime_checkable
 
 from stayer.core.explanation import Explanation
 from stayer.core.figures import Figures
@@ -42,6 +40,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -111,6 +110,10 @@ class Store(Protocol):
         queue, state and times, and `purged`) with `fresh=False`. Also within one call, and across
         processes.
 
+        So with its `unique` word, if another task of the queue holds it: the answer is that one.
+        A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
+        runs; then for `unique_for` seconds after its end.
+
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
         `start_before` is the one given, or `expire` seconds from now.
 
@@ -132,15 +135,21 @@ class Store(Protocol):
         """Give the worker up to `limit` tasks: `reserved`, held by it, `attempt` one higher.
 
         Queue by queue in the order given; within one, higher priority first, then older first (a
-        returned task has kept its place). Leaves alone what is held, what `handles` does not name,
-        what has not been started by its `start_before`, paused queues, and what would exceed a
-        queue's limit; a worker that drains gets nothing. Raises LeaseLost if the worker is not
+        returned task has kept its place). In a queue that is `fair`, among tasks of equal priority
+        the share that has used least goes first (see `core.fair`). Leaves alone what is held, what
+        `handles` does not name, what has not been started by its `start_before`, paused queues, and
+        what would exceed a queue's limit, the limit of its key, or the queue's rate; a worker that
+        drains gets nothing. A key's place is taken from the reservation on until the task leaves
+        the states `reserved` and `started`. Raises LeaseLost if the worker is not
         registered or was buried.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         """Apply each change if the task's (state, worker, attempt, last_order) are those that it
         names; the answer is the task as it is after the call, or None where nothing was done.
+
+        A change that lets a finished task run again is not applied while another task holds its
+        unique word.
 
         A change with `late` applies also to a `pending` task whose `returned_from` names
         (worker, attempt).
@@ -175,8 +184,8 @@ class Store(Protocol):
     def promote(self, limit: int) -> float | None:
         """Make up to `limit` due tasks `pending`, and end up to `limit` that have not been started
         by their `start_before` (as `decide(task, Expire())` says). The answer is when time brings
-        the next thing: a task that is due, one that expires, a schedule to be looked at; None if
-        nothing will come.
+        the next thing: a task that is due, one that expires, a schedule to be looked at, the next
+        start that a queue's rate allows while tasks wait for it; None if nothing will come.
 
         Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
         task is taken from the set of what a dependent waits for, and `core.flows.relayed` says what
@@ -273,7 +282,7 @@ class Store(Protocol):
         """The flow with this id."""
 
     def peek(self, queue: str, limit: int) -> list[Task]:
-        """What would be reserved next, best first, without taking it."""
+        """What would be reserved next if nothing were limited, best first, without taking it."""
 
     def ahead(self, id: str) -> int:
         """How many tasks of its queue stand before a pending one: those that can be taken and have
@@ -310,16 +319,11 @@ class Store(Protocol):
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         """These queues (those that exist), or all, by name."""
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
-        """Change a queue's settings, making it if need be. None for `limit`: no limit; in
-        `retention`: as the workers are told. What `retention` does not name stays.
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        """Change those of a queue's settings that are named, making it if need be.
+
+        Cheap but for the step between a queue whose keys are limited, or whose owners take turns,
+        and one where neither is so: that takes as long as there are tasks waiting.
         """
 
     def sample(self) -> float:

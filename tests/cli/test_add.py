@@ -231,3 +231,41 @@ def test_words_that_are_not_utf8_are_refused(apart: Apart) -> None:
 
     apart("add", "--", "ls", word).refuses("not UTF-8")
     apart("add", "--env", "A", "--", "ls", environment={"A": word}).refuses("A", "not UTF-8")
+
+
+def test_a_unique_word_is_taken_once(stayer: Here, store: Store) -> None:
+    stayer("add", "-q", "q", "--id", "a", "--unique", "u", "--key", "k").works()
+
+    again = stayer("add", "-q", "q", "--id", "b", "--unique", "u")
+    shown = stayer("add", "-q", "q", "--unique", "u", "--json")
+
+    assert (again.code, again.lines, everything(store)) == (0, ["a"], ["a"])
+    assert "not added: task a (pending) has the same unique word 'u'" in again.err
+    assert (shown.json["id"], shown.json["fresh"], shown.json["key"]) == ("a", False, "k")
+
+
+def test_how_long_a_word_is_kept_reaches_the_task(stayer: Here, store: Store) -> None:
+    stayer("add", "-q", "q", "--id", "a", "--unique", "u", "--unique-while", "waiting").works()
+    stayer("add", "-q", "q", "--id", "b", "--unique", "v", "--unique-for", "10m").works()
+    a, b = control.get(store, "a"), control.get(store, "b")
+    assert (a.unique, a.unique_while, b.unique, b.unique_for) == ("u", "waiting", "v", 600.0)
+    page = stayer("show", "a").works().out + stayer("show", "b").works().out
+    assert "u while it waits" in page
+    assert "v until 10m 00s after its end" in page
+    assert stayer("ls").works().lines[0].split()[4:6] == ["UNIQUE", "PROGRESS"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--unique-for", "1h"], ["unique_for", "unique"]),
+        (["--unique", "u", "--unique-while", "waiting", "--unique-for", "1h"], ["leave one out"]),
+        (["--unique", ""], ["unique"]),
+        (["--key", " "], ["key"]),
+    ],
+)
+def test_what_can_not_be_unique_is_refused(
+    stayer: Here, store: Store, options: list[str], words: list[str]
+) -> None:
+    stayer("add", "-q", "q", *options).refuses(*words)
+    assert everything(store) == []

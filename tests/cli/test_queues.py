@@ -6,6 +6,7 @@ import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Done
+from stayer.core.model import Rate
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, fill, new, started, submit
@@ -41,7 +42,10 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
 
     [queue] = stayer("queues", "--json").works().json
 
-    assert list(queue) == ["name", "paused", "limit", "counts", "workers", "oldest"]
+    assert list(queue) == [
+        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
+        "counts", "workers", "oldest",
+    ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 
 
@@ -62,11 +66,37 @@ def test_a_limit_is_set_and_taken_away(stayer: Here, store: Store) -> None:
     assert store.queues()[0].limit is None
 
 
+def test_limits_of_keys_rate_and_turns_are_set_and_taken_away(stayer: Here, store: Store) -> None:
+    store.set_queue("q", limit=3)
+    said = stayer(
+        "queues", "set", "q", "--key-limit", "2", "--key-limit", "a=b=5", "--rate", "100/1h",
+        "--fair", "owner",
+    ).works()  # fmt: skip
+    assert said.out == "q limit 3, key 2, key a=b 5, rate 100/1h, fair owner\n"
+    assert "key 2, key a=b 5, rate 100/1h, fair owner" in stayer("queues").works().out
+    [queue] = store.queues()
+    assert (queue.limit, queue.key_limit, queue.key_limits) == (3, 2, {"a=b": 5})
+    assert (queue.rate, queue.fair) == (Rate(100, 3600.0), "owner")
+    shown = stayer(
+        "queues", "set", "q", "--key-limit", "none", "--key-limit", "a=b=none", "--rate", "none",
+        "--fair", "none", "--json",
+    ).works()  # fmt: skip
+    assert [shown.json[name] for name in ("limit", "key_limit", "key_limits", "rate", "fair")] == [
+        3, None, {}, None, None,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["set", "q"], ["--limit"]),
         (["set", "q", "--limit", "0"], ["--limit", "none"]),
+        (["set", "q", "--key-limit", "0"], ["key_limit", "from 1 on"]),
+        (["set", "q", "--key-limit", "a=x"], ["--key-limit a=x", "KEY=number"]),
+        (["set", "q", "--rate", "100"], ["rate '100'", "100/1h"]),
+        (["set", "q", "--rate", "0/1h"], ["rate", "at least 1"]),
+        (["set", "q", "--rate", "5/1x"], ["rate"]),
+        (["set", "q", "--fair", "nobody"], ["--fair"]),
         (["set", "q", "--limit", "-1"], ["--limit"]),
         (["set", "q", "--limit", "²"], ["--limit"]),
         (["set", "q", "--limit", str(2**31)], ["--limit"]),

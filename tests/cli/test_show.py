@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stayer.core import ids
 from stayer.core.lifecycle import Done, Fail, Interrupt
-from stayer.core.model import Fault, Policy, Progress, Report
+from stayer.core.model import Fault, Policy, Progress, Rate, Report
 from stayer.store import Store
 from tests.cli.running import Here
-from tests.contract.builders import apply, beat, get, new, started, submit, take_one
+from tests.contract.builders import apply, beat, get, new, started, submit, take, take_one
 
 
 def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: str) -> None:
@@ -112,3 +112,20 @@ def test_it_says_why_a_task_waits(stayer: Here, store: Store) -> None:
     assert "waits: no worker listens to queue q" in stayer("show", "t").works().out
     store.set_queue("q", paused=True)
     assert "waits: queue q is paused" in stayer("show", "t").works().out
+
+
+def test_it_says_which_limit_a_task_waits_for(stayer: Here, store: Store, worker: str) -> None:
+    submit(store, new("a", key="k"), new("b", key="k"), new("t", key="k"))
+    take(store, limit=2)
+
+    def why() -> str:
+        return stayer("show", "t").works().out
+
+    store.set_queue("q", limit=2)
+    assert "waits: queue q is limited to 2 at once: held by b, a" in why()
+    store.set_queue("q", limit=None, key_limit=2)
+    assert "waits: key k is limited to 2 at once in queue q: held by b, a" in why()
+    store.set_queue("q", key_limit=None, rate=Rate(1, 3600.0))
+    submit(store, new("next", priority=1))
+    take(store)
+    assert "waits: queue q is limited to 1/1h: the next task may begin in 1h 00m" in why()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,7 +20,7 @@ from typing import Any, TypeAlias
 from stayer import control
 from stayer.core.errors import LeaseLost, Refused
 from stayer.core.lifecycle import Ask, Done, Fail, Happening, Interrupt, decide
-from stayer.core.model import EVERYTHING, RUNNING, Change, Fault
+from stayer.core.model import EVERYTHING, RUNNING, Change, Fault, Filter
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, beat, commit, get, ids, new, register, take
@@ -159,6 +160,30 @@ def work_within_a_limit(ready: Ready, url: str, worker: str, total: int) -> list
             if not tasks and queue.counts.get("complete") == total:
                 return seen
             store.commit([decide(task, Done()) for task in tasks])
+
+
+def work_within_key_limits(ready: Ready, url: str, worker: str, total: int, limit: int) -> None:
+    """The same where keys are limited; at no moment does more of one key run."""
+    with opened(url) as store:
+        register(store, worker)
+        ready()
+        while True:
+            tasks = take(store, worker, limit=4)
+            [queue] = store.queues(["q"])
+            running = store.find(Filter(states=RUNNING), None, 100).tasks
+            assert max(Counter(task.key for task in running).values(), default=0) <= limit
+            if not tasks and queue.counts.get("complete") == total:
+                return
+            store.commit([decide(task, Done()) for task in tasks])
+
+
+def submit_unique(ready: Ready, url: str, name: str, number: int) -> list[str]:
+    """Submit so many tasks, each with a word that others want, too; which words it got."""
+    with opened(url) as store:
+        ready()
+        wanted = [new(f"{name} {each}", unique=f"u{each}") for each in range(number)]
+        answers = [store.submit([each])[0] for each in wanted]
+        return [answer.task.unique or "" for answer in answers if answer.fresh]
 
 
 def turn_until_done(ready: Ready, url: str, worker: str) -> list[str]:

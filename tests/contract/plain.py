@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import Unpack
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
@@ -21,6 +22,7 @@ from stayer.core.model import (
     Handles,
     NewTask,
     Orders,
+    QueueSettings,
     Report,
     State,
     Suspect,
@@ -29,13 +31,7 @@ from stayer.core.model import (
     WorkerState,
 )
 from stayer.store import REMEMBERED
-
-
-class Settings(Struct):
-    """What a queue was told."""
-
-    paused: bool = False
-    limit: int | None = None
+from tests.contract.plain_order import Run, Settings, holds, share_of, usage_of_shares
 
 
 class Lease(Struct):
@@ -69,6 +65,7 @@ class Plain:
         self.settings: dict[str, Settings] = {}
         self.leases: dict[str, Lease] = {}
         self.tries: dict[str, list[Try]] = {}
+        self.runs: list[Run] = []
 
     # Submit, reserve, commit
 
@@ -80,6 +77,8 @@ class Plain:
             if self.now() - at < REMEMBERED:
                 return task, False
             del self.purged[new.id]
+        if holders := self.holders(new.queue, new.unique):
+            return holders[0], False
         eta = self.now() + new.delay if new.delay is not None else new.eta
         task = Task(
             id=new.id,
@@ -90,6 +89,11 @@ class Plain:
             state="scheduled" if eta is not None and eta > self.now() else "pending",
             held=new.held,
             priority=new.priority,
+            owner=new.owner,
+            key=new.key,
+            unique=new.unique,
+            unique_while=new.unique_while,
+            unique_for=new.unique_for,
             policy=new.policy,
             created=self.now(),
             updated=self.now(),
@@ -107,22 +111,52 @@ class Plain:
         lease = self._alive(worker)
         given: list[Task] = []
         for queue in queues:
-            for task in self.takeable(queue):
-                if len(given) < limit and self._has_room(queue) and _handled(task, handles):
-                    taken = replace(
-                        task,
-                        state="reserved",
-                        worker=worker,
-                        node=lease.worker.node,
-                        attempt=task.attempt + 1,
-                        updated=self.now(),
-                        returned_from=None,
-                        usage=None,
-                    )
-                    self.tasks[task.id] = taken
-                    self.tries[task.id].append(Try(taken.attempt, worker))
-                    given.append(taken)
+            while len(given) < limit and (task := self._next(queue, handles)) is not None:
+                taken = replace(
+                    task,
+                    state="reserved",
+                    worker=worker,
+                    node=lease.worker.node,
+                    attempt=task.attempt + 1,
+                    updated=self.now(),
+                    returned_from=None,
+                    usage=None,
+                )
+                self.tasks[task.id] = taken
+                self.tries[task.id].append(Try(taken.attempt, worker))
+                self.runs.append(Run(task.id, queue, self.now()))
+                self.settings[queue].take_token(self.now())
+                given.append(taken)
         return given
+
+    def _next(self, queue: str, handles: Handles) -> Task | None:
+        settings = self.settings.get(queue, Settings())
+        running = [task for task in self.running() if task.queue == queue]
+        if settings.limit is not None and len(running) >= settings.limit:
+            return None
+        if settings.tokens(self.now()) < 1 - 1e-6:
+            return None
+        fit = [
+            task
+            for task in self.takeable(queue)
+            if _handled(task, handles) and settings.has_place(task.key, running)
+        ]
+        if (fair := settings.fair) and fit:
+            used = usage_of_shares(fair, self.runs, self.tasks, fit, self.now())
+            fit.sort(key=lambda task: (-task.priority, used[share_of(fair, task)]))
+        return fit[0] if fit else None
+
+    def running(self) -> list[Task]:
+        return [task for task in self.tasks.values() if task.state in RUNNING]
+
+    def holders(self, queue: str, unique: str | None, but: str | None = None) -> list[Task]:
+        """Whoever holds this unique word: one of these is who meets a submit."""
+        return [
+            task
+            for task in self.tasks.values()
+            if (task.queue, task.unique) == (queue, unique) and unique is not None
+            and task.id != but and holds(task, self.now())
+        ]  # fmt: skip
 
     def takeable(self, queue: str) -> list[Task]:
         """What could be taken if handles and limits allowed it, best first."""
@@ -150,13 +184,27 @@ class Plain:
         )
         if not late and named != (task.state, task.worker, task.attempt, task.last_order):
             return None
+        if (
+            task.state in FINISHED
+            and change.to not in FINISHED
+            and self.holders(task.queue, task.unique, but=task.id)
+        ):
+            return None
         changed = self._changed(task, change)
         self.tasks[change.id] = changed
         if task.state in RUNNING:
             current = self.tries[change.id][-1]
             current.started = current.started or change.to == "started"
             current.ending = change.ending
+            if change.to not in RUNNING:
+                self._end_run(task.id)
         return changed
+
+    def _end_run(self, id: str) -> None:
+        for run in self.runs:
+            if run.id == id and run.end is None:
+                fair = self.settings[run.queue].fair
+                run.end, run.share = self.now(), share_of(fair, self.tasks[id]) if fair else None
 
     def _changed(self, task: Task, change: Change) -> Task:
         now = self.now()
@@ -356,17 +404,22 @@ class Plain:
     def counts(self) -> Counter[tuple[str, State]]:
         return Counter((task.queue, task.state) for task in self.tasks.values())
 
-    def _has_room(self, queue: str) -> bool:
-        limit = self.settings[queue].limit
-        counts = self.counts()
-        return limit is None or sum(counts[queue, state] for state in RUNNING) < limit
+    def next_start(self) -> float | None:
+        """When a rate next lets something begin that waits for nothing else."""
+        moments = [
+            settings.next_token(self.now())
+            for queue, settings in self.settings.items()
+            if self.counts()[queue, "pending"]
+            and not settings.paused
+            and (
+                settings.limit is None
+                or sum(self.counts()[queue, state] for state in RUNNING) < settings.limit
+            )
+        ]
+        return min((moment for moment in moments if moment is not None), default=None)
 
-    def set_queue(self, name: str, paused: bool | None, limit: int | UnsetType | None) -> None:
-        settings = self.settings.setdefault(name, Settings())
-        if paused is not None:
-            settings.paused = paused
-        if not isinstance(limit, UnsetType):
-            settings.limit = limit
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> None:
+        self.settings.setdefault(name, Settings()).change(settings)
 
     def drop_queue(self, name: str) -> None:
         """All of it at once: in which order its tasks go is the store's choice."""
@@ -378,6 +431,7 @@ class Plain:
         for task in mine:
             del self.tasks[task.id]
         del self.settings[name]
+        self.runs = [run for run in self.runs if run.queue != name]
 
     def purgeable(self, states: Sequence[State], before: float) -> list[str]:
         return [

@@ -27,7 +27,18 @@ from stayer.core.lifecycle import (
     Stop,
     Tell,
 )
-from stayer.core.model import EVERYTHING, FINISHED, STATES, Fault, Handles, NewTask, Policy, Task
+from stayer.core.model import (
+    EVERYTHING,
+    FINISHED,
+    STATES,
+    Fault,
+    Handles,
+    NewTask,
+    Policy,
+    QueueSettings,
+    Rate,
+    Task,
+)
 
 IDS = [f"t{number}" for number in range(12)]
 QUEUES = ["a", "b", "c"]
@@ -50,6 +61,19 @@ some_handles = st.sampled_from(
         Handles(plain=True, names=("[xy].?",)),
     ]
 )
+some_settings: st.SearchStrategy[QueueSettings] = st.fixed_dictionaries(  # type: ignore[assignment]
+    {},
+    optional={
+        "paused": st.sampled_from([False, False, True]),
+        "limit": st.sampled_from([None, None, 0, 1, 3]),
+        "key_limit": st.sampled_from([None, 0, 1, 1, 2]),
+        "key_limits": st.dictionaries(
+            st.sampled_from(["k1", "k2"]), st.sampled_from([None, 0, 1, 2]), max_size=2
+        ),
+        "rate": st.sampled_from([None, None, Rate(1, 3.0), Rate(3, 60.0), Rate(2, 1.0)]),
+        "fair": st.sampled_from([None, "owner", "key"]),
+    },
+)
 some_kinds: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
         {},
@@ -63,8 +87,8 @@ some_kinds: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
 )
 
 
-def _new(kind: dict[str, Any], **fields: Any) -> NewTask:
-    return NewTask(**kind, **fields)
+def _new(kind: dict[str, Any], uniqueness: dict[str, Any], **fields: Any) -> NewTask:
+    return NewTask(**kind, **uniqueness, **fields)
 
 
 some_tasks = st.builds(
@@ -77,6 +101,17 @@ some_tasks = st.builds(
     delay=st.sampled_from([None, None, 0.0, 3.0, 5.0, 50.0]),
     expire=st.sampled_from([None, None, None, 0.0, 4.0, 40.0]),
     held=st.sampled_from([False, False, False, True]),
+    key=st.sampled_from([None, "k1", "k1", "k2", "k3"]),
+    owner=st.sampled_from([None, "ann", "bob"]),
+    uniqueness=st.sampled_from(
+        [
+            {},
+            {},
+            {"unique": "u1"},
+            {"unique": "u1", "unique_while": "waiting"},
+            {"unique": "u2", "unique_for": 10.0},
+        ]
+    ),
     policy=st.builds(Policy, retries=st.integers(0, 1), losses=st.integers(1, 3)),
 )
 happenings: dict[type[Happening], st.SearchStrategy[Happening]] = {

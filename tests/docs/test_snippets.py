@@ -137,3 +137,18 @@ def test_the_configuration_file_is_one(reader: Reader) -> None:
     shown = json.loads(reader.run("stayer config --json"))
     file = os.path.join(reader.folder, "stayer.toml")
     assert {name for name in shown if shown[name].get("source") == file} >= {"store", "lease"}
+
+
+@pytest.mark.parametrize(
+    ("page", "program", "printed"),
+    [
+        ("how-to/limits.md", "limits.py", "20 2 {'example.net': 5} owner\n"),
+        ("how-to/unique.md", "sync.py", "True\n"),
+    ],
+)
+def test_limits_and_unique_words_do_what_their_pages_say(
+    reader: Reader, page: str, program: str, printed: str
+) -> None:
+    for block in blocks(page):
+        reader.follow(block)
+    assert reader.run(f"python3 {program}") == printed

@@ -119,15 +119,17 @@ class TestADeathBetweenAnyTwoSteps:
             assert {task.state for task in store.find(Filter(), None, 10).tasks} == {"complete"}
 
     def test_of_a_submit_that_a_reader_finishes(self, cluster: Cluster) -> None:
-        seen = Counter[bool]()
+        claimed = 0
         for store, _ in self.deaths(
             cluster, lambda store: None, lambda store, _: store.submit([new("a", "q")])
         ):
-            task = store.get(["a"])[0]
-            seen[task is not None] += 1
+            assert isinstance(store, ClusterStore)
+            [claim] = store._shards.claims.find(["a"])
+            claimed += claim is not None
+            assert (store.get(["a"])[0] is not None) == (claim is not None)
             listed = ids(store.find(Filter(), None, 10).tasks)
-            assert listed == (["a"] if task is not None else [])
-        assert seen[True] > 1
+            assert listed == (["a"] if claim is not None else [])
+        assert claimed > 2
 
     def test_of_a_purge(self, cluster: Cluster) -> None:
         def ended(store: Store) -> None:

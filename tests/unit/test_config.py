@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer import config
-from stayer.config import SETTINGS, load, write
+from stayer.config import SETTINGS, load, writing
+from stayer.config.writing import write
 from stayer.core.errors import BadConfig, Refused
 
 
@@ -239,7 +239,7 @@ def test_what_is_written_is_what_was_set(home, cwd):
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
 def test_any_text_survives_being_written(name):
-    assert tomllib.loads(f"owner = {config._toml(name)}")["owner"] == name
+    assert tomllib.loads(f"owner = {writing._toml(name)}")["owner"] == name
 
 
 def test_a_file_that_is_there_is_not_overwritten_unless_told(home, cwd):

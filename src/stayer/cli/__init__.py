@@ -69,7 +69,7 @@ VERBS = {
     "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
-    "queues": Verb("queues", STORE, "List queues; drop one, set its limit or what it keeps."),
+    "queues": Verb("queues", STORE, "List queues; drop one, set its limits or what it keeps."),
     "stats": Verb(
         "stats",
         STORE,

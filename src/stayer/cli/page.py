@@ -67,6 +67,8 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "env", " ".join(f"{name}={value}" for name, value in (task.env or {}).items())
     yield "priority", str(task.priority) if task.priority else None
     yield "owner", task.owner
+    yield "key", task.key
+    yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", many(task.upstreams) if task.upstreams else None
@@ -83,6 +85,14 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _unique(task: Task) -> str | None:
+    if task.unique is None or not (task.unique_for or task.unique_while == "waiting"):
+        return task.unique
+    if task.unique_while == "waiting":
+        return f"{task.unique} while it waits"
+    return f"{task.unique} until {format_duration(task.unique_for)} after its end"
 
 
 def _used(usage: Usage) -> str:

@@ -1,19 +1,22 @@
-"""`queues`: what there is, dropping one, setting its limit and what it keeps."""
+"""`queues`: what there is, dropping one, setting its limits and what it keeps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
 import rich_click as click
-from msgspec import UNSET
 
 from stayer import control
 from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, print_json, print_json_array, say
 from stayer.cli.selection import check_queues, confirm
 from stayer.cli.values import KEEP, LIMIT, complete_queue
-from stayer.config import FOREVER
+from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import KEPT, Kept
+from stayer.core.model import KEPT, Fair, Kept
+from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.units import format_duration
 
 _ENDED = {
@@ -46,7 +49,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> None:
-    """List queues; drop one, set its limit or what it keeps."""
+    """List queues; drop one, set its limits or what it keeps."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -89,33 +92,73 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     metavar="N|none",
     help="How many of its tasks may run at once; none for any number.",
 )
+@click.option(
+    "--key-limit",
+    multiple=True,
+    metavar="[KEY=]N|none",
+    help="How many tasks of any one key may run at once; with KEY=, of this one. May be repeated.",
+)
+@click.option(
+    "--rate",
+    metavar="N/TIME|none",
+    help="How many of its tasks may begin in which time: 100/1h, 5/10s.",
+)
+@click.option(
+    "--fair",
+    type=click.Choice((*FAIR, "none")),
+    help="Let the owner, or key, that has used least go first among tasks of equal priority.",
+)
 @keep_options
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
 @click.pass_obj
 def set_(
-    given: Given, /, name: str, limit: int | None, as_json: bool, **keep: float | None
+    given: Given,
+    /,
+    name: str,
+    limit: int | None,
+    key_limit: tuple[str, ...],
+    rate: str | None,
+    fair: Fair | Literal["none"] | None,
+    as_json: bool,
+    **keep: float | None,
 ) -> None:
-    """Set how many tasks of a queue may run at once, and how long what has ended is kept.
+    """Set how many tasks of a queue may run at once, how often one may begin, who goes first, and
+    how long what has ended is kept.
 
-    A duration such as 7d counts from the end of a task; `default` is what the workers are told.
+    What is not named stays as it is. A duration such as 7d counts from the end of a task; `default`
+    is what the workers are told.
     """
+    wanted = _key_limits(key_limit)
+    if limit is not None:
+        wanted["limit"] = limit or None
+    if rate is not None:
+        wanted["rate"] = None if rate == "none" else rate
+    if fair is not None:
+        wanted["fair"] = None if fair == "none" else fair
+    is_limited = bool(wanted)
     retention: dict[Kept, float | None] = {
         what: None if seconds < 0 else seconds
         for what in KEPT
         if (seconds := keep[f"keep_{what}"]) is not None
     }
-    if limit is None and not retention:
-        raise BadInput("say what to set: --limit N, --limit none, or --keep-complete 7d")
+    if retention:
+        wanted["retention"] = retention
+    if not wanted:
+        raise BadInput(
+            "say what to set: --limit N, --limit none, --key-limit, --rate, --fair, or "
+            "--keep-complete 7d"
+        )
     store = given.store()
     check_queues(store, [name])
-    queue = store.set_queue(
-        name, limit=UNSET if limit is None else limit or None, retention=retention
-    )
+    queue = control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))
         return
-    if limit is not None:
-        say(f"{name} limit {queue.limit or 'none'}")
+    if is_limited:
+        from stayer.cli.tables import other_limits
+
+        others = other_limits(queue)
+        say(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
     for what in retention:
         say(f"{name} keep {what} {_kept(queue.retention.get(what))}")
 
@@ -124,3 +167,20 @@ def _kept(seconds: float | None) -> str:
     if seconds is None:
         return "as the workers are told"
     return "forever" if seconds >= FOREVER else format_duration(seconds)
+
+
+def _key_limits(written: Sequence[str]) -> WrittenSettings:
+    wanted: WrittenSettings = {}
+    single: dict[str, int | None] = {}
+    for entry in written:
+        key, _, number = entry.rpartition("=")
+        if number != "none" and not number.isdecimal():
+            raise BadInput(f"--key-limit {entry}: write a number, KEY=number, or none for it")
+        limit = None if number == "none" else int(number)
+        if key:
+            single[key] = limit
+        else:
+            wanted["key_limit"] = limit
+    if single:
+        wanted["key_limits"] = single
+    return wanted

@@ -47,6 +47,7 @@ _FILTER_OPTIONS = (
         panel=FILTER,
     ),
     click.option("--owner", metavar="OWNER", help="Of this owner.", panel=FILTER),
+    click.option("--key", metavar="KEY", help="With this key.", panel=FILTER),
     click.option(
         "--tag",
         multiple=True,
@@ -78,6 +79,7 @@ class Asked(NamedTuple):
     state: tuple[State, ...]
     name: str | None
     owner: str | None
+    key: str | None
     tag: tuple[str, ...]
     since: str | None
     flow: str | None
@@ -107,7 +109,7 @@ class Tries:
 
 
 def filter_options(function: Decorated) -> Decorated:
-    """The options `-q --state --name --owner --tag --since --flow`, given as `asked`."""
+    """The options `-q --state --name --owner --key --tag --since --flow`, given as `asked`."""
 
     @wraps(function)
     def gather(*arguments: Any, **values: Any) -> Any:
@@ -140,6 +142,7 @@ def to_filter(store: Store, asked: Asked) -> Filter:
         states=asked.state,
         name=asked.name,
         owner=asked.owner,
+        key=asked.key,
         tags=asked.tag,
         held=asked.held,
         since=None if asked.since is None else since(asked.since, store.now()),

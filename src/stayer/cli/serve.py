@@ -12,7 +12,8 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import note, say
 from stayer.cli.values import SIZE
-from stayer.config import access_file, parse_prefix
+from stayer.config import access_file
+from stayer.config.parsing import parse_prefix
 from stayer.core.errors import BadConfig, BadInput
 
 _SEVERAL = ("host_names", "trusted_proxies")

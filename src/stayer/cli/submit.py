@@ -85,6 +85,29 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         "--tag", multiple=True, metavar="TAG", help="A word to find it by. May be repeated."
     ),
     "owner": click.option("--owner", metavar="OWNER", help="Whose task it is. Default: yours."),
+    "key": click.option(
+        "--key",
+        metavar="KEY",
+        help="Whose work it is (a user, a customer, a licence): queues can limit how much of one "
+        "key runs at once.",
+    ),
+    "unique": click.option(
+        "--unique",
+        metavar="WORD",
+        help="Add it only if no other task of the queue has this word and has not ended.",
+    ),
+    "unique_while": click.option(
+        "--unique-while",
+        type=click.Choice(("waiting", "alive")),
+        help="How long it keeps --unique to itself: until it is taken, or until it has ended "
+        "(the default).",
+    ),
+    "unique_for": click.option(
+        "--unique-for",
+        type=DURATION,
+        metavar="DURATION",
+        help="Keep --unique to itself for so long after its end, too.",
+    ),
     "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
     "retries": click.option(
         "--retries", type=int, metavar="N", help="How often to run it again if it fails."
@@ -138,7 +161,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 _LIFE = (
     "retry_wait", "retry_on", "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace",
-    "fence",
+    "fence", "key", "unique", "unique_while", "unique_for",
 )  # fmt: skip
 
 
@@ -160,7 +183,11 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     store = given.store(make=True)
     with telemetry.submitting([new]) as traced:
         answer = store.submit(traced)[0]
-    if not answer.fresh:
+    if holder := control.unique_holder(new, answer):
+        note(
+            f"not added: task {holder.id} ({holder.state}) has the same unique word {new.unique!r}"
+        )
+    elif not answer.fresh:
         other = control.difference(new, answer)
         if other is None:
             note(f"task {new.id} is already there ({answer.task.state})")

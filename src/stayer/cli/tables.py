@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
+from stayer.core import rate
 from stayer.core.figures import Figures
 from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
@@ -109,8 +110,10 @@ def _shared(one: str, other: str) -> int:
 
 def tasks_table(tasks: Sequence[Task], now: float) -> Table:
     """What `ls` shows."""
+    words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     table = grid(
-        "ID", "STATE", "QUEUE*", "KIND*", "PROGRESS*", "AGE", "RAN", "TRY", "NODE*",
+        "ID", "STATE", "QUEUE*", "KIND*", *(f"{name.upper()}*" for name in words), "PROGRESS*",
+        "AGE", "RAN", "TRY", "NODE*",
         right=("AGE", "RAN", "TRY"),
     )  # fmt: skip
     if console().is_terminal:
@@ -127,6 +130,7 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
             state,
             cell(task.queue),
             cell(task.kind),
+            *(cell(getattr(task, name)) for name in words),
             news(task, now),
             cell(age(now - task.created)),
             cell(ran(task, now)),
@@ -246,7 +250,8 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
     ]
     headings = [state.upper() for state in states]
     numbers = ("LIMIT", *headings, "WORKERS", "OLDEST")
-    table = grid("QUEUE", "", *numbers, right=numbers)
+    limited = any(map(other_limits, queues))
+    table = grid("QUEUE", "", *numbers, *(["LIMITS*"] if limited else []), right=numbers)
     for queue in queues:
         counts = ((state, queue.counts.get(state, 0)) for state in states)
         table.add_row(
@@ -256,8 +261,18 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
             *(cell(number, STYLES[state] if number else "dim") for state, number in counts),
             cell(queue.workers),
             cell(None if queue.oldest is None else age(now - queue.oldest)),
+            *([cell(other_limits(queue))] if limited else []),
         )
     return table
+
+
+def other_limits(queue: QueueInfo) -> str:
+    """`key 2, key ann 5, rate 100/1h, fair owner`: what a queue has besides its limit."""
+    said = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
+    said += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
+    said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
+    said += [] if queue.fair is None else [f"fair {queue.fair}"]
+    return ", ".join(said)
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

@@ -12,7 +12,7 @@ import rich_click as click
 from click.shell_completion import CompletionItem
 
 from stayer.cli.command import given
-from stayer.config import parse_retention
+from stayer.config.parsing import parse_retention
 from stayer.core import units
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import Filter

@@ -11,7 +11,8 @@ import rich_click as click
 
 from stayer.cli.command import Decorated
 from stayer.cli.values import DURATION, SIZE
-from stayer.config import FENCES, ISOLATIONS, MOST_THREADS, Config, parse_lease
+from stayer.config import Config
+from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
 from stayer.core.errors import BadConfig
 
 HANDLER, LIMITS = "What to run", "Limits"

@@ -18,6 +18,7 @@ from stayer.core.model import (
     Progress,
     State,
     Task,
+    UniqueWhile,
     Value,
 )
 from stayer.store import Store
@@ -74,6 +75,10 @@ class TaskView:
     eta = _Field[float | None]()
     started_at = _Field[float | None]()
     finished_at = _Field[float | None]()
+    key = _Field[str | None]()
+    unique = _Field[str | None]()
+    unique_while = _Field[UniqueWhile]()
+    unique_for = _Field[float]()
     policy = _Field[Policy]()
     kind = _Field[str]()
     cancel_wanted = _Field[bool]()

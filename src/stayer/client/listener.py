@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
-from stayer.config import SMALLEST_LEASE
+from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
 from stayer.core.lifecycle import Interrupt
@@ -209,9 +209,10 @@ class Listener:
 
     def _await_task(self, waiter: Waiter, deadline: float, stop: threading.Event) -> Task | None:
         while True:
-            due = self._promote()
             if task := self._claim():
                 return task
+            # After it looked in vain: a rate may tell when the next task may begin.
+            due = self._promote()
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None

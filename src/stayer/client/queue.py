@@ -19,7 +19,8 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Value, WhenFailed
+from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, UniqueWhile, Value, WhenFailed
+from stayer.core.queue_settings import WrittenSettings
 from stayer.store import Store
 
 
@@ -65,9 +66,14 @@ class Queue:
         fence: Literal["freeze", "kill"] | None = None,
         after: Sequence[str | HasId] = (),
         when_failed: WhenFailed = "cancel",
+        key: str | None = None,
+        unique: str | None = None,
+        unique_while: UniqueWhile | None = None,
+        unique_for: Duration | None = None,
         connection: object = None,
     ) -> str:
-        """Submit a task; its id. An id that is there already is not accepted again.
+        """Submit a task; its id. An id that is there already is not accepted again. Nor is a task
+        whose `unique` word another one of the queue holds: the answer is then that one's id.
 
         It runs when the tasks named in `after` are complete, and gets their results as its inputs;
         should one of them fail, `when_failed` says whether to cancel it, run it, or hold it.
@@ -105,6 +111,10 @@ class Queue:
             fence=fence,
             after=after,
             when_failed=when_failed,
+            key=key,
+            unique=unique,
+            unique_while=unique_while,
+            unique_for=unique_for,
         )
         return submit(self._store, new, connection).id
 
@@ -168,12 +178,11 @@ class Queue:
 
     def set_limit(self, limit: int | None) -> None:
         """How many of its tasks may run at once; None: any number."""
-        if limit is not None and (isinstance(limit, bool) or limit < 1):
-            raise BadInput(
-                f"limit {limit!r}: give a whole number from 1 on, or None for no limit; "
-                "pause the queue to let nothing run"
-            )
-        self._store.set_queue(self.name, limit=limit)
+        self.set(limit=limit)
+
+    def set(self, **settings: Unpack[WrittenSettings]) -> QueueInfo:
+        """Change those of its settings that are named; None takes one away."""
+        return control.set_queue(self._store, self.name, **settings)
 
     def set_retention(self, /, **kept: Duration | None) -> None:
         """How long after their end its `complete`, `failed` and `cancelled` tasks are kept, and

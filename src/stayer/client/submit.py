@@ -16,7 +16,7 @@ from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, second
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
 from stayer.core.errors import BadInput, Refused, StayerError
-from stayer.core.model import NewTask, Submitted, Task, Value, WhenFailed
+from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value, WhenFailed
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -48,6 +48,9 @@ class _Common(TypedDict, total=False):
     tags: Sequence[str]
     held: bool
     env: Mapping[str, str] | None
+    key: str | None
+    unique: str | None
+    unique_while: UniqueWhile | None
 
 
 class _Kind(_Common, total=False):
@@ -75,6 +78,7 @@ class Life(_Common, total=False):
     fence: Literal["freeze", "kill"] | None
     after: Sequence[str | HasId]
     when_failed: WhenFailed
+    unique_for: Duration | None
 
 
 class TaskOptions(Life, _Kind, total=False):
@@ -112,6 +116,7 @@ def build(
     fence: Literal["freeze", "kill"] | None = None,
     after: Sequence[str | HasId] = (),
     when_failed: WhenFailed = "cancel",
+    unique_for: Duration | None = None,
     **options: Unpack[_Kind],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
@@ -139,6 +144,7 @@ def build(
         fence=fence,
         after=[each if isinstance(each, str) else each.id for each in after],
         when_failed=when_failed,
+        unique_for=None if unique_for is None else seconds(unique_for),
         **options,
     )
 

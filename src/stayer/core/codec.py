@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import msgspec
 from msgspec import Meta, Struct
 
+from stayer.core import rate
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import (
     JSON,
@@ -55,13 +56,16 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders", "start_before", "flow", "part", "upstreams",
+    "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
+    "unique_for",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
     "silence_limit", "memory_limit", "grace", "fence", "when_failed",
 )  # fmt: skip
-TIMES = frozenset(("created", "updated", "eta", "at", "oldest", "start_before", "next", "last"))
+TIMES = frozenset(
+    ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")
+)
 _LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
 
@@ -306,7 +310,10 @@ def event_record(event: Event) -> dict[str, JSON]:
 
 def queue_record(queue: QueueInfo) -> dict[str, JSON]:
     """A queue, with a count for every state."""
-    return {**_shown(queue), "counts": {state: queue.counts.get(state, 0) for state in STATES}}
+    shown = _shown(queue)
+    if queue.rate is not None:
+        shown["rate"] = rate.written(queue.rate)
+    return {**shown, "counts": {state: queue.counts.get(state, 0) for state in STATES}}
 
 
 def worker_record(worker: Worker) -> dict[str, JSON]:
@@ -433,6 +440,10 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     fence: Literal["freeze", "kill"] | None = None
     after: tuple[str, ...] | None = None
     when_failed: WhenFailed | None = None
+    key: str | None = None
+    unique: str | None = None
+    unique_while: Literal["waiting", "alive"] | None = None
+    unique_for: float | str | None = None
 
 
 class Submission(WrittenSubmission, frozen=True, kw_only=True):
@@ -448,6 +459,7 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
     silence_limit: float | None = None
     memory_limit: int | None = None
     grace: float | None = None
+    unique_for: float | None = None
 
 
 _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
@@ -461,6 +473,7 @@ _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("silence_limit", duration),
     ("memory_limit", size),
     ("grace", duration),
+    ("unique_for", duration),
 )
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 

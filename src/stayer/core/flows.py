@@ -145,6 +145,14 @@ class Ended(Struct, frozen=True):
     """How it ended does not matter."""
 
 
+def kept_out(id: str, holder: str) -> str:
+    """What is wrong with tasks that belong together, one of which can't be accepted."""
+    return (
+        f"task {id} can't be accepted while task {holder} holds its unique word, and others belong "
+        "to it: wait for its end. Nothing was accepted"
+    )
+
+
 def check(tasks: Iterable[NewTask]) -> None:
     """BadInput if tasks that are submitted together wait for each other in a circle, or are tied
     together too often.

@@ -5,7 +5,8 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -34,6 +35,9 @@ Ending = Literal[
     "cancelled",
     "snoozed",
 ]
+UniqueWhile = Literal["waiting", "alive"]
+"""How long a task keeps its unique word to itself: until it is taken, or until it has ended."""
+Fair = Literal["owner", "key"]
 WorkerState = Literal["IDLE", "PROCESSING", "DRAINING", "STALE"]
 WhenFailed = Literal["cancel", "run", "hold"]
 Verb = Literal["cancel", "pause", "resume", "signal", "stack", "set"]
@@ -139,6 +143,13 @@ class NewTask(Struct, frozen=True, kw_only=True):
     expire: float | None = None
     """The same, in seconds from the store's now."""
     held: bool = False
+    key: str | None = None
+    """Whose it is (a user, a customer, a licence), for limits of how many run at once."""
+    unique: str | None = None
+    """While a task holds this word, its queue accepts no other one with it."""
+    unique_while: UniqueWhile = "alive"
+    unique_for: float = 0.0
+    """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
     after: tuple[str, ...] = ()
     """Ids of the tasks that must be complete before it, and whose results are its inputs."""
@@ -198,6 +209,10 @@ class Task(Struct, frozen=True):
     """How many tasks it was to wait for; `Store.upstreams` names them."""
     dependents: bool = False
     """Others wait, or have waited, for it."""
+    key: str | None = None
+    unique: str | None = None
+    unique_while: UniqueWhile = "alive"
+    unique_for: float = 0.0
 
     @property
     def kind(self) -> str:
@@ -280,7 +295,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
 class Event(Struct, frozen=True, kw_only=True):
     """Something that happened to a task: a state it came into, or what was done to it.
 
-    What happened to a queue as a whole (`paused`, `resumed`, `limited`) has an empty id.
+    What happened to a queue as a whole (`paused`, `resumed`, `limited`, `retention`), or to a
+    schedule of its tasks (`schedule`), has an empty id.
     """
 
     number: int
@@ -399,6 +415,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     states: tuple[State, ...] = ()
     name: str | None = None
     owner: str | None = None
+    key: str | None = None
+    unique: str | None = None
     tags: tuple[str, ...] = ()
     worker: str | None = None
     held: bool | None = None
@@ -414,9 +432,30 @@ class Page(Struct, frozen=True):
     next: str | None = None
 
 
+class Rate(Struct, frozen=True):
+    """So many starts in so many seconds, all of which may come at once after a rest."""
+
+    count: int
+    per: float
+
+
 Kept = Literal["complete", "failed", "cancelled", "log", "result"]
 KEPT: tuple[Kept, ...] = ("complete", "failed", "cancelled", "log", "result")
 """What is kept for a while: tasks in these states, their logs, their results."""
+
+
+class QueueSettings(TypedDict, total=False):
+    """What is to be changed in a queue; None takes a limit away, and what is not named stays."""
+
+    paused: bool
+    limit: int | None
+    key_limit: int | None
+    key_limits: Mapping[str, int | None]
+    """Of single keys; None for one: as any other. Keys that are not named stay."""
+    rate: Rate | None
+    fair: Fair | None
+    retention: Mapping[Kept, float | None]
+    """How long what is kept; None: as the workers are told. What is not named stays."""
 
 
 class QueueInfo(Struct, frozen=True, kw_only=True):
@@ -426,6 +465,16 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     paused: bool = False
     limit: int | None = None
     """How many of its tasks may run at once; None: any number."""
+    key_limit: int | None = None
+    """How many tasks of any one key may run at once."""
+    key_limits: dict[str, int] = {}
+    """The same for single keys, where it differs."""
+    rate: Rate | None = None
+    """How many of its tasks may begin in a time."""
+    fair: Fair | None = None
+    """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    next_start: float | None = None
+    """When the rate lets the next task begin, if not yet."""
     counts: dict[State, int] = msgspec.field(default_factory=dict)
     workers: int = 0
     oldest: float | None = None

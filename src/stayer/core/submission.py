@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, Value, WhenFailed
+from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value, WhenFailed
 from stayer.core.retries import DEFAULT_WAIT
 
 NAME_LIMIT = 200
@@ -18,7 +18,7 @@ FAR = 100 * 366 * 86400.0
 _PRIORITY = 2**31
 _WRITTEN = (
     "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
-    "start_before", "held", "after",
+    "start_before", "held", "after", "key", "unique",
 )  # fmt: skip
 
 
@@ -52,6 +52,10 @@ def new_task(
     fence: Literal["freeze", "kill"] | None = None,
     after: Sequence[str] = (),
     when_failed: WhenFailed = "cancel",
+    key: str | None = None,
+    unique: str | None = None,
+    unique_while: UniqueWhile | None = None,
+    unique_for: float | None = None,
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
     check_word("queue", queue)
@@ -77,6 +81,9 @@ def new_task(
         check_word("tag", tag)
     _check_time("eta", eta, "delay", delay)
     _check_time("start_before", start_before, "expire", expire)
+    if key is not None:
+        check_word("key", key)
+    _check_unique(unique, unique_while, unique_for)
     policy = Policy(
         retries=retries,
         retry_wait=_wait_before_retry(retries, retry_wait),
@@ -109,9 +116,31 @@ def new_task(
         expire=expire,
         start_before=start_before,
         held=held,
+        key=key,
+        unique=unique,
+        unique_while=unique_while or "alive",
+        unique_for=float(unique_for or 0.0),
         policy=policy,
         after=_upstreams(after),
     )
+
+
+def _check_unique(
+    unique: str | None, unique_while: UniqueWhile | None, unique_for: float | None
+) -> None:
+    if unique is not None:
+        check_word("unique", unique)
+    elif unique_while is not None or unique_for:
+        raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
+    if unique_while not in (None, "waiting", "alive"):
+        raise BadInput(f"unique_while {unique_while!r}: say waiting or alive")
+    if unique_for is not None and not (math.isfinite(unique_for) and 0 <= unique_for <= FAR):
+        raise BadInput(f"unique_for {unique_for!r}: give seconds from 0 to 100 years")
+    if unique_for and unique_while == "waiting":
+        raise BadInput(
+            "unique_for is for the time after its end, but with unique_while = waiting it gives "
+            "the word away when it starts: leave one out"
+        )
 
 
 def check_priority(priority: int) -> None:
@@ -173,7 +202,7 @@ def check_policy(policy: Policy) -> None:
 
 
 def check_word(what: str, word: str) -> None:
-    """BadInput if it can't be a name or an id."""
+    """BadInput if it can't be a name, a key or an id."""
     if not isinstance(word, str) or not word:
         raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
     if len(word) > NAME_LIMIT:
@@ -238,6 +267,8 @@ def written(new: NewTask) -> dict[str, JSON]:
         shown["parameters"] = new.parameters
     for name in _WRITTEN:
         shown[name] = getattr(new, name)
+    if new.unique is not None:
+        shown |= {"unique_while": new.unique_while, "unique_for": new.unique_for}
     default = Policy()
     for name in codec.POLICY:
         if (value := getattr(new.policy, name)) != getattr(default, name):

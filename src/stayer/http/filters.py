@@ -28,6 +28,8 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     state: Annotated[tuple[State, ...], Meta(description="In this state. Repeat it for more.")] = ()
     name: Annotated[str, Meta(description="With this name, or this command.")] | None = None
     owner: Annotated[str, Meta(description="Of this owner.")] | None = None
+    key: Annotated[str, Meta(description="With this key.")] | None = None
+    unique: Annotated[str, Meta(description="With this unique word.")] | None = None
     tag: Annotated[tuple[str, ...], Meta(description="With this tag; repeated: with all.")] = ()
     worker: Annotated[str, Meta(description="Held by this worker.")] | None = None
     held: Annotated[bool, Meta(description="Held, or not.")] | None = None
@@ -65,6 +67,8 @@ def to_filter(store: Store, asked: TaskFilter) -> Filter:
         states=asked.state,
         name=asked.name,
         owner=asked.owner,
+        key=asked.key,
+        unique=asked.unique,
         tags=asked.tag,
         worker=asked.worker,
         held=asked.held,

@@ -328,7 +328,7 @@ def _schemas() -> Schema:
         ),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         **_flow_schemas(_object(**counts)),
-        "Queue": _record(QueueInfo),
+        "Queue": _record(QueueInfo, rate=_optional(_STRING)),
         "Queues": _object(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
         "ScheduleToMake": _struct(WrittenSchedule),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, cast
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import asdict
 
 from stayer import control
 from stayer.core import codec, submission
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import FINISHED, JSON, Kept
+from stayer.core.model import FINISHED, JSON, Fair, Kept
+from stayer.core.queue_settings import WrittenSettings
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit
 from stayer.http.route import Answer, Call
@@ -56,14 +58,22 @@ def resume(call: Call) -> Answer:
     return Answer(codec.queue_record(control.resume_queue(call.store, call.path["name"])))
 
 
+Count = Annotated[int, Meta(ge=1, lt=2**31)]
+
+
 class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of a queue; a limit of null is none. `retention` is how many seconds after their end
-    tasks, logs and results are kept; null: as the workers are told.
+    """Settings of a queue: what is not named stays, null takes it away. `key_limits` are those of
+    single keys, `rate` is written `100/1h`. `retention` is how many seconds after their end tasks,
+    logs and results are kept; null: as the workers are told.
     """
 
     paused: bool | None = None
-    limit: Annotated[int, Meta(ge=1, lt=2**31)] | UnsetType | None = UNSET
-    retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] = {}
+    limit: Count | UnsetType | None = UNSET
+    key_limit: Count | UnsetType | None = UNSET
+    key_limits: dict[str, Count | None] | UnsetType = UNSET
+    rate: str | UnsetType | None = UNSET
+    fair: Fair | UnsetType | None = UNSET
+    retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] | UnsetType = UNSET
 
 
 def set_queue(call: Call) -> Answer:
@@ -71,9 +81,12 @@ def set_queue(call: Call) -> Answer:
     body: QueueBody = call.body
     name = call.path["name"]
     submission.new_task(queue=name)  # checks the name
-    queue = call.store.set_queue(
-        name, paused=body.paused, limit=body.limit, retention=body.retention
-    )
+    written = {
+        field: value for field, value in asdict(body).items() if value is not UNSET
+    }  # None takes a limit away, but a queue is paused or not
+    if body.paused is None:
+        del written["paused"]
+    queue = control.set_queue(call.store, name, **cast(WrittenSettings, written))
     return Answer(codec.queue_record(queue))
 
 

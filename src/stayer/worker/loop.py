@@ -84,8 +84,8 @@ class WorkerLoop(BeatingWorker):
         self._send_urgent_news()
         self._collect_outcomes()
         self._reconcile()
-        self._promote()
         self._reserve_into_free_slots()
+        self._look_at_the_clock()
         self._tidy_up()
         self._wait()
 
@@ -275,12 +275,17 @@ class WorkerLoop(BeatingWorker):
         if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
             self._next_reconcile = now + self._lease
 
-    def _promote(self) -> None:
-        """See to what is due, when it is, or when there may be something that is due sooner."""
-        if self._due_changed or moment() >= self._next_due:
+    def _look_at_the_clock(self) -> None:
+        """See to what is due, when it is, or when there may be something that is due sooner. After
+        the reserve: what a rate has kept from us begins at a moment that can be told.
+        """
+        time_came = moment() >= self._next_due
+        if self._due_changed or time_came:
             self._due_changed = False
             if not self._try(self._promote_due):
                 self._due_changed = True
+            elif time_came:
+                self._on_noise()
 
     def _promote_due(self) -> None:
         following = clock.elapse(self._store)
@@ -309,6 +314,8 @@ class WorkerLoop(BeatingWorker):
                 self._patience.rest()
         if len(tasks) == free:  # else what stirred meanwhile must not be forgotten
             self._stirred = True
+        else:
+            self._due_changed = True  # a rate may tell when there will be more
 
     def _tidy_up(self) -> None:
         """Old tasks are forgotten, with the logs that stayed here; what queues did is counted."""

@@ -152,9 +152,8 @@ class Pool:
 
     def _look_around(self) -> None:
         """Once a while: news, tasks that have run for a while, tasks that have waited too long."""
+        self._look_at_the_clock()
         now = time.monotonic()
-        if now >= self._next_due:
-            self._promote()
         if now < self._next_look:
             return
         self._next_look = now + _PATIENCE / 2
@@ -219,8 +218,8 @@ class Pool:
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
         self._hands.fill()
-        if time.monotonic() >= self._next_due:
-            self._promote()
+        if self._look_at_the_clock():
+            return
         until = self._next_due
         if self._held:
             until = min(until, self._next_look)
@@ -304,6 +303,19 @@ class Pool:
         if self._waiter is None:
             self._waiter = self._store.waiter(None, self._setup.queues)
         return self._waiter
+
+    def _look_at_the_clock(self) -> bool:
+        """Whether time has brought something that is to be looked for: then look at it again
+        afterwards, for a rate may allow more later.
+        """
+        if time.monotonic() < self._next_due:
+            return False
+        time_came = self._next_due > 0
+        self._promote()
+        if time_came:
+            self._stirred = True
+            self._next_due = 0.0
+        return time_came
 
     def _promote(self) -> None:
         """See to what is due: the waiter hears of it as of any other."""

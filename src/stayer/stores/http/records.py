@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec, scheduling
+from stayer.core import codec, rate, scheduling
 from stayer.core.flows import FlowInfo, NewFlow, Part
-from stayer.core.model import JSON, NewTask, Submitted, Task, Value
+from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
 from stayer.core.schedule import Schedule
 from stayer.core.submission import written
 from stayer.core.units import instant
@@ -37,6 +37,13 @@ def task(shown: Mapping[str, Any]) -> Task:
 def submitted(shown: Mapping[str, Any]) -> Submitted:
     """The answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
+
+
+def queue(shown: Mapping[str, Any]) -> QueueInfo:
+    """A queue from its record."""
+    said = shown.get("rate")
+    known = read(QueueInfo, {**shown, "rate": None})
+    return known if said is None else msgspec.structs.replace(known, rate=rate.parse(said))
 
 
 def schedule(shown: Mapping[str, Any]) -> Schedule:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from stayer.core import explanation, scheduling, submission
+from stayer.core import explanation, rate, scheduling, submission
 from stayer.core.errors import (
     BadConfig,
     BadInput,
@@ -42,6 +42,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -183,6 +184,7 @@ class HttpStore:
         query = {
             "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
             "state": filter.states, "name": filter.name, "owner": filter.owner,
+            "key": filter.key, "unique": filter.unique,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
             "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
         }  # fmt: skip
@@ -278,22 +280,13 @@ class HttpStore:
 
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         answer = self._ask("GET", "/v1/queues", {"name": tuple(names)})
-        return [records.read(QueueInfo, shown) for shown in answer["queues"]]
+        return [records.queue(shown) for shown in answer["queues"]]
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
-        wanted: dict[str, JSON] = {} if paused is None else {"paused": paused}
-        if limit is not UNSET:
-            wanted["limit"] = limit
-        if retention:
-            wanted["retention"] = {str(what): keep for what, keep in retention.items()}
-        return records.read(QueueInfo, self._ask("PATCH", _path("queues", name), body=wanted))
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        wanted: dict[str, Any] = dict(settings)
+        if said := settings.get("rate"):
+            wanted["rate"] = rate.written(said)
+        return records.queue(self._ask("PATCH", _path("queues", name), body=wanted))
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
-
-from msgspec import UNSET, UnsetType
+from typing import NoReturn, Unpack
 
 from stayer.core.errors import (
     LeaseLost,
@@ -32,6 +30,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -292,18 +291,8 @@ class RedisStore:
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         return reading.queues(self._run("queues", *names))
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
-        said_paused = "" if paused is None else int(paused)
-        said_limit = "" if limit is UNSET else "none" if limit is None else limit
-        kept = _retention(retention or {})
-        return reading.queues(self._run("set_queue", name, said_paused, said_limit, kept))[0]
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
 
     def sample(self) -> float:
         figures.sample(self._server)
@@ -370,6 +359,23 @@ def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Su
         else:
             known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
     return known
+
+
+def _said(settings: QueueSettings) -> dict[str, record.Raw]:
+    """Settings as the script gets them: false takes one away."""
+    said: dict[str, record.Raw] = {
+        field: False if value is None else value for field, value in settings.items()
+    }
+    if "paused" in settings:
+        said["paused"] = int(settings["paused"])
+    for field in ("key_limits", "retention"):
+        if field in said:
+            said[field] = {
+                key: False if value is None else value for key, value in said[field].items()
+            }
+    if rate := settings.get("rate"):
+        said["rate"] = (rate.count, rate.per)
+    return said
 
 
 def _in_order(answer: record.Raw) -> list[Task]:

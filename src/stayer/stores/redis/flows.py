@@ -8,7 +8,16 @@ from typing import Any, NoReturn
 import msgspec
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.flows import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
+from stayer.core.flows import (
+    Ended,
+    FlowInfo,
+    FlowPage,
+    NewFlow,
+    Part,
+    Upstreams,
+    kept_out,
+    relayed,
+)
 from stayer.core.model import State
 from stayer.stores.redis import changes, record
 from stayer.stores.redis.changes import Arguments
@@ -48,6 +57,8 @@ def refuse(problem: Raw) -> NoReturn:
             f"task {task} is to run after {upstream!r}, and there is no such task: submit that one "
             "first, or both together. Nothing was accepted"
         )
+    if problem[0] == b"kept out":
+        raise Refused(kept_out(problem[1].decode(), problem[2].decode()))
     ids = sorted(each.decode() for each in problem[1])
     raise Refused(
         f"{len(ids)} of the flow's tasks have ids that are or were in use ({', '.join(ids[:3])}): "

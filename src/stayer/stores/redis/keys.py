@@ -33,12 +33,27 @@ What ties tasks together
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, keep_… (for how many seconds), wakes (the
-                                   number of the last wake-up), logs_gone and results_gone (those
-                                   of tasks that ended up to then are forgotten)
+    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
+                                   starts in so many seconds), tokens and tokens_at (how many could
+                                   have begun, and when), lined (1 if its tasks wait in lines),
+                                   keep_… (for how many seconds), wakes (the number of the last
+                                   wake-up), logs_gone and results_gone (those of tasks that ended
+                                   up to then are forgotten)
+    <prefix>:{<queue>}:key_limits  hash: limits of single keys
+    <prefix>:{<queue>}:running     hash: how many tasks of each key run
     <prefix>:{<queue>}:lanes       set: the lanes that may have something to take
     <prefix>:{<queue>}:lane:<lane> sorted set: what can be taken by one kind of handler; score
-                                   -priority, member number (12 digits) and id
+                                   -priority, member number (12 digits) and id. Where there are
+                                   lines, only the first of each line whose key has room, and a
+                                   lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:lines       set: the lines that have somebody in them
+    <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
+                                   lane; the name is `length length lane share key`
+    <prefix>:{<queue>}:lines:<key> set: the lines of one key
+    <prefix>:{<queue>}:heads       hash: line → who stands for it in its lane
+    <prefix>:{<queue>}:runs        hash, if it is fair: running task → `since share`
+    <prefix>:{<queue>}:shares      hash: share → `seconds runs at`, what its tasks have used
+    <prefix>:{<queue>}:unique:<unique>  sorted set: who holds a unique word, by until when
     <prefix>:{<queue>}:state:<state>  sorted set of score 0, for lists: member created in µs (16
                                    digits), number (12 digits), id; a pending task that is held is
                                    in `held`. Its size is how many tasks are in that state.
@@ -46,6 +61,7 @@ A queue
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
+    <prefix>:rated                 set: the queues that have a rate
 
 Schedules
 
@@ -125,6 +141,16 @@ KEYS = {
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
+    "key_limits": "<prefix>:{<queue>}:key_limits",
+    "running": "<prefix>:{<queue>}:running",
+    "lines": "<prefix>:{<queue>}:lines",
+    "line": "<prefix>:{<queue>}:line:<line>",
+    "lines_of": "<prefix>:{<queue>}:lines:<key>",
+    "heads": "<prefix>:{<queue>}:heads",
+    "runs": "<prefix>:{<queue>}:runs",
+    "shares": "<prefix>:{<queue>}:shares",
+    "unique": "<prefix>:{<queue>}:unique:<unique>",
+    "rated": "<prefix>:rated",
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
@@ -171,7 +197,7 @@ def tag(queue: str) -> str:
 
 def lua(script: str) -> str:
     """The functions `key_…` that a script calls, each from the map's line of that name."""
-    used = sorted(set(re.findall(r"\bkey_(\w+)\b", script)))
+    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
     return _TAG + "".join(f"{_function(name)}\n" for name in used)
 
 

@@ -15,9 +15,11 @@ from stayer.core.model import (
     Kept,
     LogPiece,
     QueueInfo,
+    Rate,
     Task,
     Usage,
 )
+from stayer.core.rate import Bucket
 from stayer.stores.redis import record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
@@ -92,21 +94,38 @@ def checkpoint(server: Server, id: str) -> Checkpoint | None:
 
 def queues(answer: Raw) -> list[QueueInfo]:
     """Queues with their counts, by name."""
-    listened, *stored = answer
+    listened, now, *stored = answer
     listeners = Counter(queue for words in listened for queue in set(_words.decode(words)))
-    found = [_queue(each, listeners) for each in stored]
+    found = [_queue(each, listeners, float(now)) for each in stored]
     return sorted(found, key=lambda queue: queue.name)
 
 
-def _queue(stored: Raw, listeners: Counter[str]) -> QueueInfo:
-    name, paused, limit, *rest = stored
+def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
+    name, settings, key_limits, *rest = stored
+    paused, limit, key_limit, fair, *rate = settings
     counts, oldest, retention = rest[:8], rest[8], rest[9]
+    bucket = _bucket(*rate)
     return QueueInfo(
         name=name.decode(),
-        paused=paused == 1,
+        paused=paused == b"1",
         limit=None if limit is None else int(limit),
+        key_limit=None if key_limit is None else int(key_limit),
+        key_limits={
+            key.decode(): int(each)
+            for key, each in zip(key_limits[::2], key_limits[1::2], strict=True)
+        },
+        fair=None if fair is None else fair.decode(),
+        rate=None if bucket is None else bucket.rate,
+        next_start=None if bucket is None else bucket.next(now),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
         oldest=float(record.fields(oldest)[record.CREATED]) if oldest else None,
         retention=_retention.decode(retention),
     )
+
+
+def _bucket(rate: Raw, per: Raw, tokens: Raw, at: Raw) -> Bucket | None:
+    if rate is None:
+        return None
+    known = Rate(int(rate), float(per))
+    return Bucket(known, float(tokens or 0), None if at is None else float(at))

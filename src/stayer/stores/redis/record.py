@@ -39,7 +39,7 @@ FIELDS = (
     "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
     "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
-    "flow", "flow_part", "upstreams", "dependents",
+    "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -109,6 +109,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
         False if new.owner is None else new.owner,
     ]  # fmt: skip
     is_tied = dependents or new.flow is not None or bool(new.after or new.behind)
+    is_ordered = new.key is not None or new.unique is not None
     if is_tied or not _is_plain(new):
         fields += (
             False, False, False, False, False,
@@ -119,20 +120,29 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
             False if new.cwd is None else new.cwd,
             text(new.env), text(new.policy),
         )  # fmt: skip
-    if is_tied or new.start_before is not None:
+    if is_tied or is_ordered or new.start_before is not None:
         fields += _ABSENT[len(fields) : NUMBER_OF["start_before"] - 1]
         fields.append(False if new.start_before is None else float(new.start_before))
-    if is_tied:
+    if is_tied or is_ordered:
         fields += (
             False if new.flow is None else new.flow,
             False if new.part is None else new.part,
             len(new.after) + len(new.behind) or False, dependents,
+        )  # fmt: skip
+    if is_ordered:
+        fields += (
+            False if new.key is None else new.key,
+            False if new.unique is None else new.unique,
+            new.unique_while == "waiting" and new.unique_while,
+            new.unique_for or False,
         )  # fmt: skip
     return pack(fields)
 
 
 def _is_plain(new: NewTask) -> bool:
     """It has nothing but parameters and an owner, as most have."""
+    if new.key is not None or new.unique is not None:
+        return False
     special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
     return (
         not special
@@ -157,7 +167,8 @@ def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -
         0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
         now, eta, None, None, new.policy, 0, (), 0, None, False, None,
         None if start_before is None else float(start_before),
-        new.flow, new.part, len(new.after) + len(new.behind), dependents,
+        new.flow, new.part, len(new.after) + len(new.behind), dependents, new.key, new.unique,
+        new.unique_while, new.unique_for,
     )  # fmt: skip
 
 
@@ -225,7 +236,8 @@ def _long_task(record: list[Raw]) -> Task:
         created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
-        paused, usage, start_before, flow, part, upstreams, dependents,
+        paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
+        unique_for,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -255,6 +267,9 @@ def _long_task(record: list[Raw]) -> Task:
         None if flow is False else flow,
         None if part is False else part,
         upstreams or 0, dependents,
+        None if key is False else key,
+        None if unique is False else unique,
+        unique_while or "alive", float(unique_for or 0.0),
     )  # fmt: skip
 
 

@@ -25,14 +25,14 @@ def packed_groups(
     for new, form in zip(tasks, forms, strict=True):
         mine = _likeness(new)
         number = arguments.add(from_new(new, form, new.id in needed))
-        if mine != likeness or len(groups[-1][9]) == _AT_ONCE:
+        if mine != likeness or len(groups[-1][10]) == _AT_ONCE:
             likeness = mine
             groups.append((*mine, number, [], []))
-        groups[-1][9].append(new.id)
-        groups[-1][10].append(form if form is not None and apart(form) else False)
+        groups[-1][10].append(new.id)
+        groups[-1][11].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[10][:] = [
-            False if form is False else _kept_apart(form, arguments) for form in group[10]
+        group[11][:] = [
+            False if form is False else _kept_apart(form, arguments) for form in group[11]
         ]
     return groups
 
@@ -42,7 +42,7 @@ def _likeness(new: NewTask) -> tuple[Raw, ...]:
         new.queue, _lane(new), new.priority, new.held, new.generated,
         None if new.delay is None else float(new.delay),
         new.eta is not None or new.flow is not None or bool(new.after or new.behind),
-        _expire(new),
+        _expire(new), new.unique is not None,
     )  # fmt: skip
 
 

@@ -7,11 +7,12 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from stayer.core.model import FINISHED, QUEUED, Change, State, Task
+from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import by_seq, cells, json_cell
+from stayer.stores.sql.lines import count_run
+from stayer.stores.sql.rows import SHARE, by_seq, cells, json_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (
@@ -26,7 +27,13 @@ _OPTIONAL = (
     "policy",
     "orders",
 )
-_RETURNING = " RETURNING seq, queue, dependents"
+_RETURNING = " RETURNING seq, queue, share, reserved_at, dependents"
+_NOT_TAKEN = (
+    ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
+    'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
+    "AND h.seq <> stayer_tasks.seq))"
+)
+"""What has ended and is to run again must not meet another that holds its unique word."""
 
 
 def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
@@ -70,10 +77,12 @@ def applied(tx: Transaction, changes: Sequence[Change]) -> tuple[list[bool], boo
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
-    update, before = _update(tuple(columns), change.order), change.state
+    update, before = _update(tuple(columns), change.order, change.to), change.state
     number, line = _line(change, tx.now, ledger)
+    revives = before in FINISHED and change.to not in FINISHED
     row = tx.one(
-        f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?{_RETURNING}",
+        f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
+        f"{_NOT_TAKEN if revives else ''}{_RETURNING}",
         *columns.values(),
         line,
         change.id,
@@ -81,6 +90,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         change.worker,
         change.attempt,
         change.last_order,
+        *((tx.now,) if revives else ()),
     )
     if row is None and change.late:
         before = "pending"
@@ -94,8 +104,10 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         )
     if row is None:
         return None
-    seq, queue, dependents = row
+    seq, queue, share, since, dependents = row
     _trace(ledger, change, number, seq, queue, before)
+    if share is not None and before in RUNNING and change.to not in RUNNING:
+        count_run(tx, queue, share, since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
     if change.waits is not UNSET:
@@ -187,9 +199,11 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool) -> str:
+def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
     """The statement for this shape of change; there are about a dozen."""
     assignments = ", ".join(f"{column} = ?" for column in columns)
+    if to == "pending":
+        assignments += f", share = {SHARE}"
     if order:
         assignments += ", last_order = last_order + 1"
     return f"UPDATE stayer_tasks SET {assignments}, history = history || ? WHERE id = ?"

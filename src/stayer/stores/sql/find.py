@@ -37,7 +37,9 @@ class _Conditions:
 def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Page:
     """One page, and where the next one begins."""
     merged = bool(filter.queues or filter.states or filter.since or filter.until)
-    direct = filter.ids or filter.prefix or filter.worker or filter.flow or not merged
+    direct = (
+        filter.ids or filter.prefix or filter.worker or filter.flow or filter.unique or not merged
+    )
     conditions = _conditions(filter)
     if direct:
         found = _newest(tx, filter, conditions, cursor, limit + 1)
@@ -62,6 +64,10 @@ def _conditions(filter: Filter) -> _Conditions:
         conditions.add("lane IN ('name ' || ?, 'command ' || ?)", filter.name, filter.name)
     if filter.owner is not None:
         conditions.add("owner = ?", filter.owner)
+    if filter.key is not None:
+        conditions.add("key = ?", filter.key)
+    if filter.unique is not None:
+        conditions.add('"unique" = ?', filter.unique)
     if filter.held is not None:
         conditions.add("held = ?", filter.held)
     for tag in filter.tags:

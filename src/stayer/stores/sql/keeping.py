@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from msgspec import UNSET, UnsetType
+from collections.abc import Sequence
 
 from stayer.core.errors import Refused, UnknownQueue
-from stayer.core.model import Kept, QueueInfo, State
+from stayer.core.fair import FORGOTTEN
+from stayer.core.model import QueueInfo, QueueSettings, State
 from stayer.store import REMEMBERED
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.reading import last_event, queues
@@ -18,22 +17,19 @@ _TRACES_KEPT = 86400.0
 """How long the event that a task was deleted stays, for those who watch."""
 
 
-def set_queue(
-    tx: Transaction,
-    name: str,
-    paused: bool | None,
-    limit: int | UnsetType | None,
-    retention: Mapping[Kept, float | None],
-) -> QueueInfo:
+def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
     """Change what is given."""
     tx.run("queue.make", name)
-    if paused is not None:
-        _tell(tx, name, "paused" if paused else "resumed")
-        tx.run("queue.pause", paused, name)
-    if limit is not UNSET:
+    if "paused" in settings:
+        _tell(tx, name, "paused" if settings["paused"] else "resumed")
+        tx.run("queue.pause", settings["paused"], name)
+    changed = _limits(settings)
+    if changed:
         _tell(tx, name, "limited")
-        tx.run("queue.limit", limit, name)
+    for statement, *values in changed:
+        tx.run(statement, *values, name)
     [queue] = queues(tx, [name])
+    retention = settings.get("retention")
     if not retention:
         return queue
     both = {**queue.retention, **retention}
@@ -41,6 +37,23 @@ def set_queue(
     _tell(tx, name, "retention")
     tx.run("queue.retention", json_cell(kept) if kept else None, name)
     return queues(tx, [name])[0]
+
+
+def _limits(settings: QueueSettings) -> list[Row]:
+    """The statements for what is to be changed, each with its values."""
+    changed: list[Row] = []
+    if "limit" in settings:
+        changed.append(("queue.limit", settings["limit"]))
+    if "key_limit" in settings:
+        changed.append(("queue.key_limit", settings["key_limit"]))
+    if settings.get("key_limits"):
+        changed.append(("queue.key_limits", json_cell(settings["key_limits"])))
+    if "rate" in settings:
+        rate = settings["rate"]
+        changed.append(("queue.rate", rate and rate.count, rate and rate.per))
+    if "fair" in settings:
+        changed.append(("queue.fair", settings["fair"]))
+    return changed
 
 
 def drop_queue(tx: Transaction, name: str, limit: int) -> int:
@@ -60,6 +73,7 @@ def drop_queue(tx: Transaction, name: str, limit: int) -> int:
     # hand, of which no trigger hears.
     if left is None or not left[0] or not seqs:
         tx.run("queue.drop", name)
+        tx.run("queue.drop_shares", name)
         return 0
     return int(left[0])
 
@@ -81,6 +95,7 @@ def purge(
 def forget_traces(tx: Transaction) -> None:
     """Of tasks that are gone: what was remembered for long enough."""
     tx.run("purge.forget", tx.now - REMEMBERED)
+    tx.run("shares.forget", tx.now - FORGOTTEN)
     tx.run("purge.events", tx.now - _TRACES_KEPT)
 
 

@@ -111,7 +111,7 @@ def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
 def queues(tx: Transaction, names: Sequence[str]) -> list[QueueInfo]:
     """Queues with their counters."""
     rows = tx.all("queues", not names, json_cell(list(names)))
-    return [queue_from_row(row) for row in rows]
+    return [queue_from_row(row, tx.now) for row in rows]
 
 
 def _seq(tx: Transaction, id: str) -> int | None:

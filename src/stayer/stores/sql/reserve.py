@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
 
+from msgspec import Struct
+
 from stayer.core.errors import LeaseLost
 from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
-from stayer.core.model import Handles, Task
+from stayer.core.model import Handles, Rate, Task
+from stayer.core.rate import Bucket
 from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import json_cell, just_reserved, task_from_row
+from stayer.stores.sql.lines import KeyLimits, best_in_lines
+from stayer.stores.sql.rows import json_cell, just_reserved, limits_from_cell, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 _attempt = attrgetter("attempt")
@@ -36,13 +40,16 @@ def reserve(
     tasks: list[Task] = []
     ledger = Ledger(tx)
     for queue in queues:
-        left = min(limit - len(tasks), _room(tx, queue, limit))
+        rules = _rules(tx, queue)
+        left = min(limit - len(tasks), rules.room(limit, tx.now))
         if left <= 0:
             continue
-        seqs = best(tx, queue, left, handles)
+        seqs = _chosen(tx, queue, left, handles, rules)
         if not seqs:
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
+        if rules.bucket is not None:
+            tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
         ledger.moved(queue, "pending", "reserved", len(seqs))
     if tasks:
         ledger.write()
@@ -70,7 +77,7 @@ def _take(
 
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
-    lanes = [lane for (lane,) in tx.all("reserve.lanes", queue) if handled(lane, handles)]
+    lanes = handled_lanes(tx, queue, handles)
     heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
     ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
     return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
@@ -92,12 +99,58 @@ def promote(tx: Transaction, limit: int) -> float | None:
             ledger.event(seq, id, queue, "pending", attempt, None, "due")
             ledger.moved(queue, "scheduled", "pending")
         ledger.write()
-    following = tx.one("promote.next")
-    return following[0] if following else None
+    return following(tx)
 
 
-def _room(tx: Transaction, queue: str, enough: int) -> int:
+def following(tx: Transaction) -> float | None:
+    """When time next brings something: a task that is due, or a start that a rate allows."""
+    moments = [row[0] for row in tx.all("promote.next")]
+    for rate, per, tokens, at in tx.all("promote.rates"):
+        moments.append(Bucket(Rate(rate, per), tokens, at).next(tx.now))
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+class _Rules(Struct, frozen=True):
+    """What a queue lets be taken; `places` None: any number."""
+
+    places: int | None = 0
+    lined: bool = False
+    limits: KeyLimits = KeyLimits()
+    fair: bool = False
+    bucket: Bucket | None = None
+
+    def room(self, enough: int, now: float) -> int:
+        """How many more may be taken, as far as that is the queue's to say."""
+        room = enough if self.places is None else self.places
+        return room if self.bucket is None else min(room, self.bucket.room(now))
+
+
+_CLOSED, _OPEN = _Rules(), _Rules(None)
+
+
+def _rules(tx: Transaction, queue: str) -> _Rules:
     settings = tx.one("reserve.queue", queue)
     if settings is None or settings[0]:
-        return 0
-    return enough if settings[1] is None else int(settings[1])
+        return _CLOSED
+    _, places, lined, key_limit, key_limits, fair, rate, per, tokens, at = settings
+    if places is None and not lined and rate is None:
+        return _OPEN
+    return _Rules(
+        places,
+        lined != 0,
+        KeyLimits(key_limit, limits_from_cell(key_limits)),
+        fair is not None,
+        None if rate is None else Bucket(Rate(rate, per), tokens, at),
+    )
+
+
+def _chosen(tx: Transaction, queue: str, limit: int, handles: Handles, rules: _Rules) -> list[int]:
+    if not rules.lined:
+        return best(tx, queue, limit, handles)
+    lanes = handled_lanes(tx, queue, handles)
+    return best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair)
+
+
+def handled_lanes(tx: Transaction, queue: str, handles: Handles) -> list[str]:
+    """The lanes that have something which the worker can run."""
+    return [lane for (lane,) in tx.all("reserve.lanes", queue) if handled(lane, handles)]

@@ -19,12 +19,14 @@ from stayer.core.model import (
     Policy,
     Progress,
     QueueInfo,
+    Rate,
     State,
     Task,
     Usage,
     Worker,
     WorkerState,
 )
+from stayer.core.rate import Bucket
 from stayer.core.schedule import Schedule, unpacked_task
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
@@ -35,7 +37,8 @@ TASK_COLUMNS = (
     "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, seq"
+    "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
+    'key, "unique", unique_while, unique_for, seq'
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -43,12 +46,18 @@ SCHEDULE_COLUMNS = (
     "last, last_task"
 )
 
+SHARE = (
+    "(SELECT CASE q.fair WHEN 'owner' THEN ifnull(owner, '') WHEN 'key' THEN ifnull(key, '') "
+    "ELSE '' END FROM stayer_queues AS q WHERE q.name = queue AND q.lined)"
+)
+"""What `share` has to be in a row that becomes pending."""
 _USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
 _KNOWN = (
     "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq",
+    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while",
 )  # fmt: skip
-"""What a task that was just reserved has for certain: see the statement `reserve`."""
+"""What a task that was just reserved has for certain (see the statement `reserve`), or only if it
+has something else that is unusual."""
 RESERVED_COLUMNS = ", ".join(("seq", *_USUAL))
 UNUSUAL = ", ".join(
     f"nullif({column}, 0)"
@@ -64,6 +73,7 @@ _fault = msgspec.json.Decoder(Fault)
 _progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
 _policy = msgspec.json.Decoder(Policy)
+_limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _encoder = msgspec.json.Encoder()
@@ -76,7 +86,8 @@ def task_from_row(row: Row) -> Task:
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, start_before, flow, part, upstreams, dependents, _,
+        returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
+        unique_while, unique_for, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -96,7 +107,7 @@ def task_from_row(row: Row) -> Task:
         () if orders is None else _decoded(_orders, orders, ()),
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
-        start_before, flow, part, upstreams, dependents != 0,
+        start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
     )  # fmt: skip
 
 
@@ -167,13 +178,14 @@ def row_from_new(
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
         new.flow, new.part, upstreams, dependents, history.line(number, now, state),
+        new.key, new.unique, new.unique_while, new.unique_for,
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         state, new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
         new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
-        dependents,
+        dependents, new.key, new.unique, new.unique_while, new.unique_for,
     )  # fmt: skip
     return row, task
 
@@ -200,13 +212,28 @@ def event_from_row(row: Row) -> Event:
     )  # fmt: skip
 
 
-def queue_from_row(row: Row) -> QueueInfo:
+def limits_from_cell(cell: Cell) -> dict[str, int]:
+    """The column `key_limits`."""
+    found: dict[str, int] = {} if cell is None else _decoded(_limits, cell, {})
+    return found
+
+
+def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
-    name, paused, limit, retention, *counts, workers, oldest = row
+    (
+        name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
+        fair, *counts, workers, oldest,
+    ) = row  # fmt: skip
+    bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
     return QueueInfo(
         name=name,
         paused=paused != 0,
         limit=limit,
+        key_limit=key_limit,
+        key_limits=limits_from_cell(key_limits),
+        rate=None if bucket is None else bucket.rate,
+        next_start=None if bucket is None else bucket.next(now),
+        fair=fair,
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,

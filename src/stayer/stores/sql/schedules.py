@@ -44,7 +44,8 @@ def fire(tx: Transaction, firing: Firing) -> bool:
         "schedule.fire", firing.last, firing.next, newest, firing.name, firing.updated, firing.seen
     )
     if swapped and firing.tasks:
-        submit(tx, firing.tasks, trusting=False)
+        newest = submit(tx, firing.tasks, trusting=False)[-1].task.id
+        tx.run("schedule.newest", newest, firing.name)  # another may hold its unique word
     return swapped == 1
 
 

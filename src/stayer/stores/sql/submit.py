@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.flows import NewFlow, check
+from stayer.core.flows import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
@@ -30,6 +30,7 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     check(tied)
     states = upstream_states(tx, tied, tasks, {id: there[id].state for id in there}) if tied else {}
     needed = {id for new in tied for id in (*new.after, *new.behind)}
+    holders = _holders(tx, tasks)
     answers: list[Submitted] = []
     rows: list[Row] = []
     ledger = Ledger(tx)
@@ -37,6 +38,10 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         known = there.get(new.id)
         if known is not None:
             answers.append(Submitted(known, False, new.id in purged))
+            continue
+        word = (new.queue, new.unique)
+        if word in holders:
+            answers.append(Submitted(holders[word], False))
             continue
         if "\0" in new.id or "\0" in new.queue:
             raise BadInput(
@@ -47,6 +52,8 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         row, task = row_from_new(new, tx.now, number, waits=waits, dependents=new.id in needed)
         ledger.told(number, [task.id], task.queue, task.state)
         there[new.id] = task
+        if new.unique is not None:
+            holders[word] = task
         rows.append(row)
         answers.append(Submitted(task, True))
         ledger.moved(task.queue, None, task.state)
@@ -57,15 +64,36 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
             raise IdTaken
         ledger.write()
     if tied:
-        tie(tx, tied, states)
+        tie(tx, _accepted(tied, tasks, answers, needed), states)
     return answers
+
+
+def _accepted(
+    tied: Sequence[NewTask],
+    tasks: Sequence[NewTask],
+    answers: Sequence[Submitted],
+    needed: set[str],
+) -> list[NewTask]:
+    """Those that no holder of their unique word has kept out; Refused if others wait for such."""
+    out = {
+        new.id: answer.task
+        for new, answer in zip(tasks, answers, strict=True)
+        if not answer.fresh and answer.task.id != new.id
+    }
+    for id in out.keys() & needed:
+        raise Refused(kept_out(id, out[id].id))
+    return [new for new in tied if new.id not in out]
 
 
 def submit_flow(tx: Transaction, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
     """All of it, if it is not there; else nothing."""
     if not add_flow(tx, flow):
         return False
-    known = [each.task.id for each in submit(tx, tasks, trusting=False) if not each.fresh]
+    answers = submit(tx, tasks, trusting=False)
+    for new, answer in zip(tasks, answers, strict=True):
+        if not answer.fresh and answer.task.id != new.id:
+            raise Refused(kept_out(new.id, answer.task.id))
+    known = [each.task.id for each in answers if not each.fresh]
     if known:
         raise Refused(taken(known))
     return True
@@ -83,3 +111,12 @@ def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
     if fresh := [id for id in ids if id not in there]:
         tx.run("submit.forgotten", json_cell(fresh))
     return there, set(purged)
+
+
+def _holders(tx: Transaction, tasks: Sequence[NewTask]) -> dict[tuple[str, str | None], Task]:
+    """Which tasks hold the unique words that these ask for."""
+    wanted = [(new.queue, new.unique) for new in tasks if new.unique is not None]
+    if not wanted:
+        return {}
+    found = map(task_from_row, tx.all("submit.holders", tx.now, json_cell(wanted)))
+    return {(task.queue, task.unique): task for task in found}

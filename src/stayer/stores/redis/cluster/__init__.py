@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Unpack
 
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, StoreUnreachable, StoreUnusable
@@ -24,6 +24,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -273,17 +274,9 @@ class ClusterStore:
         wanted = sorted(set(names)) or self._shards.names()
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])
-        shard = self._shards.of(name)
-        return shard.set_queue(name, paused=paused, limit=limit, retention=retention)
+        return self._shards.of(name).set_queue(name, **settings)
 
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.

@@ -1,7 +1,7 @@
 -- Store.ahead: how many tasks of the queue stand before a pending one.
 -- ARGV   3 the id
 -- returns the number
--- needs: base, tasks
+-- needs: base, lines, tasks
 
 local entry = fetch(ARGV[3])
 if not entry or entry.r[STATE] ~= 'pending' then return 0 end
@@ -21,7 +21,9 @@ local function before(lane)
 end
 
 local number = 0
-for _, lane in ipairs(call('SMEMBERS', key_lanes(queue))) do
-  number = number + before(key_lane(queue, lane))
+if settings_of(queue).lined then
+  for _, line in ipairs(call('SMEMBERS', key_lines(queue))) do number = number + before(key_line(queue, line)) end
+else
+  for _, lane in ipairs(call('SMEMBERS', key_lanes(queue))) do number = number + before(key_lane(queue, lane)) end
 end
 return number

@@ -1,7 +1,7 @@
 -- Store.drop_queue: delete some of a queue's tasks and, when none is left, the queue.
 -- ARGV   3 the name, 4 limit
 -- returns how many are left, or the errors UNKNOWN, REFUSED (and how many are running)
--- needs: base, tasks, forget
+-- needs: base, lines, tasks, forget
 
 local name = ARGV[3]
 if call('SISMEMBER', key_queues(), name) == 0 then return redis.error_reply('UNKNOWN queue') end
@@ -14,7 +14,9 @@ for _, id in ipairs(ids) do forget(fetch(id)) end
 flush()
 local left = call('ZCARD', key_ids(name))
 if left == 0 then
-  call('DEL', key_queue(name), key_lanes(name))
+  call('DEL', key_queue(name), key_lanes(name), key_lines(name), key_heads(name), key_running(name),
+       key_runs(name), key_shares(name), key_key_limits(name))
+  call('SREM', key_rated(), name)
   call('SREM', key_queues(), name)
 end
 return left

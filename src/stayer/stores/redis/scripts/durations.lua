@@ -1,7 +1,7 @@
 -- Store.durations: how long complete tasks of a queue took.
 -- ARGV   3 the queue, 4 limit
 -- returns {kind, seconds, …}, those submitted last first
--- needs: base, tasks
+-- needs: base, lines, tasks
 
 local ids, found = {}, {}
 for number, place_of in ipairs(call('ZREVRANGE', key_state(ARGV[3], 'complete'), 0, ARGV[4] - 1)) do

@@ -1,14 +1,15 @@
 -- Store.find: tasks that match, newest first.
 -- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
---        since and until as µs with 16 digits, flow; false where nothing is asked), 4 the cursor or '',
+--        since and until as µs with 16 digits, flow, key, unique; false where nothing is asked), 4 the cursor
+--        or '',
 --        5 how many are wanted, 6 how many may be looked at
 -- returns {where to go on, or '' at the end, values, kept apart}
--- needs: base, tasks
+-- needs: base, lines, tasks
 
 local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
 local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])
 local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
-  F_FLOW = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+  F_FLOW, F_KEY, F_UNIQUE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 local FEW = 5000
 
@@ -20,7 +21,7 @@ local function as_set(list)
 end
 local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
 local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
-  or filter[F_PREFIX] or filter[F_FLOW]
+  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE]
 
 local function has_tags(r)
   local tags = as_set(r[TAGS] or {})
@@ -36,6 +37,8 @@ local function matches(r)
   local prefix = filter[F_PREFIX]
   return (not name or lane_of(r) == 'name ' .. name or lane_of(r) == 'command ' .. name)
     and (not filter[F_OWNER] or r[OWNER] == filter[F_OWNER])
+    and (not filter[F_KEY] or r[KEY] == filter[F_KEY])
+    and (not filter[F_UNIQUE] or r[UNIQUE] == filter[F_UNIQUE])
     and (not filter[F_WORKER] or r[WORKER] == filter[F_WORKER])
     and (not filter[F_HELD] or (r[HELD] or false) == (filter[F_HELD] == 1))
     and (not filter[F_TAGS] or has_tags(r))

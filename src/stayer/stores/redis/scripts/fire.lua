@@ -3,7 +3,7 @@
 --        three), 8 the tasks in groups (MessagePack, see lib/submit.lua); the rest: records, and values
 --        kept apart
 -- returns 1 if it was done, else 0
--- needs: base, tasks, submit, schedules
+-- needs: base, lines, tasks, unique, submit, schedules
 
 local name = ARGV[3]
 local key = key_schedule(name)
@@ -21,8 +21,8 @@ place_schedule(name)
 local newest
 for _, group_of in ipairs(cmsgpack.unpack(ARGV[8])) do
   for number, id in ipairs(group_of[G_IDS]) do
-    accept(group_of, number)
-    newest = id
+    local entry, how = accept(group_of, number)
+    newest = how == 1 and entry.r[ID] or id -- another may hold its unique word
   end
 end
 if newest then

@@ -1,7 +1,7 @@
 -- What there is to pass on: tasks that have ended, and who waits for them. Cleans away what nobody waits for.
 -- ARGV   3 how many waiters at most
 -- returns {records of the waiters, for each {how many it waits for, an ended one, its state, a or b, …}}
--- needs: base, tasks
+-- needs: base, lines, tasks
 
 local NOTES = 100
 local left = tonumber(ARGV[3])

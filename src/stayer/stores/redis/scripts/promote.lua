@@ -2,7 +2,7 @@
 -- ends.
 -- ARGV   3 limit
 -- returns {when time brings the next thing or nil, how many came in from outside, how many are in the outbox}
--- needs: base, tasks, expire
+-- needs: base, lines, tasks, expire
 
 local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[3])
 if #late > 0 then
@@ -33,5 +33,9 @@ for _, key in ipairs({key_due(), key_expiring(), key_schedules()}) do
   if score and score ~= 'inf' and (not following or tonumber(score) < tonumber(following)) then
     following = score
   end
+end
+for _, queue in ipairs(call('SMEMBERS', key_rated())) do
+  local when = rate_allows(queue)
+  if when and (not following or when < tonumber(following)) then following = exact(when) end
 end
 return {following or false, call('LLEN', key_incoming()), call('HLEN', key_outbox())}

@@ -1,7 +1,7 @@
 -- Store.put_schedule: make or change a schedule.
 -- ARGV   3 the name, 4 the queue of its task, the rest: field, value, …; a value of '' is none
 -- returns as lib/schedules.lua says
--- needs: base, tasks, schedules
+-- needs: base, lines, tasks, schedules
 
 local name, queue = ARGV[3], ARGV[4]
 local key, fields = key_schedule(name), {}

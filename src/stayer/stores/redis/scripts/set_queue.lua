@@ -1,11 +1,12 @@
 -- Store.set_queue: change a queue's settings, making it if need be.
--- ARGV   3 the name, 4 paused (1, 0 or ''), 5 limit (a number, 'none' or ''), 6 retention
---        (MessagePack: {what, seconds or false, …})
+-- ARGV   3 the name, 4 the settings to be changed (MessagePack: paused (1 or 0), limit, key_limit, key_limits
+--        {key = limit}, rate {count, seconds}, fair, retention {what = seconds}; false takes one away)
 -- returns as queues.lua
 -- to be confirmed by replicas: what was paused must not start
--- needs: base, tasks, queues
+-- needs: base, lines, tasks, queues
 
-local name = ARGV[3]
+local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
+local key = key_queue(name)
 call('SADD', key_queues(), name)
 
 local function tell(event)
@@ -13,23 +14,109 @@ local function tell(event)
   wake(name)
 end
 
-if ARGV[4] ~= '' then
-  call('HSET', key_queue(name), 'paused', ARGV[4])
-  tell(ARGV[4] == '1' and 'paused' or 'resumed')
+local function set(field, value)
+  if value then call('HSET', key, field, value) else call('HDEL', key, field) end
 end
-if ARGV[5] == 'none' then call('HDEL', key_queue(name), 'limit') end
-if ARGV[5] ~= '' then
-  if ARGV[5] ~= 'none' then call('HSET', key_queue(name), 'limit', ARGV[5]) end
-  tell('limited')
+
+local function set_limits()
+  for _, field in ipairs({'limit', 'key_limit', 'fair'}) do
+    if wanted[field] ~= nil then set(field, wanted[field]) end
+  end
+  for each, limit in pairs(wanted.key_limits or {}) do
+    if limit then call('HSET', key_key_limits(name), each, limit) else call('HDEL', key_key_limits(name), each) end
+  end
+  if wanted.rate ~= nil then
+    local rate = wanted.rate or {}
+    set('rate', rate[1])
+    set('rate_per', rate[2] and exact(rate[2]))
+    call('HDEL', key, 'tokens', 'tokens_at')
+    call(wanted.rate and 'SADD' or 'SREM', key_rated(), name)
+  end
+  local lined = call('HEXISTS', key, 'key_limit') + call('HEXISTS', key, 'fair') + call('HLEN', key_key_limits(name))
+  set('lined', lined > 0 and 1)
 end
-local kept = cmsgpack.unpack(ARGV[6])
-for number = 1, #kept, 2 do
-  if kept[number + 1] then
-    call('HSET', key_queue(name), 'keep_' .. kept[number], exact(kept[number + 1]))
-  else
-    call('HDEL', key_queue(name), 'keep_' .. kept[number])
+
+local function delete_lines()
+  for _, line in ipairs(call('SMEMBERS', key_lines(name))) do
+    local _, _, its_key = parts_of_line(line)
+    call('UNLINK', key_line(name, line), key_lines_of(name, its_key))
+  end
+  for _, lane in ipairs(call('SMEMBERS', key_lanes(name))) do call('UNLINK', key_lane(name, lane)) end
+  call('DEL', key_lines(name), key_lanes(name), key_heads(name))
+end
+
+-- Everything that can be taken, in its line or lane as the settings now are.
+local function line_up()
+  local first = 0
+  while true do
+    local members, ids = call('ZRANGE', key_state(name, 'pending'), first, first + PART - 1), {}
+    for number, member in ipairs(members) do ids[number] = string.sub(member, 29) end
+    fetch_all(ids)
+    removals, additions, departures, arrivals = {}, {}, {}, {}
+    for _, id in ipairs(ids) do
+      local entry = fetch(id)
+      entry.was = {}
+      move_lanes(entry, false, true)
+    end
+    write_collected()
+    entries = {}
+    first = first + PART
+    if #members < PART then break end
+  end
+  refresh_touched_lines()
+end
+
+-- Since when a running task holds its place: its history says so.
+local function reserved_at(entry)
+  local since = now
+  local chunks = call('LRANGE', key_history(entry.r[ID]), 0, -1)
+  chunks[#chunks + 1] = entry.history
+  for _, chunk in ipairs(chunks) do
+    local position = 1
+    while position < #chunk do
+      local length = struct.unpack('>I4', chunk, position + 12)
+      local about = cmsgpack.unpack(string.sub(chunk, position + 16, position + 15 + length))
+      if about[2] == 'reserved' then since = about[1] end
+      position = position + 16 + length
+    end
+  end
+  return since
+end
+
+local function note_runs(fair)
+  call('DEL', key_runs(name))
+  if not fair then return end
+  for _, state in ipairs({'reserved', 'started'}) do
+    for _, member in ipairs(call('ZRANGE', key_state(name, state), 0, -1)) do
+      local entry = fetch(string.sub(member, 29))
+      call('HSET', key_runs(name), entry.r[ID], exact(reserved_at(entry)) .. ' ' .. share_of(entry.r, fair))
+    end
   end
 end
-if #kept > 0 then tell('retention') end
+
+if wanted.paused then
+  call('HSET', key, 'paused', wanted.paused)
+  tell(wanted.paused == 1 and 'paused' or 'resumed')
+end
+wanted.paused = nil
+for what, seconds in pairs(wanted.retention or {}) do
+  set('keep_' .. what, seconds and exact(seconds))
+end
+if wanted.retention and next(wanted.retention) then tell('retention') end
+wanted.retention = nil
+if next(wanted) then
+  local before = settings_of(name)
+  set_limits()
+  settings_of_queues[name] = nil
+  local after = settings_of(name)
+  if before.lined ~= after.lined or before.fair ~= after.fair then
+    delete_lines()
+    line_up()
+    note_runs(after.fair)
+  elseif after.lined then
+    for _, line in ipairs(call('SMEMBERS', key_lines(name))) do refresh_line(name, line) end
+  end
+  tell('limited')
+end
 flush()
 return queue_infos({name})

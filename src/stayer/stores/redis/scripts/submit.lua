@@ -4,9 +4,9 @@
 --        about it as JSON}), or ''; the rest: records, and values kept apart
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh, ids of those that
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
---         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}
+--         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
 -- to be confirmed by replicas: what was accepted must not get lost
--- needs: base, tasks, submit, ties
+-- needs: base, lines, tasks, unique, submit, ties
 
 local given = cmsgpack.unpack(ARGV[3])
 local ties = ARGV[5] ~= '' and cmsgpack.unpack(ARGV[5]) or {}
@@ -16,8 +16,8 @@ if flow then
   local in_use = ids_in_use(given)
   if #in_use > 0 then return {exact(now), {'taken', in_use}} end
 end
-if #ties > 0 then
-  local problem = look_at_upstreams(given, ties)
+if flow or #ties > 0 then
+  local problem = look_at_words(given, ties, flow) or look_at_upstreams(given, ties)
   if problem then return {exact(now), problem} end
 end
 

@@ -3,18 +3,15 @@
 -- returns for each {upstreams (a<id> or b<id>), some of what it waits for, how many that is}
 -- needs: base
 
-local found = {}
+local limit, found = tonumber(ARGV[3]), {}
 for number = 4, #ARGV do
   local id = ARGV[number]
-  local waits = {}
-  if tonumber(ARGV[3]) > 0 then
-    for _, each in ipairs(call('LRANGE', key_upstreams(id), 0, -1)) do
-      local upstream = string.sub(each, 2)
-      if #waits < tonumber(ARGV[3]) and call('HEXISTS', key_waits(id), upstream) == 1 then
-        waits[#waits + 1] = upstream
-      end
-    end
+  local upstreams, waits = call('LRANGE', key_upstreams(id), 0, -1), {}
+  for _, each in ipairs(upstreams) do
+    if #waits >= limit then break end
+    local upstream = string.sub(each, 2)
+    if call('HEXISTS', key_waits(id), upstream) == 1 then waits[#waits + 1] = upstream end
   end
-  found[number - 3] = {call('LRANGE', key_upstreams(id), 0, -1), waits, call('HLEN', key_waits(id))}
+  found[number - 3] = {upstreams, waits, call('HLEN', key_waits(id))}
 end
 return found

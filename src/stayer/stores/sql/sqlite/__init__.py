@@ -6,8 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-
-from msgspec import UNSET, UnsetType
+from typing import Unpack
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
@@ -26,6 +25,7 @@ from stayer.core.model import (
     NewTask,
     Page,
     QueueInfo,
+    QueueSettings,
     Report,
     State,
     Submitted,
@@ -43,7 +43,7 @@ from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
-from stayer.stores.sql.reserve import promote, reserve
+from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
@@ -184,9 +184,9 @@ class SqliteStore:
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
-            following = tx.one("promote.next")
-            if following is None or following[0] is None or following[0] > tx.now:
-                return following[0] if following else None
+            when = following(tx)
+            if when is None or when > tx.now:
+                return when
         with self._write() as tx:
             return promote(tx, limit)
 
@@ -308,16 +308,9 @@ class SqliteStore:
         with self._read() as tx:
             return reading.queues(tx, names)
 
-    def set_queue(
-        self,
-        name: str,
-        *,
-        paused: bool | None = None,
-        limit: int | UnsetType | None = UNSET,
-        retention: Mapping[Kept, float | None] | None = None,
-    ) -> QueueInfo:
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         with self._write() as tx:
-            return keeping.set_queue(tx, name, paused, limit, retention or {})
+            return keeping.set_queue(tx, name, settings)
 
     def sample(self) -> float:
         with self._read() as tx:

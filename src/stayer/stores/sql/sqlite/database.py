@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.rows import RESERVED_COLUMNS, SCHEDULE_COLUMNS, TASK_COLUMNS, UNUSUAL
+from stayer.stores.sql.rows import (
+    RESERVED_COLUMNS,
+    SCHEDULE_COLUMNS,
+    SHARE,
+    TASK_COLUMNS,
+    UNUSUAL,
+)
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -37,6 +43,7 @@ def statements() -> dict[str, str]:
         "schedule": SCHEDULE_COLUMNS,
         "reserved": RESERVED_COLUMNS,
         "unusual": UNUSUAL,
+        "share": SHARE,
         "unneeded": texts["unneeded"],
     }
     for word, meant in stand_ins.items():

@@ -13,6 +13,17 @@ CREATE TABLE stayer_queues (
     name TEXT PRIMARY KEY,
     paused INTEGER NOT NULL DEFAULT 0,
     "limit" INTEGER,
+    key_limit INTEGER,
+    key_limits TEXT, -- JSON object: limits of single keys
+    rate INTEGER, -- so many starts …
+    rate_per REAL, -- … in so many seconds
+    tokens REAL, -- how many could have begun …
+    tokens_at REAL, -- … at this moment
+    fair TEXT CHECK (fair IN ('owner', 'key')),
+    -- Whether its tasks wait in lines: see stayer_tasks.share.
+    lined INTEGER GENERATED ALWAYS AS (
+        key_limit IS NOT NULL OR key_limits IS NOT NULL OR fair IS NOT NULL
+    ) VIRTUAL,
     retention TEXT, -- JSON object: seconds by what is kept
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone REAL NOT NULL DEFAULT 0,
@@ -29,6 +40,19 @@ CREATE TABLE stayer_queues (
     -- The number of the last event after which there may be something new to take. Numbers never
     -- come again, so a waiter that compares them can't be fooled, not even by a queue made anew.
     wakes INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE INDEX stayer_queues_rate ON stayer_queues (name)
+WHERE rate IS NOT NULL;
+
+-- How long the tasks of an owner (or key) have run, where these take turns: see core/fair.py.
+CREATE TABLE stayer_shares (
+    queue TEXT NOT NULL,
+    share TEXT NOT NULL,
+    used REAL NOT NULL,
+    runs REAL NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (queue, share)
 ) WITHOUT ROWID;
 
 CREATE TABLE stayer_tasks (
@@ -82,6 +106,24 @@ CREATE TABLE stayer_tasks (
     dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
     -- What happened to it, a line each, so that a change writes one row and no more (history.py).
     history TEXT NOT NULL DEFAULT '',
+    reserved_at REAL, -- its last attempt
+    key TEXT CHECK (key <> ''),
+    "unique" TEXT CHECK ("unique" <> ''),
+    unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
+    unique_for REAL NOT NULL DEFAULT 0,
+    -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
+    unique_end REAL GENERATED ALWAYS AS (
+        CASE
+            WHEN state IN ('waiting', 'scheduled', 'pending') THEN 9e999
+            WHEN state IN ('reserved', 'started') THEN iif(unique_while = 'waiting', 0, 9e999)
+            ELSE iif(unique_for > 0, finished_at + unique_for, 0)
+        END
+    ) VIRTUAL,
+    -- Null in most queues. Where keys are limited or owners take turns, tasks wait in lines, one for
+    -- each share (the owner or key whose turn it may be, '' if nobody takes turns) and key: a full key's line is
+    -- passed by, however long it is.
+    share TEXT,
+    line TEXT GENERATED ALWAYS AS (length(share) || ' ' || share || ifnull(key, '')) VIRTUAL,
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
     -- tasks for others costs them nothing.
     lane TEXT GENERATED ALWAYS AS (
@@ -98,6 +140,19 @@ CREATE INDEX stayer_tasks_ready ON stayer_tasks (
     queue, lane, priority DESC, created, seq, start_before
 )
 WHERE state = 'pending' AND held = 0;
+
+-- The same, line by line, where there are lines.
+CREATE INDEX stayer_tasks_lines ON stayer_tasks (queue, lane, line, priority DESC, created, seq)
+WHERE state = 'pending' AND held = 0 AND share IS NOT NULL;
+
+-- Whom a unique word belongs to; what runs of a key.
+CREATE INDEX stayer_tasks_unique ON stayer_tasks (queue, "unique", unique_end)
+WHERE "unique" IS NOT NULL;
+CREATE INDEX stayer_tasks_keys ON stayer_tasks (queue, key)
+WHERE state IN ('reserved', 'started') AND key IS NOT NULL;
+
+CREATE INDEX stayer_tasks_shares ON stayer_tasks (queue, share)
+WHERE state IN ('reserved', 'started') AND share IS NOT NULL;
 
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
@@ -281,6 +336,12 @@ BEGIN
         SELECT 1 FROM stayer_purged
         WHERE id = new.id AND at > (julianday('now') - 2440587.5) * 86400.0 - 30 * 86400.0
     );
+    SELECT raise(ABORT, 'stayer: another task of this queue holds this unique word')
+    WHERE EXISTS (
+        SELECT 1 FROM stayer_tasks
+        WHERE queue = new.queue AND "unique" = new."unique" AND seq <> new.seq
+            AND unique_end > (julianday('now') - 2440587.5) * 86400.0
+    );
     INSERT INTO stayer_events (at, ids, queue, event)
     VALUES (
         new.created, json_array(new.id), new.queue,
@@ -293,6 +354,11 @@ BEGIN
             '[%d,%!.17g,"%s"]%s',
             (SELECT max(number) FROM stayer_events), new.created,
             iif(new.eta > new.created, 'scheduled', 'pending'), char(10)
+        ),
+        share = (
+            SELECT CASE fair WHEN 'owner' THEN ifnull(new.owner, '')
+                WHEN 'key' THEN ifnull(new.key, '') ELSE '' END
+            FROM stayer_queues WHERE name = new.queue AND lined
         )
     WHERE seq = new.seq;
     INSERT INTO stayer_queues (name) VALUES (new.queue) ON CONFLICT DO NOTHING;
@@ -301,6 +367,20 @@ BEGIN
         pending = pending + (new.eta IS NULL OR new.eta <= new.created),
         wakes = (SELECT max(number) FROM stayer_events)
     WHERE name = new.queue;
+END;
+
+-- Lines come and go with the settings that need them.
+CREATE TRIGGER stayer_queue_lined AFTER UPDATE OF key_limit, key_limits, fair ON stayer_queues
+WHEN old.lined <> new.lined OR old.fair IS NOT new.fair
+BEGIN
+    UPDATE stayer_tasks
+    SET share = CASE
+        WHEN NOT new.lined THEN NULL
+        WHEN new.fair = 'owner' THEN ifnull(owner, '')
+        WHEN new.fair = 'key' THEN ifnull(key, '')
+        ELSE ''
+    END
+    WHERE queue = new.name AND state IN ('pending', 'reserved', 'started');
 END;
 
 CREATE TRIGGER stayer_task_deleted AFTER DELETE ON stayer_tasks

@@ -1,14 +1,20 @@
 -- One named statement an operation, in SQLite's dialect. A list of values comes as one JSON array
 -- and is unfolded by json_each, so that a statement is prepared once whatever the number.
 -- {task}, {schedule}, {reserved} and {unusual} stand for columns (see rows.py), {unneeded} for the
--- statement of that name.
+-- statement of that name, {share} for rows.SHARE: what a task that becomes pending has to have there.
 
 -- name: submit
 -- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, start_before, flow, part, upstreams, dependents, history
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    updated, eta, policy, start_before, flow, part, upstreams, dependents, history, key, "unique",
+    unique_while, unique_for, share
+) VALUES (
+    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+    ?22, ?23, ?24, ?25, ?26,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
+     FROM stayer_queues WHERE name = ?2 AND lined)
+)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.purged
@@ -19,6 +25,19 @@ WHERE id IN (SELECT value FROM json_each(?)) AND at > ?;
 -- name: submit.forgotten
 -- Ids that may be used again, so their old traces go.
 DELETE FROM stayer_purged WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: submit.holders
+-- now, pairs of queue and unique word (JSON array of arrays): the tasks that hold them.
+SELECT {task} FROM stayer_tasks WHERE seq IN (
+    SELECT (
+        SELECT t.seq FROM stayer_tasks AS t
+        WHERE t.queue = json_extract(pairs.value, '$[0]')
+            AND t."unique" = json_extract(pairs.value, '$[1]') AND t.unique_end > ?1
+        ORDER BY t.unique_end DESC
+        LIMIT 1
+    )
+    FROM json_each(?2) AS pairs
+);
 
 -- name: get
 SELECT {task} FROM stayer_tasks WHERE id IN (SELECT value FROM json_each(?));
@@ -33,7 +52,9 @@ SELECT seq, queue FROM stayer_tasks WHERE id = ?;
 SELECT node, draining FROM stayer_workers WHERE id = ? AND dead = 0;
 
 -- name: reserve.queue
-SELECT paused, "limit" - reserved - started FROM stayer_queues WHERE name = ?;
+SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair, rate, rate_per,
+    tokens, tokens_at
+FROM stayer_queues WHERE name = ?;
 
 -- name: reserve.lanes
 -- The lanes of a queue that have something to take: from one lane to the next along the index,
@@ -57,6 +78,76 @@ WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
 ORDER BY priority DESC, created, seq
 LIMIT ?;
 
+-- name: lines.running
+-- How many tasks of each key run.
+SELECT key, count(*) FROM stayer_tasks
+WHERE queue = ? AND state IN ('reserved', 'started') AND key IS NOT NULL
+GROUP BY key;
+
+-- name: lines.first
+-- As reserve.next, with the key.
+SELECT -priority, created, seq, key FROM stayer_tasks
+WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
+    AND (start_before IS NULL OR start_before > ?)
+ORDER BY priority DESC, created, seq
+LIMIT ?;
+
+-- name: lines.heads
+-- The first task of every line of a lane: from one line to the next along the index, never along
+-- the tasks.
+WITH RECURSIVE heads (seq, line, priority, created, key, share) AS (
+    SELECT seq, line, priority, created, key, share FROM stayer_tasks
+    WHERE seq = (
+        SELECT seq FROM stayer_tasks
+        WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = 0 AND share IS NOT NULL
+            AND (start_before IS NULL OR start_before > ?3)
+        ORDER BY line, priority DESC, created, seq
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT t.seq, t.line, t.priority, t.created, t.key, t.share
+    FROM heads, stayer_tasks AS t
+    WHERE t.seq = (
+        SELECT n.seq FROM stayer_tasks AS n
+        WHERE n.queue = ?1 AND n.lane = ?2 AND n.state = 'pending' AND n.held = 0
+            AND n.share IS NOT NULL AND n.line > heads.line
+            AND (n.start_before IS NULL OR n.start_before > ?3)
+        ORDER BY n.line, n.priority DESC, n.created, n.seq
+        LIMIT 1
+    )
+)
+SELECT -priority, created, seq, key, share, line FROM heads;
+
+-- name: lines.next
+-- The best tasks of one line.
+SELECT -priority, created, seq FROM stayer_tasks
+WHERE queue = ? AND lane = ? AND line = ? AND state = 'pending' AND held = 0
+    AND share IS NOT NULL AND (start_before IS NULL OR start_before > ?)
+ORDER BY priority DESC, created, seq
+LIMIT ?;
+
+-- name: shares
+SELECT share, used, runs, at FROM stayer_shares WHERE queue = ?;
+
+-- name: shares.running
+SELECT share, reserved_at FROM stayer_tasks
+WHERE queue = ? AND state IN ('reserved', 'started') AND share IS NOT NULL;
+
+-- name: shares.run
+-- queue, share: what it had used before; nothing unless the queue is fair.
+SELECT s.used, s.runs, s.at
+FROM stayer_queues AS q
+LEFT JOIN stayer_shares AS s ON s.queue = ?1 AND s.share = ?2
+WHERE q.name = ?1 AND q.fair IS NOT NULL;
+
+-- name: shares.put
+INSERT INTO stayer_shares (queue, share, used, runs, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (queue, share) DO UPDATE SET
+    used = excluded.used, runs = excluded.runs, at = excluded.at;
+
+-- name: shares.forget
+DELETE FROM stayer_shares WHERE at < ?;
+
 -- name: reserve
 -- now, worker, node, the number of the first event, what follows it in an entry of history up to
 -- the attempt, and from there on, seqs. The rows are read afterwards: RETURNING gives whole seconds
@@ -64,9 +155,13 @@ LIMIT ?;
 UPDATE stayer_tasks
 SET state = 'reserved', attempt = attempt + 1, updated = ?1, worker = ?2, node = ?3, pid = NULL,
     ending = NULL, started_at = NULL, returned_from = NULL, paused = 0, usage = NULL,
+    reserved_at = ?1,
     history = history || '[' || (?4 + taken.key) || ?5 || (attempt + 1) || ?6
 FROM json_each(?7) AS taken
 WHERE seq = taken.value;
+
+-- name: reserve.tokens
+UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
 -- What most tasks have, and null if this one has nothing more.
@@ -81,8 +176,14 @@ ORDER BY eta
 LIMIT ?;
 
 -- name: promote
-UPDATE stayer_tasks SET state = 'pending', updated = ?
+UPDATE stayer_tasks SET state = 'pending', updated = ?, share = {share}
 WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.rates
+-- The queues whose rate may keep tasks waiting.
+SELECT rate, rate_per, tokens, tokens_at FROM stayer_queues
+WHERE rate IS NOT NULL AND pending > 0 AND paused = 0
+    AND ("limit" IS NULL OR reserved + started < "limit");
 
 -- name: promote.next
 -- A moment long past while there is something in the outbox.
@@ -128,7 +229,7 @@ LIMIT ?;
 -- name: commit.done
 -- now, worker, an entry of history from behind its number on, {id: number and result}, state,
 -- attempt, last_order, queue. The plainest of all changes, for many tasks at once; the number has
--- 16 digits, an empty result is none. Not for those on which others depend. The signs keep other
+-- 16 digits, an empty result is none. Not for those on which others depend, or whose runs count (share). The signs keep other
 -- indexes than that of the id out.
 UPDATE stayer_tasks
 SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
@@ -136,7 +237,7 @@ SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returne
     history = history || '[' || (substr(done.value, 1, 16) + 0) || ?3
 FROM json_each(?4) AS done
 WHERE stayer_tasks.id = done.key AND +state = ?5 AND +worker = ?2 AND attempt = ?6
-    AND last_order = ?7 AND +queue = ?8 AND dependents = 0;
+    AND last_order = ?7 AND +queue = ?8 AND dependents = 0 AND share IS NULL;
 
 -- name: commit.done_which
 -- The same {id: number and result}: those whose history has got that number.
@@ -364,8 +465,8 @@ ORDER BY start;
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
-SELECT name, paused, "limit", retention, waiting, scheduled, pending, reserved, started, complete,
-    failed, cancelled,
+SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
+    fair, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
@@ -450,6 +551,27 @@ WHERE name = ?;
 UPDATE stayer_queues SET "limit" = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
+-- name: queue.key_limit
+UPDATE stayer_queues SET key_limit = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
+
+-- name: queue.key_limits
+-- A JSON object that is merged into the one there; null takes a key out.
+UPDATE stayer_queues
+SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
+    wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
+
+-- name: queue.rate
+-- A new bucket is full.
+UPDATE stayer_queues
+SET rate = ?1, rate_per = ?2, tokens = ?1, tokens_at = NULL,
+    wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?3;
+
+-- name: queue.fair
+UPDATE stayer_queues SET fair = ?, wakes = (SELECT max(number) FROM stayer_events)
+WHERE name = ?;
 -- name: queue.retention
 UPDATE stayer_queues SET retention = ? WHERE name = ?;
 
@@ -469,6 +591,9 @@ FROM stayer_queues WHERE name = ?;
 
 -- name: queue.drop
 DELETE FROM stayer_queues WHERE name = ?;
+
+-- name: queue.drop_shares
+DELETE FROM stayer_shares WHERE queue = ?;
 
 -- name: purge.old
 -- queue, state, before, limit. What a schedule refers to stays.
@@ -536,6 +661,9 @@ ON CONFLICT (name) DO UPDATE SET
 UPDATE stayer_schedules
 SET last = ?1, next = ?2, last_task = coalesce(?3, last_task)
 WHERE name = ?4 AND updated = ?5 AND last IS ?6;
+
+-- name: schedule.newest
+UPDATE stayer_schedules SET last_task = ? WHERE name = ?;
 
 -- name: schedule.drop
 DELETE FROM stayer_schedules WHERE name = ?;

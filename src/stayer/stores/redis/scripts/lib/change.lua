@@ -93,19 +93,14 @@ local function trace(entry, group, attempt, before, fault)
   if words.said then remember(entry, number, attempt, words.said) end
 end
 
-local limits = {}
-local function has_limit(queue)
-  if limits[queue] == nil then limits[queue] = call('HEXISTS', key_queue(queue), 'limit') == 1 end
-  return limits[queue]
-end
-
 local function tell(r, group, before)
   local to = group[C_TO]
   -- A new eta may be the next one due: those who sleep until then should look again.
   if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[QUEUE]) end
   -- A place becomes free, which matters only where they are counted.
-  if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] and has_limit(r[QUEUE]) then
-    wake(r[QUEUE])
+  if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] then
+    local settings = settings_of(r[QUEUE])
+    if settings.limit or (settings.lined and r[KEY]) then wake(r[QUEUE]) end
   end
   if group[C_ORDER] then
     wake(r[QUEUE])
@@ -143,8 +138,10 @@ local function apply(group, change)
   local attempt = change[2]
   local before = entry and found_as_named(entry.r, group, attempt)
   if not before then return false end
-  touch(entry)
   local r, fault, sets = entry.r, false, group[C_SETS]
+  local revives = r[UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
+  if revives and holder_of(r[QUEUE], r[UNIQUE], r[ID]) then return false end
+  touch(entry)
   for number = 1, #sets, 2 do
     r[sets[number]] = sets[number + 1] or nil
     if sets[number] == ERROR then fault = sets[number + 1] end
@@ -153,6 +150,7 @@ local function apply(group, change)
   set_what_follows(r, group, attempt)
   trace(entry, group, attempt, before, fault)
   tell(r, group, before)
+  if revives then note_holder(entry) end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
   if r[DEPENDENTS] and FINISHED[r[STATE]] then
     call('HSET', key_outbox(), r[ID], r[STATE])

@@ -21,8 +21,9 @@ local function retention(queue)
 end
 
 local function queue_info(name)
-  local settings = call('HMGET', key_queue(name), 'paused', 'limit')
-  local info = {name, settings[1] == '1' and 1 or 0, settings[2]}
+  local settings = call('HMGET', key_queue(name), 'paused', 'limit', 'key_limit', 'fair', 'rate', 'rate_per',
+                        'tokens', 'tokens_at')
+  local info = {name, settings, call('HGETALL', key_key_limits(name))}
   for number, state in ipairs(STATES) do info[number + 3] = count(name, state) end
   local oldest = call('ZRANGE', key_state(name, 'pending'), 0, 0)[1]
   info[12] = oldest and call('GET', key_task(string.sub(oldest, 29))) or false
@@ -37,7 +38,7 @@ local function queue_infos(names)
     local known = call('HMGET', key_worker(worker), 'queues', 'dead')
     if not known[2] then listened[#listened + 1] = known[1] end
   end
-  local infos = {listened}
+  local infos = {listened, exact(now)}
   for _, name in ipairs(names) do
     if call('SISMEMBER', key_queues(), name) == 1 then infos[#infos + 1] = queue_info(name) end
   end

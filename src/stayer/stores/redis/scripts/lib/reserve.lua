@@ -1,5 +1,7 @@
 -- Who gets what: the best tasks of the lanes that a worker can run.
 
+-- In a queue with lines a lane has a share, too (see lib/lines.lua).
+--
 -- handles: {everything, plain, names, name patterns, programs, program patterns}; the patterns are
 -- Lua's (see handles.py)
 local function handled(lane, handles)
@@ -24,10 +26,12 @@ local function with_bytes(patterns)
 end
 
 local function handled_lanes(queue, handles)
-  local found = {}
-  for _, lane in ipairs(call('SMEMBERS', key_lanes(queue))) do
+  local found, lined = {}, settings_of(queue).lined
+  for _, name in ipairs(call('SMEMBERS', key_lanes(queue))) do
+    local lane, share = name, nil
+    if lined then lane, share = parts_of_lane(name) end
     if handled(lane, handles) then
-      found[#found + 1] = {lane = lane, key = key_lane(queue, lane), taken = 0, at = 1}
+      found[#found + 1] = {lane = name, share = share, key = key_lane(queue, name), taken = 0, at = 1}
     end
   end
   return found
@@ -121,16 +125,23 @@ local function taken_from(queue, limit, handles)
 end
 
 local function room(queue, enough)
-  local settings = call('HMGET', key_queue(queue), 'paused', 'limit')
-  if settings[1] == '1' then return 0 end
-  if not settings[2] then return enough end
+  local settings = settings_of(queue)
+  if settings.paused then return 0 end
+  if settings.rate then enough = math.min(enough, math.floor(rate_level(settings) + ALMOST)) end
+  if not settings.limit then return enough end
   local running = call('ZCARD', key_state(queue, 'reserved')) + call('ZCARD', key_state(queue, 'started'))
-  return settings[2] - running
+  return math.min(enough, settings.limit - running)
+end
+
+local function take_tokens(queue, number)
+  local settings = settings_of(queue)
+  settings.tokens, settings.tokens_at = rate_level(settings) - number, now
+  call('HSET', key_queue(queue), 'tokens', exact(settings.tokens), 'tokens_at', NOW)
 end
 
 local function give(entry, stood, worker, node, number, said)
   touch(entry)
-  entry.popped, entry.ticket = true, stood
+  entry.popped, entry.ticket = not settings_of(entry.r[QUEUE]).lined, stood
   local r = entry.r
   r[STATE], r[ATTEMPT], r[UPDATED], r[WORKER], r[NODE] = 'reserved', r[ATTEMPT] + 1, now, worker, node
   r[PID], r[ENDING], r[STARTED_AT], r[RETURNED_FROM], r[PAUSED], r[USAGE] = nil, nil, nil, nil, nil, nil
@@ -145,6 +156,63 @@ local function node_of(worker)
   return not known[2] and known[1] or nil
 end
 
+-- Who stands first in a lane of firsts.
+local function look_at(lane)
+  local first = call('ZRANGE', lane.key, 0, 0, 'WITHSCORES')
+  lane.ticket, lane.score = first[1], tonumber(first[2])
+  lanes_changed[lane.lane] = nil
+end
+
+-- Whether one lane's first goes before another's: by priority, then by whose turn it is, then by age.
+local function is_before(one, other, turns)
+  if one.score ~= other.score then return one.score < other.score end
+  if turns then
+    local mine = math.floor((turns.used[one.share] or 0) * 1000 + 0.5)
+    local its = math.floor((turns.used[other.share] or 0) * 1000 + 0.5)
+    if mine ~= its then return mine < its end
+  end
+  return one.ticket < other.ticket
+end
+
+-- One by one, for each that is taken may fill its key or give the turn to another.
+local function reserve_from_lines(queue, left, handles, worker, node, said, given)
+  local lanes = handled_lanes(queue, handles)
+  local turns = settings_of(queue).fair and turns_of(queue)
+  for _, lane in ipairs(lanes) do look_at(lane) end
+  while left > 0 do
+    local best
+    for _, lane in ipairs(lanes) do
+      if lanes_changed[lane.lane] then look_at(lane) end
+      if lane.ticket and (not best or is_before(lane, best, turns)) then best = lane end
+    end
+    if not best then break end
+    local entry = fetch(string.sub(best.ticket, 13))
+    if is_late(entry.r) then
+      expire(entry)
+    else
+      give(entry, best.ticket, worker, node, last_number() + 1, said)
+      note_events({entry.r[ID]}, queue, 'reserved', {entry.r[ATTEMPT]}, worker)
+      if turns then turns.used[best.share] = (turns.used[best.share] or 0) + turns.usual end
+      given[#given + 1] = entry
+      left = left - 1
+    end
+    flush()
+  end
+end
+
+local function reserve_from_lanes(queue, left, handles, worker, node, said, given)
+  local tickets, ids, ended = taken_from(queue, left, handles)
+  local first, attempts = last_number(), {}
+  for number, id in ipairs(ids) do
+    local entry = fetch(id)
+    give(entry, tickets[number], worker, node, first + number, said)
+    attempts[number] = entry.r[ATTEMPT]
+    given[#given + 1] = entry
+  end
+  if #ids > 0 then note_events(ids, queue, 'reserved', attempts, worker) end
+  if #ids + ended > 0 then flush() end
+end
+
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
   if drains then return given end
@@ -156,16 +224,10 @@ local function reserve(worker, node, queues, limit, handles)
   for _, queue in ipairs(queues) do
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then
-      local tickets, ids, ended = taken_from(queue, left, handles)
-      local first, attempts = last_number(), {}
-      for number, id in ipairs(ids) do
-        local entry = fetch(id)
-        give(entry, tickets[number], worker, node, first + number, said)
-        attempts[number] = entry.r[ATTEMPT]
-        given[#given + 1] = entry
-      end
-      if #ids > 0 then note_events(ids, queue, 'reserved', attempts, worker) end
-      if #ids + ended > 0 then flush() end
+      local before, settings = #given, settings_of(queue)
+      local take = settings.lined and reserve_from_lines or reserve_from_lanes
+      take(queue, left, handles, worker, node, said, given)
+      if settings.rate and #given > before then take_tokens(queue, #given - before) end
     end
   end
   return given

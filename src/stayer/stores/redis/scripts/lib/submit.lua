@@ -2,11 +2,11 @@
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
 -- held?, drawn at random?, delay or nil, has an eta or a tie?, after how many seconds it expires (text: at a
--- moment that its record has) or nil, number of the argument with the first record, ids, and for each id
--- false or {form, number of the argument} of parameters that are kept apart}
+-- moment that its record has) or nil, is unique?, number of the argument with the first record, ids, and for
+-- each id false or {form, number of the argument} of parameters that are kept apart}
 
-local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_EXPIRE, G_FIRST, G_IDS, G_APART =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_EXPIRE, G_UNIQUE, G_FIRST, G_IDS,
+  G_APART = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 
 local TIMES = struct.pack('>BdBd', 203, now, 203, now)
 
@@ -27,8 +27,10 @@ local function accept(group, number)
   if there then return there, 1 end
   local left = not nothing_purged and call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
-  if left then call('DEL', key_purged(id)) end
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
+  local holder = r[UNIQUE] and holder_of(r[QUEUE], r[UNIQUE])
+  if holder then return holder, 1 end
+  if left then call('DEL', key_purged(id)) end
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
   if tonumber(group[G_EXPIRE]) then r[START_BEFORE] = now + group[G_EXPIRE] end
@@ -45,6 +47,7 @@ local function accept(group, number)
   local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
   entries[id] = entry
   touched[#touched + 1] = entry
+  if r[UNIQUE] then note_holder(entry) end
   r[SEQ] = note_event(id, r[QUEUE], r[STATE], 0, false, false)
   -- A new eta may be the next one due: those who sleep until then should look again.
   wake(r[QUEUE])
@@ -64,7 +67,8 @@ end
 -- The caller sees to it that no id comes twice.
 local function accept_all(group)
   local ids, queue = group[G_IDS], group[G_QUEUE]
-  if group[G_DELAY] or group[G_ETA] or group[G_EXPIRE] or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
+  if group[G_DELAY] or group[G_ETA] or group[G_EXPIRE] or group[G_UNIQUE] or settings_of(queue).lined
+    or #ids > PART / 2 or (not group[G_GENERATED] and any_purged(ids)) then
     return false
   end
   local records, places, tickets, names = {}, {}, {}, {}

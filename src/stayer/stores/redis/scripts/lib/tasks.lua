@@ -66,12 +66,6 @@ local function touch(entry)
   end
 end
 
-local function lane_of(r)
-  if r[COMMAND] then return 'command ' .. r[COMMAND][1] end
-  if r[NAME] then return 'name ' .. r[NAME] end
-  return ''
-end
-
 -- The list that shows the task: its state, but what is held does not stand among what can be taken.
 local function shelf(state, held)
   if state == 'pending' and held then return 'held' end
@@ -178,12 +172,22 @@ end
 
 local function move_lanes(entry, stood, stands)
   local r, was = entry.r, entry.was
-  if stood and not stands then
-    write(removals, key_lane(r[QUEUE], lane_of(r)), ticket(entry))
-  elseif stands and not (stood and (was[W_PRIORITY] or 0) == (r[PRIORITY] or 0)) then
+  local queue, comes, key = r[QUEUE], stands and not (stood and (was[W_PRIORITY] or 0) == (r[PRIORITY] or 0))
+  if not comes and (stands or not stood) then return end
+  local settings = settings_of(queue)
+  if settings.lined then
+    local line = line_of(r, settings.fair)
+    key = key_line(queue, line)
+    note_touched(lines_touched, queue, line)
+  else
     local lane = lane_of(r)
-    write(arrivals, key_lanes(r[QUEUE]), lane)
-    write(additions, key_lane(r[QUEUE], lane), string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
+    key = key_lane(queue, lane)
+    if comes then write(arrivals, key_lanes(queue), lane) end
+  end
+  if comes then
+    write(additions, key, string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
+  else
+    write(removals, key, ticket(entry))
   end
 end
 
@@ -260,6 +264,10 @@ local function move(entry)
     move_expiring(entry, QUEUED[before] and was[W_START_BEFORE], QUEUED[state] and r[START_BEFORE])
   end
   if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
+  if before ~= state then
+    if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1) end
+    if r[UNIQUE] then move_unique(r, state) end
+  end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
     move_between(held_key, holder, holds, r[ID])
@@ -277,6 +285,13 @@ local function move(entry)
   end
 end
 
+local function write_collected()
+  for key, arguments in pairs(removals) do in_parts('ZREM', key, arguments) end
+  for key, arguments in pairs(additions) do in_parts('ZADD', key, arguments) end
+  for key, arguments in pairs(departures) do in_parts('SREM', key, arguments) end
+  for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
+end
+
 local function write_indexes()
   changed_flows = {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
@@ -284,10 +299,8 @@ local function write_indexes()
     move(entry)
     entry.touched, entry.popped = false, false
   end
-  for key, arguments in pairs(removals) do in_parts('ZREM', key, arguments) end
-  for key, arguments in pairs(additions) do in_parts('ZADD', key, arguments) end
-  for key, arguments in pairs(departures) do in_parts('SREM', key, arguments) end
-  for key, arguments in pairs(arrivals) do in_parts('SADD', key, arguments) end
+  write_collected()
+  refresh_touched_lines()
   write_flows()
 end
 

@@ -17,6 +17,29 @@ local function ids_in_use(given)
   return found
 end
 
+-- What is wrong if the unique word of one of these is held: a flow is whole or not there, and nothing can
+-- wait for what is not accepted.
+local function look_at_words(given, ties, flow)
+  local needed, words = {}, {}
+  for _, one in ipairs(ties) do
+    for _, list in ipairs({one[T_AFTER], one[T_BEHIND]}) do
+      for _, id in ipairs(list) do needed[id] = true end
+    end
+  end
+  for _, one in ipairs(given) do
+    for number, id in ipairs(one[G_UNIQUE] and one[G_IDS] or {}) do
+      if (flow or needed[id]) and not fetch(id) then
+        local r = cmsgpack.unpack(ARGV[one[G_FIRST] + number - 1])
+        local word = #r[QUEUE] .. r[QUEUE] .. r[UNIQUE]
+        local holder = holder_of(r[QUEUE], r[UNIQUE])
+        if holder or words[word] then return {'kept out', id, holder and holder.r[ID] or words[word]} end
+        words[word] = id
+      end
+    end
+  end
+  return nil
+end
+
 local function state_of(id, is_new)
   local entry = fetch(id)
   if entry then return entry.r[STATE] end

@@ -16,18 +16,29 @@ from typing import Annotated, Any, TypeAlias, cast, get_type_hints
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import units
-from stayer.core.errors import BadConfig, BadInput, Refused
+from stayer.config.parsing import (
+    parse_count,
+    parse_duration,
+    parse_fence,
+    parse_flag,
+    parse_isolation,
+    parse_lease,
+    parse_port,
+    parse_prefix,
+    parse_retention,
+    parse_size,
+    parse_store,
+    parse_text,
+    parse_texts,
+    parse_threads,
+    parse_variables,
+    parse_whole_number,
+)
+from stayer.core.errors import BadConfig, BadInput
 from stayer.core.model import KEPT, Kept
-from stayer.core.units import CENTURY
 
 FILE = "stayer.toml"
 DEFAULT = "default"
-SMALLEST_LEASE = 2.0
-MOST_THREADS = 1000
-FOREVER = CENTURY
-FENCES = ("freeze", "kill", "keep")
-ISOLATIONS = ("pidns",)
 
 Environment: TypeAlias = Mapping[str, str]
 
@@ -49,125 +60,6 @@ class Setting(Struct, frozen=True):
     def flag(self) -> str:
         """Its option on the command line."""
         return f"--{self.name.replace('_', '-')}"
-
-
-def parse_text(value: object) -> str:
-    """Any text but none."""
-    if not isinstance(value, str) or not value.strip():
-        raise BadInput(f'{value!r} is not text: write for example "name"')
-    return value
-
-
-def parse_whole_number(value: object) -> int:
-    """0, 1, 2 …"""
-    written = value if isinstance(value, str) else repr(value)
-    if isinstance(value, bool) or not (written.isdecimal() and len(written) < 10):
-        raise BadInput(f"{written!r} is not a whole number: write for example 0 or 3")
-    return int(written)
-
-
-def parse_duration(value: object) -> float:
-    """A duration."""
-    return units.duration(value if isinstance(value, str | int | float) else str(value))
-
-
-def parse_lease(value: object) -> float:
-    """A duration that leaves the time to freeze what runs."""
-    found = parse_duration(value)
-    if found < SMALLEST_LEASE:
-        raise BadInput(f"{value!r} is too short: the smallest lease is {SMALLEST_LEASE:.0f}s")
-    return found
-
-
-def parse_store(value: object) -> str:
-    """The URL of a store. `sqlite:///name` is relative to the working directory; written in a file,
-    to that file's folder.
-    """
-    url = parse_text(value)
-    scheme, separator, _ = url.partition("://")
-    if not separator or not scheme.replace("+", "").isalnum():
-        raise BadInput(
-            f"{url!r} is not the URL of a store: write for example sqlite:///tasks.db (in the "
-            "working directory), sqlite:////data/tasks.db, or http://host:8787 (a server)"
-        )
-    return url
-
-
-def parse_count(value: object) -> int:
-    """1, 2, 3 …"""
-    found = parse_whole_number(value)
-    if not found:
-        raise BadInput(f"{value!r} is too few: write 1 or more")
-    return found
-
-
-def parse_threads(value: object) -> int:
-    """1, 2, 3 … 1000."""
-    found = parse_count(value)
-    if found > MOST_THREADS:
-        raise BadInput(f"{value!r} is too many: there may be {MOST_THREADS} in one process")
-    return found
-
-
-def parse_size(value: object) -> int:
-    """A size."""
-    return units.size(value if isinstance(value, str | int | float) else str(value))
-
-
-def parse_flag(value: object) -> bool:
-    """True or false."""
-    if not isinstance(value, bool):
-        raise BadInput(f"{value!r} is neither true nor false")
-    return value
-
-
-def parse_texts(value: object) -> tuple[str, ...]:
-    """One text, or a list of them."""
-    return tuple(map(parse_text, value if isinstance(value, list) else [value]))
-
-
-def parse_variables(value: object) -> tuple[str, ...]:
-    """A table of names and values, or a list of `NAME=VALUE`."""
-    if isinstance(value, dict):
-        return tuple(f"{name}={content}" for name, content in value.items())
-    return parse_texts(value)
-
-
-def parse_retention(value: object) -> float:
-    """A duration, or `forever`."""
-    return FOREVER if value == "forever" else parse_duration(value)
-
-
-def parse_port(value: object) -> int:
-    """A port; 0 for any that is free."""
-    found = parse_whole_number(value)
-    if found > 65535:
-        raise BadInput(f"{value!r} is no port: write a number up to 65535")
-    return found
-
-
-def parse_prefix(value: object) -> str:
-    """The path below which a proxy serves us: `/stayer`, or nothing."""
-    text = value.rstrip("/") if isinstance(value, str) else value
-    if text == "":
-        return ""
-    if not isinstance(text, str) or not text.startswith("/") or "//" in text or "%" in text:
-        raise BadInput(f"{value!r} is not a path: write for example /stayer")
-    return text
-
-
-def parse_fence(value: object) -> str:
-    """What becomes of tasks whose lease is over."""
-    if value not in FENCES:
-        raise BadInput(f"{value!r} is none of {', '.join(FENCES)}")
-    return str(value)
-
-
-def parse_isolation(value: object) -> str:
-    """How tasks are kept apart from the rest of the machine."""
-    if value not in ISOLATIONS:
-        raise BadInput(f"{value!r} is none of {', '.join(ISOLATIONS)}")
-    return str(value)
 
 
 def default_store(environ: Environment) -> str:
@@ -317,7 +209,7 @@ def load(
             sources[name], written = DEFAULT, None
         values[name] = _value(setting, sources[name], written, environ)
     if path is not None and sources["store"] == str(path):
-        values["store"] = _beside(path, values["store"])
+        values["store"] = beside(path, values["store"])
     tables: dict[str, Any] = {
         name: {} if path is None else _table(path, name, in_file) for name in _TABLES
     }
@@ -363,7 +255,7 @@ def _value(setting: Setting, source: str, written: object, environ: Environment)
         raise BadConfig(f"{place}: {error}") from None
 
 
-def _beside(path: Path, url: str) -> str:
+def beside(path: Path, url: str) -> str:
     """A relative SQLite path in a file is relative to the file: the same store from anywhere."""
     relative = url.removeprefix("sqlite:///")
     if relative == url or relative.startswith("/"):
@@ -439,74 +331,3 @@ def _refuse_unknown(place: str, found: Mapping[str, object], allowed: tuple[str,
             near = difflib.get_close_matches(name, allowed, 1)
             instead = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(allowed)}"
             raise BadConfig(f"{place}: no setting is called {name!r}: {instead}")
-
-
-def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
-    """Write what is not default as a configuration file that says what each line is for."""
-    lines = ["# Settings of Stayer. The environment (STAYER_…) and flags go before them."]
-    for name, setting in SETTINGS.items():
-        if config.sources.get(name, DEFAULT) != DEFAULT:
-            value = getattr(config, name)
-            if name == "store":
-                value = _beside(Path.cwd() / FILE, value)  # here is not where the file will be
-            lines += ["", f"# {setting.help}", f"{name} = {_toml(value)}"]
-    for table, values in (("worker", config.worker), ("serve", config.serve)):
-        if values:
-            lines += ["", f"# What `stayer {table}` does unless its flags say otherwise."]
-            lines += _toml_table(f"[{table}]", values)
-    if config.retention:
-        lines += [
-            "",
-            "# How many seconds after its end what is kept, unless its queue says otherwise.",
-        ]
-        lines += _toml_table("[retention]", config.retention)
-    for schedule in config.cron:
-        lines += ["", "# A schedule.", *_toml_table("[[cron]]", schedule)]
-    content = "\n".join(lines) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            _replace(path, content)
-        else:
-            _create(path, content)
-    except OSError as error:
-        if isinstance(error, FileExistsError) and path.exists():
-            raise Refused(f"{path} is there already: name another file, or force it") from None
-        raise BadConfig(f"{path} can't be written: {error.strerror}") from None
-
-
-def _replace(path: Path, content: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    try:
-        _create(temporary, content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _create(path: Path, content: str) -> None:
-    # The URL of a store may hold a password.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(content)
-
-
-def _toml_table(head: str, values: Mapping[str, Any]) -> list[str]:
-    return [head, *(f"{name} = {_toml(value)}" for name, value in values.items())]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        inside = (f"{_toml(name)} = {_toml(inner)}" for name, inner in value.items())
-        return f"{{ {', '.join(inside)} }}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        from stayer.core import codec
-
-        # A JSON string is a TOML string, but for DEL.
-        return codec.encode(value).replace("\x7f", "\\u007f")
-    return str(int(value)) if value == int(value) else str(value)

@@ -1,0 +1,132 @@
+"""Reading what somebody has written for a setting: each BadInput says how to write it."""
+
+from __future__ import annotations
+
+from stayer.core import units
+from stayer.core.errors import BadInput
+from stayer.core.units import CENTURY
+
+SMALLEST_LEASE = 2.0
+MOST_THREADS = 1000
+FOREVER = CENTURY
+FENCES = ("freeze", "kill", "keep")
+ISOLATIONS = ("pidns",)
+
+
+def parse_text(value: object) -> str:
+    """Any text but none."""
+    if not isinstance(value, str) or not value.strip():
+        raise BadInput(f'{value!r} is not text: write for example "name"')
+    return value
+
+
+def parse_whole_number(value: object) -> int:
+    """0, 1, 2 …"""
+    written = value if isinstance(value, str) else repr(value)
+    if isinstance(value, bool) or not (written.isdecimal() and len(written) < 10):
+        raise BadInput(f"{written!r} is not a whole number: write for example 0 or 3")
+    return int(written)
+
+
+def parse_duration(value: object) -> float:
+    """A duration."""
+    return units.duration(value if isinstance(value, str | int | float) else str(value))
+
+
+def parse_lease(value: object) -> float:
+    """A duration that leaves the time to freeze what runs."""
+    found = parse_duration(value)
+    if found < SMALLEST_LEASE:
+        raise BadInput(f"{value!r} is too short: the smallest lease is {SMALLEST_LEASE:.0f}s")
+    return found
+
+
+def parse_store(value: object) -> str:
+    """The URL of a store. `sqlite:///name` is relative to the working directory; written in a file,
+    to that file's folder.
+    """
+    url = parse_text(value)
+    scheme, separator, _ = url.partition("://")
+    if not separator or not scheme.replace("+", "").isalnum():
+        raise BadInput(
+            f"{url!r} is not the URL of a store: write for example sqlite:///tasks.db (in the "
+            "working directory), sqlite:////data/tasks.db, or http://host:8787 (a server)"
+        )
+    return url
+
+
+def parse_count(value: object) -> int:
+    """1, 2, 3 …"""
+    found = parse_whole_number(value)
+    if not found:
+        raise BadInput(f"{value!r} is too few: write 1 or more")
+    return found
+
+
+def parse_threads(value: object) -> int:
+    """1, 2, 3 … 1000."""
+    found = parse_count(value)
+    if found > MOST_THREADS:
+        raise BadInput(f"{value!r} is too many: there may be {MOST_THREADS} in one process")
+    return found
+
+
+def parse_size(value: object) -> int:
+    """A size."""
+    return units.size(value if isinstance(value, str | int | float) else str(value))
+
+
+def parse_flag(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise BadInput(f"{value!r} is neither true nor false")
+    return value
+
+
+def parse_texts(value: object) -> tuple[str, ...]:
+    """One text, or a list of them."""
+    return tuple(map(parse_text, value if isinstance(value, list) else [value]))
+
+
+def parse_variables(value: object) -> tuple[str, ...]:
+    """A table of names and values, or a list of `NAME=VALUE`."""
+    if isinstance(value, dict):
+        return tuple(f"{name}={content}" for name, content in value.items())
+    return parse_texts(value)
+
+
+def parse_retention(value: object) -> float:
+    """A duration, or `forever`."""
+    return FOREVER if value == "forever" else parse_duration(value)
+
+
+def parse_port(value: object) -> int:
+    """A port; 0 for any that is free."""
+    found = parse_whole_number(value)
+    if found > 65535:
+        raise BadInput(f"{value!r} is no port: write a number up to 65535")
+    return found
+
+
+def parse_prefix(value: object) -> str:
+    """The path below which a proxy serves us: `/stayer`, or nothing."""
+    text = value.rstrip("/") if isinstance(value, str) else value
+    if text == "":
+        return ""
+    if not isinstance(text, str) or not text.startswith("/") or "//" in text or "%" in text:
+        raise BadInput(f"{value!r} is not a path: write for example /stayer")
+    return text
+
+
+def parse_fence(value: object) -> str:
+    """What becomes of tasks whose lease is over."""
+    if value not in FENCES:
+        raise BadInput(f"{value!r} is none of {', '.join(FENCES)}")
+    return str(value)
+
+
+def parse_isolation(value: object) -> str:
+    """How tasks are kept apart from the rest of the machine."""
+    if value not in ISOLATIONS:
+        raise BadInput(f"{value!r} is none of {', '.join(ISOLATIONS)}")
+    return str(value)

@@ -1,0 +1,72 @@
+"""Settings of a queue as people write them, and the checks that every door shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict, get_args
+
+from stayer.core import rate, submission
+from stayer.core.errors import BadInput
+from stayer.core.model import Fair, Kept, QueueSettings
+
+FAIR: tuple[Fair, ...] = get_args(Fair)
+
+
+class WrittenSettings(TypedDict, total=False):
+    """What is to be changed in a queue; None takes it away, and what is not named stays."""
+
+    paused: bool
+    limit: int | None
+    """How many of its tasks may run at once."""
+    key_limit: int | None
+    """How many tasks of any one key may run at once."""
+    key_limits: Mapping[str, int | None]
+    """The same for single keys; None for one: as any other."""
+    rate: str | None
+    """How many of its tasks may begin in which time: `100/1h`."""
+    fair: Fair | None
+    """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    retention: Mapping[Kept, float | None]
+    """For how many seconds what is kept; None: as the workers are told."""
+
+
+def read(written: WrittenSettings) -> QueueSettings:
+    """The settings that are meant, or BadInput that says what to mend."""
+    found: QueueSettings = {}
+    if "paused" in written:
+        found["paused"] = bool(written["paused"])
+    if "limit" in written:
+        found["limit"] = _checked("limit", written["limit"])
+    if "key_limit" in written:
+        found["key_limit"] = _checked("key_limit", written["key_limit"])
+    if "key_limits" in written:
+        found["key_limits"] = _single(written["key_limits"])
+    if "rate" in written:
+        said = written["rate"]
+        found["rate"] = None if said is None else rate.parse(said)
+    if "fair" in written:
+        found["fair"] = written["fair"]
+        if written["fair"] not in (*FAIR, None):
+            raise BadInput(f"fair {written['fair']!r}: those who take turns are owner or key")
+    if "retention" in written:
+        found["retention"] = written["retention"]
+    return found
+
+
+def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:
+    if not isinstance(limits, Mapping):
+        raise BadInput(f'key_limits {limits!r}: give limits by key, such as {{"ann": 3}}')
+    for key in limits:
+        submission.check_word("key", key)
+    return {key: _checked(f"limit of key {key}", limit) for key, limit in limits.items()}
+
+
+def _checked(what: str, limit: int | None) -> int | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 2**31:
+        raise BadInput(
+            f"{what} {limit!r}: give a whole number from 1 on, or None for no limit; pause the "
+            "queue to let nothing run"
+        )
+    return limit

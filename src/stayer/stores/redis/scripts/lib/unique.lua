@@ -1,0 +1,27 @@
+-- Who holds a unique word: at most one task of a queue, unless one that held it only while it waited
+-- had to come back.
+
+local newcomers = {} -- queue → word → entry that has come to hold it in this script
+
+local function note_holder(entry)
+  local queue = entry.r[QUEUE]
+  if not newcomers[queue] then newcomers[queue] = {} end
+  newcomers[queue][entry.r[UNIQUE]] = entry
+end
+
+local function is_holder(entry, but)
+  if not entry or entry.gone or entry.r[ID] == but then return false end
+  local ends = unique_end(entry.r, entry.r[STATE])
+  return ends and ends > now
+end
+
+-- The entry of the task that holds the word, other than the one named.
+local function holder_of(queue, word, but)
+  local new = newcomers[queue] and newcomers[queue][word]
+  if is_holder(new, but) then return new end
+  for _, id in ipairs(call('ZRANGEBYSCORE', key_unique(queue, word), '(' .. NOW, '+inf')) do
+    local entry = fetch(id)
+    if is_holder(entry, but) then return entry end
+  end
+  return nil
+end
