@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from stayer.core import scheduling
+from stayer.core.flows import NewFlow, Part
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import EVERYTHING, Fault, LogPiece, NewTask, Progress, Report
+from stayer.core.schedule import Schedule
 from tests.contract.builders import beat, register, worker
 from tests.ui.browsing import PAGES, SHOWS, Tabs, picture, too_wide
 from tests.ui.system import System
@@ -30,6 +33,10 @@ def test_hostile_words_stay_words(tabs: Tabs, system: System, words: str) -> Non
         for n in range(3)
     ]  # fmt: skip
     store.submit(tasks)
+    flow = NewFlow(id=short[:60], name=short, owner=short, parts=(Part(name="p", queue="odd"),))
+    store.submit_flow(flow, [NewTask(id="p", queue="odd", flow=flow.id, part="p")])
+    schedule = Schedule(name=short[:60], cron="0 3 * * *", zone="UTC", task=tasks[0])
+    store.put_schedule(scheduling.checked(schedule, store.now()))
     running = [
         decide(task, Start(pid=1)) for task in store.reserve(evil.id, ["trap"], 2, EVERYTHING)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -107,6 +108,10 @@ def test_what_the_browser_fetches_is_small(browser: Browser, scene: Site) -> Non
     """Each address once: what is asked for again and again is another matter."""
     addresses: dict[str, str] = {}
     sizes: dict[str, int] = {}
+
+    def finished(event: dict[str, Any]) -> None:
+        sizes.setdefault(addresses[event["requestId"]], event["encodedDataLength"])
+
     with logged_in(browser, scene.url, scene.tokens["read"]) as tabs:
         page = tabs.blank()
         session = tabs.context.new_cdp_session(page)
@@ -115,10 +120,7 @@ def test_what_the_browser_fetches_is_small(browser: Browser, scene: Site) -> Non
             "Network.requestWillBeSent",
             lambda event: addresses.update({event["requestId"]: event["request"]["url"]}),
         )
-        session.on(
-            "Network.loadingFinished",
-            lambda event: sizes.update({addresses[event["requestId"]]: event["encodedDataLength"]}),
-        )
+        session.on("Network.loadingFinished", finished)
         tabs.open("now", page)
         expect(page.locator(".chart .bars rect").first).to_be_attached()
         page_weight = sum(sizes.values())
