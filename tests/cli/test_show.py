@@ -122,9 +122,9 @@ def test_it_says_which_limit_a_task_waits_for(stayer: Here, store: Store, worker
         return stayer("show", "t").works().out
 
     store.set_queue("q", limit=2)
-    assert "waits: queue q is limited to 2 at once: held by b, a" in why()
+    assert "waits: queue q is limited to 2 at once (b, a)" in why()
     store.set_queue("q", limit=None, key_limit=2)
-    assert "waits: key k is limited to 2 at once in queue q: held by b, a" in why()
+    assert "waits: key k is limited to 2 at once in queue q (b, a)" in why()
     store.set_queue("q", key_limit=None, rate=Rate(1, 3600.0))
     submit(store, new("next", priority=1))
     take(store)
