@@ -138,6 +138,9 @@ class Shards:
             packed_groups(
                 tasks, Arguments(fixed=4)
             )  # says what can't be kept, before it is claimed
+        if len({new.id for new in tasks}) < len(tasks):
+            # What becomes of the second may depend on what became of the first, and of all between.
+            return [self.submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
         claims = self.claims.claim(tasks)
         mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
@@ -145,6 +148,8 @@ class Shards:
         unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
         finished = self.finish([claims[number] for number in unsettled])
         for number, answer in zip(unsettled, finished, strict=True):
+            if not mine[number] and answer.task.id != claims[number].id:
+                continue  # nothing came of somebody's claim: the id is free
             # Somebody else may have finished what was claimed here.
             fresh = mine[number] and _is_of(answer, claims[number])
             answers[number] = Submitted(answer.task, fresh, answer.purged)
