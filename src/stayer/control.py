@@ -43,6 +43,7 @@ from stayer.core.model import (
     Verb,
     Worker,
 )
+from stayer.core.policy import check as check_policy
 from stayer.core.queue_settings import WrittenSettings
 from stayer.store import ServedStore, Store
 
@@ -218,7 +219,7 @@ def _setting(
             policy = replace(policy, time_limit=policy.time_limit + more_time)
         elif task.state in QUEUED:
             raise Refused(f"task {task.id} has no time limit of its own that could grow: set one")
-    submission.check_policy(policy)
+    check_policy(policy)
     return Set(
         UNSET if priority is None else priority, UNSET if policy == task.policy else policy, asked
     )

@@ -41,6 +41,7 @@ COMMANDS = {
     "signal": ["signal", "t", "USR1"],
     "stack": ["stack", "t"],
     "set": ["set", "t", "--time-limit", "1h"],
+    "cron": ["cron", "ls"],
     "queues": ["queues"],
     "workers": ["workers"],
     "init": ["init"],

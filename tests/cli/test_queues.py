@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from stayer import control
+from stayer.cli.worker import declare_queues
+from stayer.config import load
 from stayer.core.lifecycle import Done
 from stayer.core.model import Rate
 from stayer.store import Store
@@ -44,7 +48,7 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
 
     assert list(queue) == [
         "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
-        "counts", "workers", "oldest",
+        "counts", "workers", "oldest", "retention",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 
@@ -141,3 +145,12 @@ def test_drop_refuses_while_a_task_runs(stayer: Here, store: Store, worker: str)
     started(store)
 
     stayer("queues", "drop", "q", "--yes", "--force").refuses("running")
+
+
+def test_the_file_limits_queues_when_a_worker_starts(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "limits.toml").write_text('[queues.q]\nkey_limit = 2\nrate = "5/1m"\n')
+    store.set_queue("q", limit=3)
+    found = load({"config": str(tmp_path / "limits.toml")}, {"HOME": str(tmp_path)}, tmp_path)
+    declare_queues(found, store)
+    [queue] = store.queues()
+    assert (queue.limit, queue.key_limit, queue.rate) == (3, 2, Rate(5, 60.0))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stayer import control
-from stayer.core.model import Filter, Task
+from stayer.core.model import Filter, Handles, Task
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
@@ -164,8 +164,8 @@ def test_at_a_terminal_it_says_why_it_waits(apart: Apart, store: Store) -> None:
         control.hold(store, "t")
         terminal.until("it is held")
         control.release(store, "t")
-        register(store)
-        terminal.until("the workers of queue q don't take it")
+        register(store, handles=Handles(names=("other",)))
+        terminal.until("no worker of queue q can run 'true'")
         control.cancel(store, "t")
         terminal.until("was cancelled")
         assert terminal.end() == 3

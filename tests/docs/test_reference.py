@@ -10,6 +10,7 @@ import pytest
 
 import stayer
 from stayer import aio, config
+from stayer.client.submit import Options
 from stayer.core import codec
 from stayer.core.model import Attempt, Event, Fault, Progress, QueueInfo, Task, Worker
 from tests.docs.pages import section, text
@@ -74,6 +75,17 @@ def test_every_method_is_documented_with_its_signature(kind: type, name: str) ->
         assert f"`{signature(name, found)}`" in said
     else:
         assert f"`{name}`" in said
+
+
+def test_every_option_of_a_task_is_documented_and_no_other() -> None:
+    said = section(PYTHON, "### Options of a task")
+    named = {
+        name
+        for line in said.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`(\w+)`", line.split(" | ")[0])
+    }
+    assert named == set(Options.__optional_keys__)
 
 
 @pytest.mark.parametrize("kind", MADE_BY_USERS)

@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
+from stayer.core.model import Rate
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System
 
@@ -187,11 +188,25 @@ def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: Sys
     expect(card.locator(".badge")).to_have_text("paused")
     expect(card).to_contain_text("resume it")
     card.get_by_role("button", name="Limit").click()
-    page.get_by_label("At once").fill("3")
+    page.get_by_label("At once", exact=True).fill("3")
+    page.get_by_label("At once of each key").fill("2")
+    page.get_by_label("Of single keys").fill("ann=5, b=ob=1")
+    page.get_by_label("Starts in a time").fill("100/1h")
+    page.get_by_label("Who takes turns").select_option("owner")
     confirm(page, "Set")
-    expect(card).to_contain_text("limit 3 at once")
+    expect(card).to_contain_text(
+        "limit 3 at once · 2 of each key · 5 of ann · 1 of b=ob · 100/1h · owners take turns"
+    )
     [queue] = system.fleet.store.queues(["lonely"])
-    assert (queue.paused, queue.limit) == (True, 3)
+    assert (queue.paused, queue.limit, queue.key_limit) == (True, 3, 2)
+    assert queue.key_limits == {"ann": 5, "b=ob": 1}
+    assert (queue.rate, queue.fair) == (Rate(100, 3600.0), "owner")
+    card.get_by_role("button", name="Limit").click()
+    page.get_by_label("Of single keys").fill("ann=4")
+    page.get_by_label("Who takes turns").select_option("nobody")
+    confirm(page, "Set")
+    expect(card).to_contain_text("2 of each key · 4 of ann · 100/1h")
+    expect(card).not_to_contain_text("take turns")
     tabs.open("now", page)
     expect(page.locator(".alert")).to_have_text("Queue lonely is paused while 1 task waits.")
 

@@ -275,3 +275,30 @@ def test_loading_imports_nothing_that_it_does_not_need(home, cwd):
         [sys.executable, "-c", script], env=environ, cwd=cwd, capture_output=True, check=True
     )
     assert done.stdout == b"[]\n"
+
+
+def test_limits_of_queues_are_read_from_the_file(tmp_path: Path) -> None:
+    written = '[queues.crawl]\nlimit = 4\nkey_limits = { "a.b" = 2 }\nrate = "5/1m"\nfair = "key"\n'
+    (tmp_path / "stayer.toml").write_text(written)
+    found = load(environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert found.queues == {
+        "crawl": {"limit": 4, "key_limits": {"a.b": 2}, "rate": "5/1m", "fair": "key"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("queues = 3", "[queues.NAME]"),
+        ("[queues]\nlimit = 3", "[queues.NAME]"),
+        ("[queues.q]\nlimits = 3", "limits"),
+        ("[queues.q]\nlimit = 0", "queues.q: limit 0"),
+        ('[queues.q]\nrate = "often"', "100/1h"),
+        ('[queues.q]\nfair = "all"', "owner or key"),
+    ],
+)
+def test_limits_that_can_not_be_are_refused(tmp_path: Path, written: str, words: str) -> None:
+    (tmp_path / "stayer.toml").write_text(written)
+    with pytest.raises(BadConfig) as refused:
+        load(environ={"HOME": str(tmp_path)}, cwd=tmp_path)
+    assert words in str(refused.value)

@@ -74,7 +74,7 @@ def a_task(state: Any, **fields: Any) -> Task:
 
 def what_changes(change: Change) -> dict[str, Any]:
     """The fields that the change sets, without those that name the task as it was."""
-    names = ("id", "state", "worker", "attempt", "last_order")
+    names = ("id", "state", "worker", "attempt", "last_order", "queue")
     default = Change(id="", state="pending", worker=None, attempt=0, last_order=0, to="pending")
     return {
         name: value

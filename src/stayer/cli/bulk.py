@@ -19,6 +19,7 @@ from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids, submission
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import NewTask, Submitted
+from stayer.core.written import parse_submission
 from stayer.store import Store
 
 CHUNK = 1000
@@ -113,7 +114,7 @@ def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
-    said = codec.parse_submission(line, where)
+    said = parse_submission(line, where)
     fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
     try:
         if said.command is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import rich_click as click
 
@@ -117,6 +117,7 @@ def _work(
     ready()
     store = given.store(make=True)
     declare_schedules(given.config(), handlers, store)
+    declare_queues(given.config(), store)
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         loop.run()
@@ -152,6 +153,15 @@ def declare_schedules(config: Config, handlers: Handlers, store: Store) -> None:
     if handlers.app is not None:
         declared = [scheduling.parse(each, handlers.app, usual) for each in handlers.schedules]
         schedules.declare(store, f"app {handlers.app}", declared)
+
+
+def declare_queues(config: Config, store: Store) -> None:
+    """Let queues be limited as the file says."""
+    from stayer import control
+    from stayer.core.queue_settings import WrittenSettings
+
+    for name, settings in config.queues.items():
+        control.set_queue(store, name, **cast(WrittenSettings, settings))
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Unpack
+from collections.abc import Iterable
+from typing import Unpack
 
 from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Size, Storable, seconds
+from stayer.client.inputs import Duration, Moment, Storable, seconds
 from stayer.client.submit import (
     Defaults,
-    HasId,
     Options,
     TaskOptions,
     build,
@@ -19,7 +18,7 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, UniqueWhile, Value, WhenFailed
+from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Value
 from stayer.core.queue_settings import WrittenSettings
 from stayer.store import Store
 
@@ -41,36 +40,8 @@ class Queue:
         parameters: Storable = None,
         *,
         id: str | None = None,
-        eta: Moment | None = None,
-        delay: Duration | None = None,
-        expire: Duration | None = None,
-        start_before: Moment | None = None,
-        priority: int = 0,
-        name: str | None = None,
-        command: Sequence[str] | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        owner: str | None = None,
-        tags: Sequence[str] = (),
-        held: bool = False,
-        retries: int | None = None,
-        retry_wait: Duration | None = None,
-        retry_backoff: float = 2.0,
-        retry_cap: Duration | None = None,
-        retry_on: Sequence[str] = (),
-        give_up_on: Sequence[str] = (),
-        time_limit: Duration | None = None,
-        silence_limit: Duration | None = None,
-        memory_limit: Size | None = None,
-        grace: Duration | None = None,
-        fence: Literal["freeze", "kill"] | None = None,
-        after: Sequence[str | HasId] = (),
-        when_failed: WhenFailed = "cancel",
-        key: str | None = None,
-        unique: str | None = None,
-        unique_while: UniqueWhile | None = None,
-        unique_for: Duration | None = None,
         connection: object = None,
+        **options: Unpack[Options],
     ) -> str:
         """Submit a task; its id. An id that is there already is not accepted again. Nor is a task
         whose `unique` word another one of the queue holds: the answer is then that one's id.
@@ -81,41 +52,7 @@ class Queue:
         With a `connection` of yours to the same database, the task is there if and only if your
         transaction commits.
         """
-        new = build(
-            self.name,
-            parameters,
-            self._defaults,
-            id=id,
-            eta=eta,
-            delay=delay,
-            expire=expire,
-            start_before=start_before,
-            priority=priority,
-            name=name,
-            command=command,
-            cwd=cwd,
-            env=env,
-            owner=owner,
-            tags=tags,
-            held=held,
-            retries=retries,
-            retry_wait=retry_wait,
-            retry_backoff=retry_backoff,
-            retry_cap=retry_cap,
-            retry_on=retry_on,
-            give_up_on=give_up_on,
-            time_limit=time_limit,
-            silence_limit=silence_limit,
-            memory_limit=memory_limit,
-            grace=grace,
-            fence=fence,
-            after=after,
-            when_failed=when_failed,
-            key=key,
-            unique=unique,
-            unique_while=unique_while,
-            unique_for=unique_for,
-        )
+        new = build(self.name, parameters, self._defaults, id=id, **options)
         return submit(self._store, new, connection).id
 
     def enqueue_many(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Literal, Protocol, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -92,61 +92,54 @@ class Options(TaskOptions, total=False):
     delay: Duration | None
 
 
+_READERS: dict[str, Callable[[Any], float]] = {
+    "eta": epoch,
+    "start_before": epoch,
+    "delay": seconds,
+    "expire": seconds,
+    "retry_wait": seconds,
+    "retry_cap": seconds,
+    "time_limit": seconds,
+    "silence_limit": seconds,
+    "memory_limit": units.size,
+    "grace": seconds,
+    "unique_for": seconds,
+}
+
+
 def build(
     queue: str,
     parameters: Storable,
     defaults: Defaults,
     *,
     id: str | None = None,
-    eta: Moment | None = None,
-    delay: Duration | None = None,
-    expire: Duration | None = None,
-    start_before: Moment | None = None,
-    owner: str | None = None,
-    retries: int | None = None,
-    retry_wait: Duration | None = None,
-    retry_backoff: float = 2.0,
-    retry_cap: Duration | None = None,
-    retry_on: Sequence[str] = (),
-    give_up_on: Sequence[str] = (),
-    time_limit: Duration | None = None,
-    silence_limit: Duration | None = None,
-    memory_limit: Size | None = None,
-    grace: Duration | None = None,
-    fence: Literal["freeze", "kill"] | None = None,
-    after: Sequence[str | HasId] = (),
-    when_failed: WhenFailed = "cancel",
-    unique_for: Duration | None = None,
-    **options: Unpack[_Kind],
+    **options: Unpack[Options],
 ) -> NewTask:
     """A task fit to be submitted, or BadInput."""
-    if isinstance(after, str):
-        raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
-    return submission.new_task(
-        queue=queue,
-        parameters=cast(Value, parameters),
-        id=id,
-        eta=None if eta is None else epoch(eta),
-        delay=None if delay is None else seconds(delay),
-        expire=None if expire is None else seconds(expire),
-        start_before=None if start_before is None else epoch(start_before),
-        owner=defaults.owner if owner is None else owner,
-        retries=defaults.retries if retries is None else retries,
-        retry_wait=None if retry_wait is None else seconds(retry_wait),
-        retry_backoff=retry_backoff,
-        retry_cap=3600.0 if retry_cap is None else seconds(retry_cap),
-        retry_on=retry_on,
-        give_up_on=give_up_on,
-        time_limit=None if time_limit is None else seconds(time_limit),
-        silence_limit=None if silence_limit is None else seconds(silence_limit),
-        memory_limit=None if memory_limit is None else units.size(memory_limit),
-        grace=None if grace is None else seconds(grace),
-        fence=fence,
-        after=[each if isinstance(each, str) else each.id for each in after],
-        when_failed=when_failed,
-        unique_for=None if unique_for is None else seconds(unique_for),
-        **options,
-    )
+    _refuse_unknown(options)
+    asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    for name, read in _READERS.items():
+        if name in asked:
+            asked[name] = read(asked[name])
+    asked.setdefault("owner", defaults.owner)
+    asked.setdefault("retries", defaults.retries)
+    if after := asked.get("after"):
+        if isinstance(after, str):
+            raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
+        asked["after"] = [each if isinstance(each, str) else each.id for each in after]
+    return submission.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
+
+
+def _refuse_unknown(options: Mapping[str, object]) -> None:
+    for name in options:
+        if name not in Options.__optional_keys__:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, Options.__optional_keys__, 1)
+            raise TypeError(
+                f"no option of a task is called {name!r}"
+                + (f": did you mean {near[0]!r}?" if near else "")
+            )
 
 
 def with_parameters(

@@ -105,6 +105,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """What the table `[serve]` says, by the names of the options of `stayer serve`."""
     retention: dict[str, Any] = {}
     """What the table `[retention]` says: how many seconds what is kept."""
+    queues: dict[str, dict[str, Any]] = {}
+    """What the tables `[queues.NAME]` say of the limits of queues."""
     cron: tuple[dict[str, Any], ...] = ()
     """What the tables `[[cron]]` say, as they are written: see `core.scheduling`."""
     file: str | None = None
@@ -179,7 +181,7 @@ USUAL_RETENTION: dict[Kept, float] = {
 """How long what has ended is kept where neither its queue nor a file says; logs and results, as
 long as their tasks."""
 _TABLES = {"worker": WORKER, "serve": SERVE, "retention": RETENTION}
-_LISTS = ("cron",)
+_LISTS = ("cron", "queues")
 _PATHS = ("state_dir", "run", "log", "access_file", "audit_log", "certificate", "private_key")
 """Relative to the folder of the file."""
 
@@ -217,7 +219,25 @@ def load(
         sources.update({f"{table}.{name}": str(path) for name in found})
     file = None if path is None else str(path)
     cron = () if path is None else _tables_of(path, "cron", in_file)
-    return Config(**values, sources=sources, file=file, cron=cron, **tables)
+    queues = {} if path is None else _queues(path, in_file)
+    return Config(**values, sources=sources, file=file, cron=cron, queues=queues, **tables)
+
+
+def _queues(path: Path, in_file: Mapping[str, object]) -> dict[str, dict[str, Any]]:
+    found = in_file.get("queues", {})
+    if not found:
+        return {}
+    from stayer.core import queue_settings
+
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise BadConfig(f"{path}: queues: write [queues.NAME] before the limits of a queue")
+    for name, settings in found.items():
+        _refuse_unknown(f"{path}: [queues.{name}]", settings, queue_settings.LIMITS)
+        try:
+            queue_settings.read(cast("queue_settings.WrittenSettings", settings))
+        except BadInput as error:
+            raise BadConfig(f"{path}: queues.{name}: {error}") from None
+    return found
 
 
 def _table(path: Path, table: str, in_file: Mapping[str, object]) -> dict[str, object]:

@@ -30,6 +30,8 @@ def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
             "# How many seconds after its end what is kept, unless its queue says otherwise.",
         ]
         lines += _toml_table("[retention]", config.retention)
+    for name, settings in config.queues.items():
+        lines += ["", "# What a queue lets run.", *_toml_table(f"[queues.{_toml(name)}]", settings)]
     for schedule in config.cron:
         lines += ["", "# A schedule.", *_toml_table("[[cron]]", schedule)]
     content = "\n".join(lines) + "\n"

@@ -10,14 +10,13 @@ import base64
 import dataclasses
 import enum
 import math
-import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from stayer.core import rate
 from stayer.core.errors import BadInput, TooLarge
@@ -36,10 +35,9 @@ from stayer.core.model import (
     Task,
     Usage,
     Value,
-    WhenFailed,
     Worker,
 )
-from stayer.core.units import duration, format_size, instant, rfc3339, size
+from stayer.core.units import format_size, rfc3339
 
 PARAMETERS_LIMIT = RESULT_LIMIT = 1_000_000
 CHECKPOINT_LIMIT = 16_000_000
@@ -85,7 +83,7 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 _decode = msgspec.json.Decoder().decode
 _BITS_LIMIT = 14_280
 """About 4,300 decimal digits: more, Python itself refuses to read or write."""
-_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def pack(value: Value, what: str, limit: int) -> str | bytes | None:
@@ -151,7 +149,7 @@ def unpack(stored: str | bytes | None) -> Value:
 def _decoded(form: str | bytes, otherwise: str | bytes) -> Value:
     try:
         value: JSON = _decode(form)
-    except _UNREADABLE:
+    except UNREADABLE:
         return otherwise
     return value
 
@@ -369,12 +367,13 @@ def parse(text: str | bytes, what: str) -> Value:
     """A value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
     try:
         value: JSON = _decode(text)
-    except _UNREADABLE as error:
-        _refuse(text, what, error)
-    return _value(value, what)
+    except UNREADABLE as error:
+        refuse(text, what, error)
+    return as_value(value, what)
 
 
-def _value(value: Value, what: str) -> Value:
+def as_value(value: Value, what: str) -> Value:
+    """What somebody wrote: `{"base64": …}` stands for bytes."""
     if not isinstance(value, dict) or value.keys() != {"base64"}:
         return value
     text = value["base64"]
@@ -386,7 +385,7 @@ def _value(value: Value, what: str) -> Value:
         raise BadInput(f"{what}: not base64: {error}") from None
 
 
-def _refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
+def refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
     """Say what is wrong with the JSON, and where; the standard library says it best."""
     import json
 
@@ -407,102 +406,3 @@ def _refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
     except (ValueError, RecursionError):
         pass
     raise BadInput(f"{what}: not usable as JSON: {error}") from None
-
-
-class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A submission as it is written: times may be text."""
-
-    id: str | None = None
-    queue: str | None = None
-    name: str | None = None
-    command: tuple[str, ...] | None = None
-    cwd: str | None = None
-    env: dict[str, str] | None = None
-    parameters: Value = None
-    priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
-    eta: float | str | None = None
-    delay: float | str | None = None
-    expire: float | str | None = None
-    start_before: float | str | None = None
-    owner: str | None = None
-    tags: tuple[str, ...] | None = None
-    held: bool | None = None
-    retries: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
-    retry_wait: float | str | None = None
-    retry_backoff: Annotated[float, Meta(ge=1, le=100)] | None = None
-    retry_cap: float | str | None = None
-    retry_on: tuple[str, ...] | None = None
-    give_up_on: tuple[str, ...] | None = None
-    time_limit: float | str | None = None
-    silence_limit: float | str | None = None
-    memory_limit: int | str | None = None
-    grace: float | str | None = None
-    fence: Literal["freeze", "kill"] | None = None
-    after: tuple[str, ...] | None = None
-    when_failed: WhenFailed | None = None
-    key: str | None = None
-    unique: str | None = None
-    unique_while: Literal["waiting", "alive"] | None = None
-    unique_for: float | str | None = None
-
-
-class Submission(WrittenSubmission, frozen=True, kw_only=True):
-    """One task that somebody wrote as a JSON object; None where nothing was said."""
-
-    eta: float | None = None
-    delay: float | None = None
-    expire: float | None = None
-    start_before: float | None = None
-    retry_wait: float | None = None
-    retry_cap: float | None = None
-    time_limit: float | None = None
-    silence_limit: float | None = None
-    memory_limit: int | None = None
-    grace: float | None = None
-    unique_for: float | None = None
-
-
-_READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
-    ("eta", instant),
-    ("delay", duration),
-    ("expire", duration),
-    ("start_before", instant),
-    ("retry_wait", duration),
-    ("retry_cap", duration),
-    ("time_limit", duration),
-    ("silence_limit", duration),
-    ("memory_limit", size),
-    ("grace", duration),
-    ("unique_for", duration),
-)
-_decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
-
-
-def parse_submission(line: str | bytes, what: str) -> Submission:
-    """A task from a JSON object. Times and sizes may be text; `what` names the line in errors."""
-    try:
-        written = _decode_submission(line)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"{what}: {_field_error(str(error))}") from None
-    except _UNREADABLE as error:
-        _refuse(line, what, error)
-    fields = msgspec.structs.asdict(written)
-    fields["parameters"] = _value(written.parameters, f"{what}: parameters")
-    for name, read in _READERS:
-        try:
-            fields[name] = None if fields[name] is None else read(fields[name])
-        except BadInput as error:
-            raise BadInput(f"{what}: {name}: {error}") from None
-    return Submission(**fields)
-
-
-def _field_error(message: str) -> str:
-    """msgspec's message, with the field in front and the allowed ones where it is unknown."""
-    message = message.replace("`", "")
-    if unknown := re.fullmatch("Object contains unknown field (.*)", message):
-        allowed = ", ".join(WrittenSubmission.__struct_fields__)
-        return f"no field is called {unknown[1]!r}: allowed are {allowed}"
-    problem, _, where = message.partition(" - at ")
-    problem = problem[0].lower() + problem[1:]
-    field = where.removeprefix("$.")
-    return f"{field}: {problem}" if field else f"{problem}: a task is an object of named fields"

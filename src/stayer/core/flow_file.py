@@ -13,6 +13,7 @@ from stayer.core.errors import BadInput
 from stayer.core.flow_plan import PartPlan, check_name, filled, lay_out
 from stayer.core.flows import NewFlow
 from stayer.core.model import NewTask, Value
+from stayer.core.written import parse_submission
 
 
 class _Written(Struct, forbid_unknown_fields=True):
@@ -116,7 +117,7 @@ def for_item(pattern: NewTask, item: Value) -> NewTask:
 def _task(
     fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
 ) -> NewTask:
-    said = codec.parse_submission(_object(fields), place)
+    said = parse_submission(_object(fields), place)
     known = {key: value for key, value in structs.asdict(said).items() if value is not None}
     if said.command is not None and cwd is not None:
         known.setdefault("cwd", cwd)

@@ -12,7 +12,7 @@ from stayer.core import codec, ids
 from stayer.core.errors import BadInput
 from stayer.core.flows import NewFlow, Part, in_order, task_id
 from stayer.core.model import NewTask, Value
-from stayer.core.submission import check_word
+from stayer.core.words import check_word
 
 ID_LIMIT = PART_LIMIT = 80
 """Together they make the ids of tasks, which may have 200 characters."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict, get_args
 
-from stayer.core import rate, submission
+from stayer.core import rate
 from stayer.core.errors import BadInput
 from stayer.core.model import Fair, Kept, QueueSettings
+from stayer.core.words import check_word
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
+LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair")
+"""What a file may say of a queue."""
 
 
 class WrittenSettings(TypedDict, total=False):
@@ -57,7 +60,7 @@ def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:
     if not isinstance(limits, Mapping):
         raise BadInput(f'key_limits {limits!r}: give limits by key, such as {{"ann": 3}}')
     for key in limits:
-        submission.check_word("key", key)
+        check_word("key", key)
     return {key: _checked(f"limit of key {key}", limit) for key, limit in limits.items()}
 
 

@@ -15,6 +15,8 @@ from stayer.core import codec, cron, submission, units
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedule import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
+from stayer.core.units import CENTURY
+from stayer.core.written import parse_submission
 
 NAME_LIMIT = 150
 """Shorter than an id, which is made of it and of a tick."""
@@ -48,7 +50,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
         raise BadInput(f"overlap {schedule.overlap!r} is none of {', '.join(OVERLAPS)}")
     if schedule.catch_up not in CATCH_UPS:
         raise BadInput(f"catch_up {schedule.catch_up!r} is none of {', '.join(CATCH_UPS)}")
-    if not (math.isfinite(schedule.jitter) and 0 <= schedule.jitter <= submission.FAR):
+    if not (math.isfinite(schedule.jitter) and 0 <= schedule.jitter <= CENTURY):
         raise BadInput(f"jitter {schedule.jitter!r}: give seconds from 0 on")
     cron.check(schedule.cron, schedule.zone)
     return replace(schedule, next=cron.next_tick(schedule, now))
@@ -86,7 +88,7 @@ def parse(
         raise BadInput(f"{what}: {_explained(error)}") from None
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         raise BadInput(f"{what}: {error}") from None
-    asked = msgspec.structs.asdict(codec.parse_submission(task, f"{what}: task"))
+    asked = msgspec.structs.asdict(parse_submission(task, f"{what}: task"))
     fields = {name: value for name, value in asked.items() if value is not None}
     if folder is not None and "command" in fields:
         fields["cwd"] = os.path.normpath(os.path.join(folder, fields.get("cwd", "")))

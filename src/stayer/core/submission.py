@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Unpack
 
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
-from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value, WhenFailed
-from stayer.core.retries import DEFAULT_WAIT
+from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
+from stayer.core.policy import Asked, checked
+from stayer.core.units import CENTURY
+from stayer.core.words import check_word
 
-NAME_LIMIT = 200
-FAR = 100 * 366 * 86400.0
-"""A delay or eta further away than this is a slip of the pen."""
 _PRIORITY = 2**31
 _WRITTEN = (
     "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
@@ -39,23 +38,12 @@ def new_task(
     expire: float | None = None,
     start_before: float | None = None,
     held: bool = False,
-    retries: int = 0,
-    retry_wait: float | None = None,
-    retry_backoff: float = 2.0,
-    retry_cap: float = 3600.0,
-    retry_on: Sequence[str] = (),
-    give_up_on: Sequence[str] = (),
-    time_limit: float | None = None,
-    silence_limit: float | None = None,
-    memory_limit: int | None = None,
-    grace: float | None = None,
-    fence: Literal["freeze", "kill"] | None = None,
     after: Sequence[str] = (),
-    when_failed: WhenFailed = "cancel",
     key: str | None = None,
     unique: str | None = None,
     unique_while: UniqueWhile | None = None,
     unique_for: float | None = None,
+    **life: Unpack[Asked],
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
     check_word("queue", queue)
@@ -73,8 +61,6 @@ def new_task(
     if owner is not None:
         check_word("owner", owner)
     check_priority(priority)
-    if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries < _PRIORITY:
-        raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
     if isinstance(tags, str):
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
@@ -84,21 +70,6 @@ def new_task(
     if key is not None:
         check_word("key", key)
     _check_unique(unique, unique_while, unique_for)
-    policy = Policy(
-        retries=retries,
-        retry_wait=_wait_before_retry(retries, retry_wait),
-        retry_backoff=retry_backoff,
-        retry_cap=retry_cap,
-        retry_on=_patterns("retry_on", retry_on),
-        give_up_on=_patterns("give_up_on", give_up_on),
-        time_limit=time_limit,
-        silence_limit=silence_limit,
-        memory_limit=memory_limit,
-        grace=grace,
-        fence=fence,
-        when_failed=when_failed,
-    )
-    check_policy(policy)
     return NewTask(
         id=ids.generate() if id is None else id,
         generated=id is None,
@@ -120,7 +91,7 @@ def new_task(
         unique=unique,
         unique_while=unique_while or "alive",
         unique_for=float(unique_for or 0.0),
-        policy=policy,
+        policy=checked(**life),
         after=_upstreams(after),
     )
 
@@ -134,7 +105,7 @@ def _check_unique(
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
     if unique_while not in (None, "waiting", "alive"):
         raise BadInput(f"unique_while {unique_while!r}: say waiting or alive")
-    if unique_for is not None and not (math.isfinite(unique_for) and 0 <= unique_for <= FAR):
+    if unique_for is not None and not (math.isfinite(unique_for) and 0 <= unique_for <= CENTURY):
         raise BadInput(f"unique_for {unique_for!r}: give seconds from 0 to 100 years")
     if unique_for and unique_while == "waiting":
         raise BadInput(
@@ -149,68 +120,12 @@ def check_priority(priority: int) -> None:
         raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
 
 
-def _wait_before_retry(retries: int, asked: float | None) -> float:
-    if asked is not None:
-        return asked
-    return DEFAULT_WAIT if retries else 0.0
-
-
 def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
     if isinstance(after, str):
         raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
     for id in after:
         check_word("after", id)
     return tuple(dict.fromkeys(after))
-
-
-def _patterns(what: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(patterns, str):
-        raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
-    for pattern in patterns:
-        check_word(what, pattern)
-    return tuple(patterns)
-
-
-def check_policy(policy: Policy) -> None:
-    """BadInput if it asks for what can't be."""
-    for name in ("time_limit", "silence_limit", "memory_limit", "grace"):
-        value = getattr(policy, name)
-        if value is None:
-            continue
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not 0 <= value <= FAR**2
-        ):
-            unit = "bytes" if name == "memory_limit" else "seconds"
-            raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
-    for name in ("retry_wait", "retry_cap"):
-        if not 0 <= getattr(policy, name) <= FAR:
-            raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
-    if not 1 <= policy.retry_backoff <= 100:
-        raise BadInput(f"retry_backoff {policy.retry_backoff!r}: give a factor from 1 to 100")
-    if policy.fence not in (None, "freeze", "kill"):
-        raise BadInput(
-            f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
-            "lease; `keep` is a worker's to say"
-        )
-    if policy.when_failed not in ("cancel", "run", "hold"):
-        raise BadInput(
-            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
-            "of the task when one that it is to run after fails"
-        )
-
-
-def check_word(what: str, word: str) -> None:
-    """BadInput if it can't be a name, a key or an id."""
-    if not isinstance(word, str) or not word:
-        raise BadInput(f"{what} {word!r}: give a word of 1 to {NAME_LIMIT} characters")
-    if len(word) > NAME_LIMIT:
-        raise BadInput(f"{what} {word[:20]}… has {len(word)} characters, at most {NAME_LIMIT} fit")
-    if not word.isprintable() or word != word.strip():
-        raise BadInput(
-            f"{what} {word!r}: control characters and spaces at its ends are not allowed"
-        )
 
 
 def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
@@ -249,8 +164,8 @@ def _check_time(at: str, moment: float | None, after: str, delay: float | None) 
     if moment is not None and delay is not None:
         one, other = (f"{'an' if word[0] in 'aeiou' else 'a'} {word}" for word in (at, after))
         raise BadInput(f"give either {one} or {other}, not both")
-    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= FAR):
-        raise BadInput(f"{after} {delay!r}: give seconds from 0 to {FAR:.0f} (about 100 years)")
+    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= CENTURY):
+        raise BadInput(f"{after} {delay!r}: give seconds from 0 to {CENTURY:.0f} (about 100 years)")
     if moment is not None and not (math.isfinite(moment) and 0 <= moment <= 253402300799):
         raise BadInput(f"{at} {moment!r}: give epoch seconds before the year 10000")
 

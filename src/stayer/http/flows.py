@@ -10,11 +10,13 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
 from stayer import control, flow_control
-from stayer.core import codec, flows, submission
+from stayer.core import flows, submission
 from stayer.core.errors import BadInput
 from stayer.core.flow_file import parse_flow
 from stayer.core.flows import NewFlow, Part
 from stayer.core.model import JSON, NewTask
+from stayer.core.words import check_word
+from stayer.core.written import parse_submission
 from stayer.http.filters import Cursor, Limit
 from stayer.http.route import Answer, Call
 from stayer.http.tasks import CancelBody
@@ -62,8 +64,8 @@ def _laid_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
         tasks = [_task(call, said, fields) for fields in said.laid_out]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a flow: {error}") from None
-    submission.check_word("the id of a flow", said.id)
-    submission.check_word("the name of a flow", said.name)
+    check_word("the id of a flow", said.id)
+    check_word("the name of a flow", said.name)
     assert call.who is not None
     owner = said.owner or call.who.name
     return NewFlow(id=said.id, name=said.name, owner=owner, parts=said.parts), tasks
@@ -75,7 +77,7 @@ def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
         msgspec.json.encode({name: fields[name] for name in names if name in fields}), type=_Ties
     )
     rest = {name: value for name, value in fields.items() if name not in names}
-    said = codec.parse_submission(msgspec.json.encode(rest), "laid_out")
+    said = parse_submission(msgspec.json.encode(rest), "laid_out")
     known = {name: value for name, value in asdict(said).items() if value is not None}
     settings = call.service.settings
     assert call.who is not None

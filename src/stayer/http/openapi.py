@@ -32,6 +32,7 @@ from stayer.core.model import (
 )
 from stayer.core.schedule import Schedule
 from stayer.core.scheduling import WrittenSchedule
+from stayer.core.written import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
@@ -239,7 +240,7 @@ def _flow_schemas(counts: Schema) -> Schema:
         "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
         "at_once": {"type": "integer", "minimum": 1},
     }
-    written = _struct(codec.WrittenSubmission)
+    written = _struct(WrittenSubmission)
     fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
     task: Schema = {"type": "object", "properties": fields, "additionalProperties": False}
     return {
@@ -294,7 +295,7 @@ def _schemas() -> Schema:
         "Accepted": {
             "oneOf": [{"$ref": f"{_REF}AcceptedTask"}, _object(tasks=_array("AcceptedTask"))]
         },
-        "Submission": _struct(codec.WrittenSubmission),
+        "Submission": _struct(WrittenSubmission),
         "Submissions": {
             "oneOf": [
                 {"$ref": f"{_REF}Submission"},

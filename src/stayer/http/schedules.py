@@ -12,6 +12,7 @@ from stayer import schedules
 from stayer.core import codec, scheduling, units
 from stayer.core.model import JSON, Task
 from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.written import parse_submission
 from stayer.http.route import Answer, Call
 from stayer.store import Store
 
@@ -79,7 +80,7 @@ def change(call: Call) -> Answer:
         fields["jitter"] = units.duration(said.jitter)
     if said.task is not None:
         written = codec.encode(said.task)
-        asked = msgspec.structs.asdict(codec.parse_submission(written, "body: task"))
+        asked = msgspec.structs.asdict(parse_submission(written, "body: task"))
         known = {name: value for name, value in asked.items() if value is not None}
         fields["task"] = scheduling.task_for({**_usual(call), **known})
     return Answer(

@@ -25,6 +25,7 @@ from stayer.core.model import (
     Submitted,
     Task,
 )
+from stayer.core.written import parse_submission
 from stayer.explain import explain as find_reasons
 from stayer.http.confine import check_answer, check_new
 from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
@@ -95,7 +96,7 @@ def _many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> list[NewTask]:
 
 
 def _new_task(call: Call, text: bytes, what: str) -> NewTask:
-    said = codec.parse_submission(text, what)
+    said = parse_submission(text, what)
     fields = {name: value for name, value in asdict(said).items() if value is not None}
     assert call.who is not None
     settings = call.service.settings

@@ -10,6 +10,7 @@ export function why(queue, workers) {
   if (queue.paused) return ["warn", "It is paused: resume it to let tasks be taken."];
   const running = counts.started + counts.reserved;
   if (queue.limit !== null && running >= queue.limit) return ["", `Its limit of ${many(queue.limit, "task")} at once is reached.`];
+  if (queue.next_start) return ["", `Its rate of ${queue.rate} lets the next task begin in ${duration(Math.max(0, (seconds(queue.next_start) ?? 0) - now()))}.`];
   const listening = workers.filter((worker) => worker.state !== "STALE" && (worker.queues.includes(queue.name) || worker.queues.includes("*")));
   if (!listening.length) return ["bad", `No worker listens to it. Start one: stayer worker -q ${clean(queue.name, 40)}`];
   const able = listening.filter((worker) => !worker.draining);

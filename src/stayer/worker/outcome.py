@@ -7,8 +7,7 @@ from typing import Any
 
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault, Value
-from stayer.core.submission import FAR
-from stayer.core.units import format_duration, format_size
+from stayer.core.units import CENTURY, format_duration, format_size
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
@@ -78,7 +77,7 @@ def _raised(error: dict[str, Any], exit_code: int) -> Happening:
 
 
 def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value < FAR:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value < CENTURY:
         return None  # also if it is no number
     return max(0.0, float(value))
 

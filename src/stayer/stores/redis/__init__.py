@@ -184,13 +184,13 @@ class RedisStore:
         return [each == 1 for each in applied], record.tasks(values, kept_apart)
 
     def promote(self, limit: int) -> float | None:
-        following, came_in, noted = self._run("promote", limit)
+        following, came_in, noted, *_ = self._run("promote", limit, limit)
         if noted and ties.relay(self._server, limit):
             return 0.0
         if came_in and incoming.take(self._server, limit):
             return self.now()
         if came_in or noted:
-            following, *_ = self._run("promote", 0)
+            following, *_ = self._run("promote", 0, 0)
         return None if following is None else float(following)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:

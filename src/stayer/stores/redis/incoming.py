@@ -9,10 +9,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import structs
 
-from stayer.core import codec, submission
+from stayer.core import submission
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import RUNNING, Change
+from stayer.core.written import parse_submission
 from stayer.stores.redis import changes
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.keys import key
@@ -71,7 +72,7 @@ def _deleted(item: bytes) -> str | None:
 
 def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
-        said = codec.parse_submission(item, _WHAT)
+        said = parse_submission(item, _WHAT)
         fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
         new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
         if new.after:

@@ -52,6 +52,44 @@ export function open(main, _place, signal) {
   everySecond(signal, draw);
 }
 
+/** What can be limited, as it is. @param {any} queue @returns {import("../ask.js").Field[]} */
+function limitFields(queue) {
+  const shown = (/** @type {number | null} */ limit) => (limit === null ? "" : String(limit));
+  return [
+    { name: "limit", label: "At once", value: shown(queue.limit), placeholder: "any number" },
+    { name: "key_limit", label: "At once of each key", value: shown(queue.key_limit), placeholder: "any number" },
+    { name: "key_limits", label: "Of single keys", value: Object.entries(queue.key_limits).map(([key, limit]) => `${key}=${limit}`).join(", "), placeholder: "ann=5, bob=2" },
+    { name: "rate", label: "Starts in a time", value: queue.rate ?? "", placeholder: "any number, or 100/1h" },
+    { name: "fair", label: "Who takes turns", value: queue.fair ?? "nobody", options: ["nobody", "owner", "key"] },
+  ];
+}
+
+/** What the answers to these change. @param {any} queue @param {Record<string, string>} answers */
+function limitChanges(queue, answers) {
+  const number = (/** @type {string} */ written) => (written ? Number(written) : null);
+  /** @type {Record<string, number | null>} */
+  const single = Object.fromEntries(Object.keys(queue.key_limits).map((key) => [key, null]));
+  for (const each of answers.key_limits.split(",").map((part) => part.trim()).filter(Boolean)) {
+    const at = each.lastIndexOf("=");
+    if (at < 1 || !/^\d+$/.test(each.slice(at + 1).trim())) throw new Error(`Of single keys: ${each} is not written KEY=number`);
+    single[each.slice(0, at).trim()] = Number(each.slice(at + 1));
+  }
+  return {
+    limit: number(answers.limit), key_limit: number(answers.key_limit), key_limits: single,
+    rate: answers.rate || null, fair: answers.fair === "nobody" ? null : answers.fair,
+  };
+}
+
+/** `limit 4 at once · key 2 · ann 5 · 100/1h · owners take turns`. @param {any} queue */
+function limitsOf(queue) {
+  return [
+    queue.limit === null ? "no limit" : `limit ${count(queue.limit)} at once`,
+    queue.key_limit === null ? "" : `${count(queue.key_limit)} of each key`,
+    ...Object.entries(queue.key_limits).map(([key, limit]) => `${limit} of ${clean(key, 30)}`),
+    queue.rate ?? "", queue.fair ? `${queue.fair}s take turns` : "",
+  ].filter(Boolean).join(" · ");
+}
+
 /** @param {string} name @param {() => void} again */
 function queueCard(name, again) {
   const path = `v1/queues/${encodeURIComponent(name)}`;
@@ -76,10 +114,9 @@ function queueCard(name, again) {
   const pausing = h("button.button.small", { type: "button", onclick: () => queue.paused
     ? act("resume", "Resume", "Its tasks may be taken again.") : act("pause", "Pause", "No more of its tasks are taken; what runs, runs on.") });
   const limiting = h("button.button.small", { type: "button", onclick: () => ask({
-    heading: `Limit queue ${clean(name, 40)}`, button: "Set", sentence: "How many of its tasks may run at once, on all nodes together.",
-    fields: [{ name: "limit", label: "At once", value: queue.limit === null ? "" : String(queue.limit), placeholder: "any number" }],
-    act: async ({ limit }) => {
-      await patch(path, { limit: limit ? Number(limit) : null });
+    heading: `Limit queue ${clean(name, 40)}`, button: "Set", sentence: "How much of it may run, on all nodes together.", fields: limitFields(queue),
+    act: async (answers) => {
+      await patch(path, limitChanges(queue, answers));
       again();
     } }) }, icon("set"), "Limit");
   const dropping = h("button.icon-button", { type: "button", "aria-label": `Delete queue ${clean(name, 40)}`, title: "Delete", onclick: () => ask({
@@ -108,7 +145,7 @@ function queueCard(name, again) {
     text(reason, item.why[1]);
     attribute(reason, "data-mood", item.why[0] || null);
     text(head, item.head ? `Next: ${nameOf(item.head, 50)} (${clean(item.head.id, 30)}), submitted ${duration(age(item.head.created))} ago` : "");
-    text(settings, `${many(item.workers, "worker")} · ${item.limit === null ? "no limit" : `limit ${count(item.limit)} at once`}`);
+    text(settings, `${many(item.workers, "worker")} · ${limitsOf(item)}`);
     if (pausing.dataset.paused !== String(item.paused)) {
       pausing.dataset.paused = String(item.paused);
       fill(pausing, icon(item.paused ? "resume" : "pause"), item.paused ? "Resume" : "Pause");

@@ -113,6 +113,8 @@ function head(view, task) {
     } }, icon("copy"));
     fill(view.line, h("span.id", { title: clean(task.id, 400) }, clean(task.id, 60)), button, h("span.quiet", null, "in"), queueLink(task.queue),
       task.owner ? [h("span.quiet", null, "by"), h("span", null, clean(task.owner, 40))] : null,
+      task.key ? [h("span.quiet", null, "key"), h("span", null, clean(task.key, 40))] : null,
+      task.unique ? [h("span.quiet", null, "unique"), h("span", null, clean(task.unique, 40))] : null,
       task.tags.slice(0, 12).map((/** @type {string} */ tag) => h("a.tag", { href: href("tasks", "", { tag }) }, clean(tag, 40))));
   }
 }

@@ -181,8 +181,15 @@ class ClusterStore:
         return shard.turn(worker, changes, [queue], limit, handles)
 
     def promote(self, limit: int) -> float | None:
-        due = [shard.promote(limit) for shard in self._shards.all()]
-        return min((each for each in due if each is not None), default=None)
+        due_left = late_left = limit
+        moments: list[float] = []
+        for name in self._shards.names():
+            answer = self._shards.server_of(name).run("promote", due_left, late_left)
+            following, _, _, due, late = answer
+            due_left, late_left = due_left - due, late_left - late
+            if following is not None:
+                moments.append(float(following))
+        return min(moments, default=None)
 
     # Workers
 

@@ -127,6 +127,9 @@ class Shards:
             tasks = [task for number in numbers if (task := claims[number].task) is not None]
             answers |= zip(numbers, self.of(queue).submit(tasks), strict=True)
         self.claims.settle(claims)
+        # Another task may have the same unique word: then none came of the claim.
+        idle = [claim for number, claim in enumerate(claims) if not _is_of(answers[number], claim)]
+        self.claims.expire(idle)
         return [answers[number] for number in range(len(claims))]
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
@@ -135,6 +138,9 @@ class Shards:
             packed_groups(
                 tasks, Arguments(fixed=4)
             )  # says what can't be kept, before it is claimed
+        if len({new.id for new in tasks}) < len(tasks):
+            # What becomes of the second may depend on what became of the first, and of all between.
+            return [self.submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
         claims = self.claims.claim(tasks)
         mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
@@ -142,8 +148,10 @@ class Shards:
         unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
         finished = self.finish([claims[number] for number in unsettled])
         for number, answer in zip(unsettled, finished, strict=True):
+            if not mine[number] and answer.task.id != claims[number].id:
+                continue  # nothing came of somebody's claim: the id is free
             # Somebody else may have finished what was claimed here.
-            fresh = mine[number] and not answer.purged
+            fresh = mine[number] and _is_of(answer, claims[number])
             answers[number] = Submitted(answer.task, fresh, answer.purged)
         for number, claim in enumerate(claims):
             if number not in answers:
@@ -161,7 +169,8 @@ class Shards:
         taken = self.claims.take_over(claim, new)
         if taken is None:
             return self.submit([new])[0]
-        return Submitted(self.finish([taken])[0].task, True)
+        [answer] = self.finish([taken])
+        return Submitted(answer.task, _is_of(answer, taken), answer.purged)
 
     def _left_of(self, claim: Claim) -> Task | None:
         """What is remembered of a purged task."""
@@ -196,3 +205,8 @@ class Shards:
                 for (number, _), task in zip(numbered, tasks, strict=True):
                     found[number] = task
         return found
+
+
+def _is_of(answer: Submitted, claim: Claim) -> bool:
+    """The task that came is the one that was claimed."""
+    return answer.task.id == claim.id and not answer.purged

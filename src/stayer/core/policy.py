@@ -1,0 +1,91 @@
+"""What the submitter decides about a task's life: asked for in plain words, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack
+
+from stayer.core.errors import BadInput
+from stayer.core.model import Policy, WhenFailed
+from stayer.core.retries import DEFAULT_WAIT
+from stayer.core.units import CENTURY
+from stayer.core.words import check_word
+
+_MOST_RETRIES = 2**31
+
+
+class Asked(TypedDict, total=False):
+    """What may be asked for; None, or nothing, means the default."""
+
+    retries: int | None
+    retry_wait: float | None
+    retry_backoff: float | None
+    retry_cap: float | None
+    retry_on: Sequence[str] | None
+    give_up_on: Sequence[str] | None
+    time_limit: float | None
+    silence_limit: float | None
+    memory_limit: int | None
+    grace: float | None
+    fence: Literal["freeze", "kill"] | None
+    when_failed: WhenFailed | None
+
+
+def checked(**asked: Unpack[Asked]) -> Policy:
+    """A policy that makes sense, or BadInput that says what to mend."""
+    said = {name: value for name, value in asked.items() if value is not None}
+    for name in ("retry_on", "give_up_on"):
+        if name in said:
+            said[name] = _patterns(name, said[name])
+    if said.get("retries"):
+        said.setdefault("retry_wait", DEFAULT_WAIT)
+    policy = Policy(**said)  # type: ignore[arg-type]
+    check(policy)
+    return policy
+
+
+def check(policy: Policy) -> None:
+    """BadInput if it asks for what can't be."""
+    retries = policy.retries
+    if (
+        isinstance(retries, bool)
+        or not isinstance(retries, int)
+        or not 0 <= retries < _MOST_RETRIES
+    ):
+        raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
+    for name in ("time_limit", "silence_limit", "memory_limit", "grace"):
+        value = getattr(policy, name)
+        if value is None:
+            continue
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value <= CENTURY**2
+        ):
+            unit = "bytes" if name == "memory_limit" else "seconds"
+            raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
+    for name in ("retry_wait", "retry_cap"):
+        if not 0 <= getattr(policy, name) <= CENTURY:
+            raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
+    if not 1 <= policy.retry_backoff <= 100:
+        raise BadInput(f"retry_backoff {policy.retry_backoff!r}: give a factor from 1 to 100")
+    if policy.fence not in (None, "freeze", "kill"):
+        raise BadInput(
+            f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
+            "lease; `keep` is a worker's to say"
+        )
+    if policy.when_failed not in ("cancel", "run", "hold"):
+        raise BadInput(
+            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
+            "of the task when one that it is to run after fails"
+        )
+
+
+def _patterns(what: str, patterns: object) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
+    if not isinstance(patterns, Sequence):
+        raise BadInput(f"{what} {patterns!r}: give a list of names")
+    for pattern in patterns:
+        check_word(what, pattern)
+    return tuple(patterns)

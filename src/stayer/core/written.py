@@ -1,0 +1,114 @@
+"""Tasks that somebody wrote as JSON: on a line of a file, in a request, in a list of Redis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import Value, WhenFailed
+from stayer.core.units import duration, instant, size
+
+
+class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A submission as it is written: times may be text."""
+
+    id: str | None = None
+    queue: str | None = None
+    name: str | None = None
+    command: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    parameters: Value = None
+    priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
+    eta: float | str | None = None
+    delay: float | str | None = None
+    expire: float | str | None = None
+    start_before: float | str | None = None
+    owner: str | None = None
+    tags: tuple[str, ...] | None = None
+    held: bool | None = None
+    retries: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    retry_wait: float | str | None = None
+    retry_backoff: Annotated[float, Meta(ge=1, le=100)] | None = None
+    retry_cap: float | str | None = None
+    retry_on: tuple[str, ...] | None = None
+    give_up_on: tuple[str, ...] | None = None
+    time_limit: float | str | None = None
+    silence_limit: float | str | None = None
+    memory_limit: int | str | None = None
+    grace: float | str | None = None
+    fence: Literal["freeze", "kill"] | None = None
+    after: tuple[str, ...] | None = None
+    when_failed: WhenFailed | None = None
+    key: str | None = None
+    unique: str | None = None
+    unique_while: Literal["waiting", "alive"] | None = None
+    unique_for: float | str | None = None
+
+
+class Submission(WrittenSubmission, frozen=True, kw_only=True):
+    """One task that somebody wrote as a JSON object; None where nothing was said."""
+
+    eta: float | None = None
+    delay: float | None = None
+    expire: float | None = None
+    start_before: float | None = None
+    retry_wait: float | None = None
+    retry_cap: float | None = None
+    time_limit: float | None = None
+    silence_limit: float | None = None
+    memory_limit: int | None = None
+    grace: float | None = None
+    unique_for: float | None = None
+
+
+_READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
+    ("eta", instant),
+    ("delay", duration),
+    ("expire", duration),
+    ("start_before", instant),
+    ("retry_wait", duration),
+    ("retry_cap", duration),
+    ("time_limit", duration),
+    ("silence_limit", duration),
+    ("memory_limit", size),
+    ("grace", duration),
+    ("unique_for", duration),
+)
+_decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
+
+
+def parse_submission(line: str | bytes, what: str) -> Submission:
+    """A task from a JSON object. Times and sizes may be text; `what` names the line in errors."""
+    try:
+        written = _decode_submission(line)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{what}: {_field_error(str(error))}") from None
+    except codec.UNREADABLE as error:
+        codec.refuse(line, what, error)
+    fields = msgspec.structs.asdict(written)
+    fields["parameters"] = codec.as_value(written.parameters, f"{what}: parameters")
+    for name, read in _READERS:
+        try:
+            fields[name] = None if fields[name] is None else read(fields[name])
+        except BadInput as error:
+            raise BadInput(f"{what}: {name}: {error}") from None
+    return Submission(**fields)
+
+
+def _field_error(message: str) -> str:
+    """msgspec's message, with the field in front and the allowed ones where it is unknown."""
+    message = message.replace("`", "")
+    if unknown := re.fullmatch("Object contains unknown field (.*)", message):
+        allowed = ", ".join(WrittenSubmission.__struct_fields__)
+        return f"no field is called {unknown[1]!r}: allowed are {allowed}"
+    problem, _, where = message.partition(" - at ")
+    problem = problem[0].lower() + problem[1:]
+    field = where.removeprefix("$.")
+    return f"{field}: {problem}" if field else f"{problem}: a task is an object of named fields"
