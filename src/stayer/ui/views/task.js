@@ -27,6 +27,7 @@ export function open(main, place, signal) {
   /** @type {{at: string | null}} */
   let checkpoint = { at: null };
   let asked = 0;
+  const leaving = { now: false };
   const explain = explaining(id);
   /** @type {any} */
   let explained = null;
@@ -39,11 +40,12 @@ export function open(main, place, signal) {
   };
 
   const refresh = live(signal, async (stop) => {
+    if (leaving.now) return; // it is about to be deleted: then it is not there to be asked for
     task = await get(taskPath(id), {}, { signal: stop });
     if (!view.node.isConnected) fill(main, view.node);
     document.title = `${nameOf(task, 40)} · Stayer`;
     draw();
-    buttons(view.verbs, task, () => refresh.refresh());
+    buttons(view.verbs, task, () => refresh.refresh(), leaving);
     facts(view, task);
     const running = ["started", "reserved"].includes(task.state);
     if (running && task.worker && Date.now() - asked > 8000) {
@@ -120,12 +122,15 @@ function head(view, task) {
 }
 
 /** The verbs that fit. They change only when the task does, so that none slips away under the pointer. */
-function buttons(/** @type {HTMLElement} */ place, /** @type {any} */ task, /** @type {() => void} */ again) {
+function buttons(/** @type {HTMLElement} */ place, /** @type {any} */ task, /** @type {() => void} */ again, /** @type {{now: boolean}} */ leaving) {
   const fitting = VERBS.filter((verb) => verb.fits(task));
   /** @type {any} */ (place).task = task;
   keyed(place, fitting, (verb) => verb.verb, (verb) => ({
     node: h(`button.button${verb.danger ? ".danger" : ""}`, { type: "button", "data-verb": verb.verb, onclick: async () => {
-      if (!(await verb.run(/** @type {any} */ (place).task))) return;
+      leaving.now = verb.verb === "delete";
+      const done = await verb.run(/** @type {any} */ (place).task);
+      leaving.now &&= done;
+      if (!done) return;
       if (verb.verb === "delete") go(href("tasks"));
       else again();
     } }, icon(verb.verb), verb.label),
