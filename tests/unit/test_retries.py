@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from stayer.core import retries
+from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Fail, decide
 from stayer.core.model import Fault, Policy, Task
+from stayer.core.policy import checked as policy_of
 
 BOOM = Fault("jobs.Boom", "it broke")
 
@@ -84,3 +90,48 @@ def test_what_a_task_asks_for_itself() -> None:
     assert failed(policy, after=0.0) == ("pending", None)
     assert failed(policy, failures=2, after=3.5)[0] == "failed", "within its budget"
     assert failed(policy, final=True)[0] == "failed"
+
+
+def limits_of_tries(policy: Policy, *endings: str) -> list[tuple[float | None, int | None]]:
+    """The time and memory limits of the tries that follow those that ended so."""
+    task = Task("t", "q", state="started", worker="w", attempt=1, policy=policy)
+    found = []
+    for ending in endings:
+        change = decide(task, Fail(BOOM, ending=ending))  # type: ignore[arg-type]
+        said = task.policy if change.policy is UNSET else change.policy
+        task = replace(task, policy=said, failures=task.failures + 1)
+        found.append((said.time_limit, said.memory_limit))
+    return found
+
+
+def test_a_try_that_exceeded_its_limit_is_followed_by_one_with_more() -> None:
+    policy = Policy(
+        retries=9, time_limit=60.0, time_growth=3.0, memory_limit=8, memory_growth=2.0,
+        memory_most=30,
+    )  # fmt: skip
+    assert limits_of_tries(policy, "oom", "timeout", "oom", "error", "killed", "oom") == [
+        (60.0, 16), (180.0, 16), (180.0, 30), (180.0, 30), (180.0, 30), (180.0, 30),
+    ]  # fmt: skip
+
+
+def test_a_limit_above_the_most_is_not_made_smaller() -> None:
+    policy = Policy(retries=9, memory_limit=100, memory_growth=2.0, memory_most=30)
+    assert limits_of_tries(policy, "oom") == [(None, 100)]
+
+
+def test_without_a_ladder_nothing_grows() -> None:
+    task = Task("t", "q", state="started", worker="w", attempt=1, policy=Policy(2, time_limit=5.0))
+    assert decide(task, Fail(BOOM, ending="timeout")).policy is UNSET
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"time_growth": 2.0}, "time_limit grow"),
+        ({"memory_limit": 5, "memory_growth": 0.5}, "from 1 to 100"),
+        ({"memory_limit": 5, "memory_growth": 2.0, "memory_most": -1}, "bytes"),
+    ],
+)
+def test_a_ladder_that_makes_no_sense(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        policy_of(**asked)

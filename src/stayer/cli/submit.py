@@ -145,6 +145,24 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="SIZE",
         help="End it if its processes use more together.",
     ),
+    "time_growth": click.option(
+        "--time-growth",
+        type=float,
+        metavar="FACTOR",
+        help="Let a retry after the time limit have so many times as long. Default: as long.",
+    ),
+    "time_most": click.option(
+        "--time-most", type=DURATION, metavar="DURATION", help="The most that --time-growth gives."
+    ),
+    "memory_growth": click.option(
+        "--memory-growth",
+        type=float,
+        metavar="FACTOR",
+        help="Let a retry after the memory limit have so many times as much. Default: as much.",
+    ),
+    "memory_most": click.option(
+        "--memory-most", type=SIZE, metavar="SIZE", help="The most that --memory-growth gives."
+    ),
     "grace": click.option(
         "--grace",
         type=DURATION,
@@ -161,7 +179,8 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 _LIFE = (
     "retry_wait", "retry_on", "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace",
-    "fence", "key", "unique", "unique_while", "unique_for",
+    "time_growth", "time_most", "memory_growth", "memory_most", "fence", "key", "unique",
+    "unique_while", "unique_for",
 )  # fmt: skip
 
 

@@ -76,6 +76,10 @@ class Life(_Common, total=False):
     memory_limit: Size | None
     grace: Duration | None
     fence: Literal["freeze", "kill"] | None
+    time_growth: float
+    time_most: Duration | None
+    memory_growth: float
+    memory_most: Size | None
     after: Sequence[str | HasId]
     when_failed: WhenFailed
     unique_for: Duration | None
@@ -103,6 +107,8 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "silence_limit": seconds,
     "memory_limit": units.size,
     "grace": seconds,
+    "time_most": seconds,
+    "memory_most": units.size,
     "unique_for": seconds,
 }
 

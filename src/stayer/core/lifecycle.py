@@ -336,6 +336,7 @@ def _fail(task: Task, fail: Fail) -> Change:
     policy = task.policy
     if not fail.final and retries.worthwhile(policy, failures, fail.ending, fail.error):
         wait = retries.wait(policy, failures, task.id) if fail.after is None else fail.after
+        climbed = retries.climbed(policy, fail.ending)
         return _change(
             task,
             "scheduled" if wait > 0 else "pending",
@@ -345,6 +346,7 @@ def _fail(task: Task, fail: Fail) -> Change:
             losses=0,
             orders=(),
             delay=wait if wait > 0 else None,
+            policy=UNSET if climbed == policy else climbed,
         )
     return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
 

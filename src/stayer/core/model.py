@@ -117,6 +117,11 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     grace: float | None = None
     fence: Literal["freeze", "kill"] | None = None
     """None, here and in the limits: what the worker was told."""
+    time_growth: float = 1.0
+    time_most: float | None = None
+    memory_growth: float = 1.0
+    memory_most: int | None = None
+    """The try after one that exceeded its limit has so many times as much, up to the most."""
     when_failed: WhenFailed = "cancel"
     """What becomes of it when a task that it is to run after ends failed or cancelled."""
     over: str | None = None

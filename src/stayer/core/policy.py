@@ -12,6 +12,7 @@ from stayer.core.units import CENTURY
 from stayer.core.words import check_word
 
 _MOST_RETRIES = 2**31
+_AMOUNTS = ("time_limit", "silence_limit", "memory_limit", "grace", "time_most", "memory_most")
 
 
 class Asked(TypedDict, total=False):
@@ -28,6 +29,10 @@ class Asked(TypedDict, total=False):
     memory_limit: int | None
     grace: float | None
     fence: Literal["freeze", "kill"] | None
+    time_growth: float | None
+    time_most: float | None
+    memory_growth: float | None
+    memory_most: int | None
     when_failed: WhenFailed | None
 
 
@@ -53,7 +58,7 @@ def check(policy: Policy) -> None:
         or not 0 <= retries < _MOST_RETRIES
     ):
         raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
-    for name in ("time_limit", "silence_limit", "memory_limit", "grace"):
+    for name in _AMOUNTS:
         value = getattr(policy, name)
         if value is None:
             continue
@@ -62,13 +67,17 @@ def check(policy: Policy) -> None:
             or not isinstance(value, int | float)
             or not 0 <= value <= CENTURY**2
         ):
-            unit = "bytes" if name == "memory_limit" else "seconds"
+            unit = "bytes" if name.startswith("memory") else "seconds"
             raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
     for name in ("retry_wait", "retry_cap"):
         if not 0 <= getattr(policy, name) <= CENTURY:
             raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
-    if not 1 <= policy.retry_backoff <= 100:
-        raise BadInput(f"retry_backoff {policy.retry_backoff!r}: give a factor from 1 to 100")
+    for name in ("retry_backoff", "time_growth", "memory_growth"):
+        if not 1 <= getattr(policy, name) <= 100:
+            raise BadInput(f"{name} {getattr(policy, name)!r}: give a factor from 1 to 100")
+    for what in ("time", "memory"):
+        if getattr(policy, f"{what}_growth") > 1 and not getattr(policy, f"{what}_limit"):
+            raise BadInput(f"{what}_growth lets {what}_limit grow: give that one too")
     if policy.fence not in (None, "freeze", "kill"):
         raise BadInput(
             f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "

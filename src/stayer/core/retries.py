@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from fnmatch import fnmatchcase
 
+from msgspec.structs import replace
+
 from stayer.core.model import Ending, Fault, Policy
 
 DEFAULT_WAIT = 10.0
@@ -30,6 +32,21 @@ def wait(policy: Policy, failures: int, id: str) -> float:
     longest = min(policy.retry_cap, policy.retry_wait * growth)
     chance = zlib.crc32(f"{id} {failures}".encode()) / 2**32
     return longest * (1 - _SPREAD / 2 + _SPREAD * chance)
+
+
+def climbed(policy: Policy, ending: Ending) -> Policy:
+    """What the next try may use, if this one had too little."""
+    if ending == "oom" and policy.memory_limit:
+        larger = _step(policy.memory_limit, policy.memory_growth, policy.memory_most)
+        return replace(policy, memory_limit=int(larger))
+    if ending == "timeout" and policy.time_limit:
+        longer = _step(policy.time_limit, policy.time_growth, policy.time_most)
+        return replace(policy, time_limit=longer)
+    return policy
+
+
+def _step(limit: float, growth: float, most: float | None) -> float:
+    return limit * growth if most is None else max(limit, min(limit * growth, most))
 
 
 def _among(patterns: tuple[str, ...], ending: Ending, fault: Fault) -> bool:

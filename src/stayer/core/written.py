@@ -44,6 +44,10 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_limit: int | str | None = None
     grace: float | str | None = None
     fence: Literal["freeze", "kill"] | None = None
+    time_growth: Annotated[float, Meta(ge=1, le=100)] | None = None
+    time_most: float | str | None = None
+    memory_growth: Annotated[float, Meta(ge=1, le=100)] | None = None
+    memory_most: int | str | None = None
     after: tuple[str, ...] | None = None
     when_failed: WhenFailed | None = None
     key: str | None = None
@@ -65,6 +69,8 @@ class Submission(WrittenSubmission, frozen=True, kw_only=True):
     silence_limit: float | None = None
     memory_limit: int | None = None
     grace: float | None = None
+    time_most: float | None = None
+    memory_most: int | None = None
     unique_for: float | None = None
 
 
@@ -79,6 +85,8 @@ _READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
     ("silence_limit", duration),
     ("memory_limit", size),
     ("grace", duration),
+    ("time_most", duration),
+    ("memory_most", size),
     ("unique_for", duration),
 )
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
