@@ -67,6 +67,9 @@ class Reader:
         """Do what one block says."""
         if block.language in ("sh", "python"):
             (self.folder / block.title).write_text(block.code)
+        elif block.language == "toml":
+            with open(self.folder / "stayer.toml", "a", encoding="utf-8") as file:
+                file.write(block.code)
         elif block.title == "second terminal":
             for step in steps(block):
                 self._type_second(step)

@@ -53,9 +53,9 @@ def test_nobody_else_sees_the_proc_of_a_task(node: Node) -> None:
 def test_running_tells_the_pid_as_seen_from_outside(any_node: Node) -> None:
     attempt = any_node.start("sleep", "1000", isolate=PIDNS)
     running = attempt.running()
-    status = Path(f"/proc/{running['pid']}/status").read_text()
-    assert f"NSpid:\t{running['pid']}\t2\n" in status
-    assert "Name:\tsleep\n" in status
+    status = Path(f"/proc/{running['pid']}/status")
+    assert f"NSpid:\t{running['pid']}\t2\n" in status.read_text()
+    wait_for(lambda: "Name:\tsleep\n" in status.read_text(), "it to become the program")
     os.kill(running["pid"], signal.SIGSEGV)
     ended = attempt.exit()
     assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGSEGV)
