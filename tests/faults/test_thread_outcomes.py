@@ -75,7 +75,7 @@ def test_the_history_has_the_start_of_what_is_not_over_at_once(fleet: PoolFleet)
 
 def test_a_failed_task_is_run_again_if_it_has_retries(fleet: PoolFleet) -> None:
     fleet.pool_worker()
-    fleet.call("a", "fail", options={"retries": 2})
+    fleet.call("a", "fail", options={"retries": 2, "retry_wait": 0.01})
     assert fleet.until_ended("a").failures == 3
     assert fleet.endings("a") == ["error", "error", "error"]
 
@@ -181,7 +181,9 @@ def test_what_can_not_be_done_to_a_thread_is_refused(fleet: PoolFleet) -> None:
 
 def test_steps_and_checkpoints_are_there_in_the_next_attempt(fleet: PoolFleet) -> None:
     worker = fleet.pool_worker(lease=60)
-    fleet.call("a", "steps", path=str(fleet.stamps("a")), options={"retries": 1})
+    fleet.call(
+        "a", "steps", path=str(fleet.stamps("a")), options={"retries": 1, "retry_wait": 0.01}
+    )
     task = fleet.until_ended("a")
     assert task.result == [fleet.pool_of(worker), {"at": 7}]
     assert sorted(fleet.read_stamps("a")) == [1, 2]

@@ -37,7 +37,7 @@ def test_a_tasks_own_time_limit_ends_it(fleet: Fleet) -> None:
 
 def test_what_is_set_holds_for_the_next_attempt_too(fleet: Fleet) -> None:
     fleet.worker(lease=30)
-    fleet.submit("a", "sleep", "1000", retries=1, grace=0.1)
+    fleet.submit("a", "sleep", "1000", retries=1, retry_wait=0.01, grace=0.1)
     fleet.until_state("a", "started")
     control.set(fleet.store, "a", limits={"time": 0.5})
     assert fleet.until_ended("a").state == "failed"
