@@ -158,8 +158,7 @@ def test_parse_refuses_or_reads_but_never_breaks(text):
 
 
 def test_a_submission_says_nothing_of_what_is_not_written():
-    found = parse_submission("{}", "line 1")
-    assert all(getattr(found, name) is None for name in found.__struct_fields__)
+    assert parse_submission("{}", "line 1") == {}
 
 
 def test_a_submission_is_read_whole():
@@ -169,22 +168,23 @@ def test_a_submission_is_read_whole():
         '"owner": "ann", "tags": ["x"], "held": true, "retries": 2}'
     )
     found = parse_submission(line, "line 1")
-    assert (found.id, found.queue, found.command, found.cwd) == ("a", "q", ("ls",), "/")
-    assert (found.env, found.parameters, found.priority) == ({"A": "1"}, b"\x00\xff", -5)
-    assert (found.eta, found.owner, found.tags, found.held) == (1794774800.0, "ann", ("x",), True)
-    assert found.retries == 2
+    assert found == {
+        "id": "a", "queue": "q", "command": ("ls",), "cwd": "/", "env": {"A": "1"},
+        "parameters": b"\x00\xff", "priority": -5, "eta": 1794774800.0, "owner": "ann",
+        "tags": ("x",), "held": True, "retries": 2,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("written", "seconds"), [("600", 600.0), ('"10m"', 600.0), ("0.5", 0.5), ("0", 0.0)]
 )
 def test_a_delay_is_a_number_or_a_duration(written, seconds):
-    assert parse_submission(f'{{"delay": {written}}}', "line 1").delay == seconds
+    assert parse_submission(f'{{"delay": {written}}}', "line 1")["delay"] == seconds
 
 
 def test_an_eta_is_a_number_or_a_time():
-    assert parse_submission('{"eta": 1794774800}', "line 1").eta == 1794774800.0
-    assert parse_submission('{"eta": "2026-11-15T21:33:20+01:00"}', "l").eta == 1794774800.0
+    assert parse_submission('{"eta": 1794774800}', "line 1")["eta"] == 1794774800.0
+    assert parse_submission('{"eta": "2026-11-15T21:33:20+01:00"}', "l")["eta"] == 1794774800.0
 
 
 @pytest.mark.parametrize(

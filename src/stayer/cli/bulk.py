@@ -114,11 +114,10 @@ def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
-    said = parse_submission(line, where)
-    fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
+    fields = parse_submission(line, where)
     try:
-        if said.command is not None:
-            fields["cwd"] = working_directory(said.cwd)
+        if "command" in fields:
+            fields["cwd"] = working_directory(fields.get("cwd"))
         new = submission.new_task(**{**defaults, **fields})
         # Now, so that the line can be named, and before anything is submitted.
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)

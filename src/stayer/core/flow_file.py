@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec, submission
@@ -117,9 +117,8 @@ def for_item(pattern: NewTask, item: Value) -> NewTask:
 def _task(
     fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
 ) -> NewTask:
-    said = parse_submission(_object(fields), place)
-    known = {key: value for key, value in structs.asdict(said).items() if value is not None}
-    if said.command is not None and cwd is not None:
+    known = parse_submission(_object(fields), place)
+    if "command" in known and cwd is not None:
         known.setdefault("cwd", cwd)
     try:
         return submission.new_task(**{**given, **known})

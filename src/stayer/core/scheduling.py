@@ -88,8 +88,7 @@ def parse(
         raise BadInput(f"{what}: {_explained(error)}") from None
     except (msgspec.DecodeError, TypeError, ValueError) as error:
         raise BadInput(f"{what}: {error}") from None
-    asked = msgspec.structs.asdict(parse_submission(task, f"{what}: task"))
-    fields = {name: value for name, value in asked.items() if value is not None}
+    fields = parse_submission(task, f"{what}: task")
     if folder is not None and "command" in fields:
         fields["cwd"] = os.path.normpath(os.path.join(folder, fields.get("cwd", "")))
     try:

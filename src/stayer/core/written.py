@@ -56,58 +56,46 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unique_for: float | str | None = None
 
 
-class Submission(WrittenSubmission, frozen=True, kw_only=True):
-    """One task that somebody wrote as a JSON object; None where nothing was said."""
-
-    eta: float | None = None
-    delay: float | None = None
-    expire: float | None = None
-    start_before: float | None = None
-    retry_wait: float | None = None
-    retry_cap: float | None = None
-    time_limit: float | None = None
-    silence_limit: float | None = None
-    memory_limit: int | None = None
-    grace: float | None = None
-    time_most: float | None = None
-    memory_most: int | None = None
-    unique_for: float | None = None
-
-
-_READERS: tuple[tuple[str, Callable[[Any], float]], ...] = (
-    ("eta", instant),
-    ("delay", duration),
-    ("expire", duration),
-    ("start_before", instant),
-    ("retry_wait", duration),
-    ("retry_cap", duration),
-    ("time_limit", duration),
-    ("silence_limit", duration),
-    ("memory_limit", size),
-    ("grace", duration),
-    ("time_most", duration),
-    ("memory_most", size),
-    ("unique_for", duration),
-)
+_READERS: dict[str, Callable[[Any], float]] = {
+    "eta": instant,
+    "delay": duration,
+    "expire": duration,
+    "start_before": instant,
+    "retry_wait": duration,
+    "retry_cap": duration,
+    "time_limit": duration,
+    "silence_limit": duration,
+    "memory_limit": size,
+    "grace": duration,
+    "time_most": duration,
+    "memory_most": size,
+    "unique_for": duration,
+}
+_FIELDS = WrittenSubmission.__struct_fields__
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 
 
-def parse_submission(line: str | bytes, what: str) -> Submission:
-    """A task from a JSON object. Times and sizes may be text; `what` names the line in errors."""
+def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
+    """What a JSON object says of a task, by field, and nothing of what it does not say. Times and
+    sizes may be text there; `what` names the line in errors.
+    """
     try:
         written = _decode_submission(line)
     except msgspec.ValidationError as error:
         raise BadInput(f"{what}: {_field_error(str(error))}") from None
     except codec.UNREADABLE as error:
         codec.refuse(line, what, error)
-    fields = msgspec.structs.asdict(written)
-    fields["parameters"] = codec.as_value(written.parameters, f"{what}: parameters")
-    for name, read in _READERS:
+    said = {name: value for name in _FIELDS if (value := getattr(written, name)) is not None}
+    if "parameters" in said:
+        said["parameters"] = codec.as_value(written.parameters, f"{what}: parameters")
+    for name, read in _READERS.items():
+        if name not in said:
+            continue
         try:
-            fields[name] = None if fields[name] is None else read(fields[name])
+            said[name] = read(said[name])
         except BadInput as error:
             raise BadInput(f"{what}: {name}: {error}") from None
-    return Submission(**fields)
+    return said
 
 
 def _field_error(message: str) -> str:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from stayer import control, flow_control
 from stayer.core import flows, submission
@@ -78,11 +78,10 @@ def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
     )
     rest = {name: value for name, value in fields.items() if name not in names}
     said = parse_submission(msgspec.json.encode(rest), "laid_out")
-    known = {name: value for name, value in asdict(said).items() if value is not None}
     settings = call.service.settings
     assert call.who is not None
     defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
-    new = submission.new_task(**{**defaults, **known})
+    new = submission.new_task(**{**defaults, **said})
     if flows.part_of(flow.id, new.id)[0] != ties.part:
         raise BadInput(f"laid_out: the id of {new.id!r} is not made of the flow's and of its part")
     policy = replace(new.policy, over=ties.over)

@@ -80,8 +80,7 @@ def change(call: Call) -> Answer:
         fields["jitter"] = units.duration(said.jitter)
     if said.task is not None:
         written = codec.encode(said.task)
-        asked = msgspec.structs.asdict(parse_submission(written, "body: task"))
-        known = {name: value for name, value in asked.items() if value is not None}
+        known = parse_submission(written, "body: task")
         fields["task"] = scheduling.task_for({**_usual(call), **known})
     return Answer(
         _answer(call.store, schedules.change(call.store, call.path["schedule"], **fields))

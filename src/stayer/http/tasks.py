@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from stayer import control, telemetry
@@ -97,13 +97,12 @@ def _many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> list[NewTask]:
 
 def _new_task(call: Call, text: bytes, what: str) -> NewTask:
     said = parse_submission(text, what)
-    fields = {name: value for name, value in asdict(said).items() if value is not None}
     assert call.who is not None
     settings = call.service.settings
     queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
     defaults = {"queue": queue, "retries": settings.retries, "owner": call.who.name}
     try:
-        new = submission.new_task(**{**defaults, **fields})
+        new = submission.new_task(**{**defaults, **said})
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
         error.args = (f"{what}: {error}",)

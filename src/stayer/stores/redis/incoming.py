@@ -7,7 +7,6 @@ effect: a taker that dies before has changed nothing, two takers at once don't t
 from __future__ import annotations
 
 import msgspec
-from msgspec import structs
 
 from stayer.core import submission
 from stayer.core.errors import BadInput, Refused
@@ -73,8 +72,7 @@ def _deleted(item: bytes) -> str | None:
 def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
         said = parse_submission(item, _WHAT)
-        fields = {name: value for name, value in structs.asdict(said).items() if value is not None}
-        new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **fields})
+        new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **said})
         if new.after:
             raise BadInput("a task that runs after others can't come this way: submit it to Stayer")
         return "task", packed_groups([new], arguments)[0]
