@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode
 
 from msgspec import Struct
 
@@ -71,7 +71,7 @@ def parse(url: str) -> Address:
 
 def read_options(url: str) -> Options:
     """The options that are Stayer's own, checked."""
-    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    given = dict(parse_qsl(split(url).query, keep_blank_values=True))
     prefix = given.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
         raise bad(url, f"the prefix {prefix!r} may have letters, digits, and -_. only")
@@ -135,6 +135,16 @@ def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]
     return found
 
 
+def split(url: str) -> SplitResult:
+    """As urlsplit does, but with any number of hosts: some versions of Python take brackets only
+    around a single one.
+    """
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    place, _, query = rest.partition("?")
+    hosts, slash, path = place.partition("/")
+    return SplitResult(scheme, hosts, slash + path, query, "")
+
+
 def bad(url: str, why: str) -> BadConfig:
     """What is wrong with a URL."""
     return BadConfig(f"store {without_secrets(url)}: {why}")
@@ -142,7 +152,7 @@ def bad(url: str, why: str) -> BadConfig:
 
 def without_secrets(url: str) -> str:
     """The URL without its passwords."""
-    parts = urlsplit(url)
+    parts = split(url)
     options = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET]
     query = urlencode(options, safe="/:")
     netloc = parts.netloc

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import unquote, urlencode
 
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
@@ -21,6 +21,7 @@ from stayer.stores.redis.address import (
     bad,
     hosts_of,
     read_options,
+    split,
     without_secrets,
 )
 
@@ -37,7 +38,7 @@ def parse(url: str) -> Address:
     """`redis+sentinel://[[user]:password@]host[:port][,host…]/service[/database][?…]`: user and
     password are for the servers; `?sentinel_username=…&sentinel_password=…` for the sentinels.
     """
-    parts = urlsplit(url)
+    parts = split(url)
     login, at, hosts = parts.netloc.rpartition("@")
     service, _, database = parts.path.strip("/").partition("/")
     if not service or (database and not database.isdecimal()):

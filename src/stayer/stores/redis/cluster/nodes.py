@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from redis.crc import key_slot
 from redis.exceptions import RedisError
@@ -19,6 +19,7 @@ from stayer.stores.redis.address import (
     bad,
     hosts_of,
     read_options,
+    split,
     without_secrets,
 )
 from stayer.stores.redis.server import Call, Moved, Server
@@ -37,7 +38,7 @@ class Nodes:
 
     def __init__(self, url: str, clock: Callable[[], float] | None) -> None:
         """`redis+cluster://[[user]:password@]host[:port][,host…][?…]`: some of its nodes."""
-        parts = urlsplit(url)
+        parts = split(url)
         if parts.path.strip("/"):
             raise bad(url, f"a cluster has one database only: write {_FORM}")
         login, at, hosts = parts.netloc.rpartition("@")
