@@ -21,7 +21,7 @@ from tests.contract.builders import (
     take_one,
 )
 
-ROUNDS = 15
+ROUNDS = 8
 
 
 def hear(connection: Connection, number: int) -> list[tuple[str, list[str]]]:
