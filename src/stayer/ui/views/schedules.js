@@ -3,7 +3,7 @@
 import { get, mayOperate, post } from "../api.js";
 import { ask } from "../ask.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
-import { absolute, clean, duration, kind, now, seconds } from "../format.js";
+import { clean, clock, duration, kind, now, seconds } from "../format.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
 import { badge, empty, setBadge, setTime, toast } from "../parts.js";
@@ -69,7 +69,7 @@ function scheduleCard(name, again) {
     const at = item.paused ? null : seconds(item.next);
     const left = at === null ? 0 : at - now();
     text(next, at === null ? "–" : left > 0 ? duration(left) : "due");
-    setTime(moment, item.paused ? null : item.next, at === null ? "" : absolute(item.next));
+    setTime(moment, item.paused ? null : item.next, at === null ? "" : clock(at));
     text(times, `${clean(item.cron, 60)} in ${clean(item.zone, 40)}`);
     text(work, `${kind(item.task) || "plain task"} in queue ${clean(item.task.queue, 40)}`);
     text(policy, OVERLAP[/** @type {keyof typeof OVERLAP} */ (item.overlap)]);
