@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from stayer.core.lifecycle import Interrupt, Tell, decide
 from stayer.core.model import Task
@@ -29,23 +30,29 @@ def reconcile(store: Store, state: StateDirectory, holdings: Holdings) -> None:
             logger.warning("task %s is no longer ours: killing it", held.task.id)
             held.lost, held.lost_at = True, confirmed
             held.run.order(stop={"why": "fence", "grace": 0.0})
-    for held in fenced:
-        if held.key in theirs:
-            held.run.order(thaw=confirmed)
-            _tell_thawed(store, held, theirs[held.key])
+    thawed = [(held, theirs[held.key]) for held in fenced if held.key in theirs]
+    for held, _ in thawed:
+        held.run.order(thaw=confirmed)
     for key, task in theirs.items():
         if key not in holdings:
             _find_or_hand_back(store, state, holdings, task)
+    _tell_thawed(store, thawed)
 
 
-def _tell_thawed(store: Store, held: Held, task: Task) -> None:
-    """Once for each time that it was frozen: the keeper takes a moment to let it go."""
-    since = (held.run.running or {}).get("fenced_since", 0.0)
-    if held.thawed_of != since:
-        still = format_duration(max(0.0, moment() - since))
-        logger.warning("task %s goes on: it stood still for %s without a lease", task.id, still)
-        store.commit([decide(task, Tell("thawed", f"stood still for {still} without a lease"))])
-        held.thawed_of = since
+def _tell_thawed(store: Store, thawed: Sequence[tuple[Held, Task]]) -> None:
+    """Once for each time that one was frozen: its keeper takes a moment to let it go. Last of all:
+    a store that fails here keeps nobody waiting.
+    """
+    changes = []
+    for held, task in thawed:
+        since = (held.run.running or {}).get("fenced_since", 0.0)
+        if held.thawed_of != since:
+            held.thawed_of = since
+            said = f"stood still for {format_duration(max(0.0, moment() - since))} without a lease"
+            logger.warning("task %s goes on: it %s", task.id, said)
+            changes.append(decide(task, Tell("thawed", said)))
+    if changes:
+        store.commit(changes)
 
 
 def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:
