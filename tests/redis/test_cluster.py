@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
-from typing import Any
 
 import pytest
 from redis.crc import key_slot
@@ -31,46 +29,13 @@ from tests.contract.builders import (
     take,
     worker,
 )
+from tests.redis.dying import deaths
 from tests.redis.test_sentinel import Life
 from tests.servers.cluster import Cluster, clustered, id_of
 from tests.servers.finding import redis_binary, valkey_binary
 from tests.servers.sentinel import Node, until
 
 QUEUES = ("q", "r")
-
-
-class Killed(BaseException):
-    """The client is gone; what it asked for last was done."""
-
-
-class Mortal:
-    """A client of a cluster that dies after so many requests."""
-
-    def __init__(self, url: str, requests: int) -> None:
-        store = open_store(url)
-        assert isinstance(store, ClusterStore)
-        self.store = store
-        self._left = requests
-        nodes = store._nodes
-        nodes.at = self._counted(nodes.at)  # type: ignore[method-assign]
-        nodes.run_many = self._counted(nodes.run_many)  # type: ignore[method-assign]
-
-    def _counted(self, request: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(*arguments: Any) -> Any:
-            answer = request(*arguments)
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-            return answer
-
-        return ask
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """For tests that leave its nodes as they are."""
-    with clustered(redis_binary(), replicas=0) as cluster:
-        yield cluster
 
 
 @pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
@@ -81,33 +46,10 @@ def replicated(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 class TestADeathBetweenAnyTwoSteps:
-    """Each case is tried with a client that dies after 0, 1, 2 … requests, until one lives."""
-
-    def deaths(
-        self, cluster: Cluster, prepare: Callable[[Store], Any], step: Callable[[Store, Any], Any]
-    ) -> Iterator[tuple[Store, Any]]:
-        """Somebody else's view of the store after each death, and after none."""
-        for requests in count():
-            url = cluster.url()
-            witness = open_store(url)
-            prepared = prepare(witness)
-            mortal = Mortal(url, requests)
-            try:
-                step(mortal.store, prepared)
-                died = False
-            except Killed:
-                died = True
-            yield witness, prepared
-            mortal.store.close()
-            witness.close()
-            if not died:
-                assert requests > 0, "it asked for nothing"
-                return
-
     def test_of_a_submit(self, cluster: Cluster) -> None:
         tasks = [new("a", "q"), new("b", "r"), new("c", "q")]
         others = [new("a", "r"), new("b", "q"), new("c", "q"), new("d", "r")]
-        for store, _ in self.deaths(cluster, lambda store: None, lambda s, _: s.submit(tasks)):
+        for store, _ in deaths(cluster, 1, lambda store: None, lambda s, _: s.submit(tasks)):
             store.submit(others)
             found = store.find(Filter(), None, 100).tasks
             assert sorted(ids(found)) == ["a", "b", "c", "d"], "each once"
@@ -120,8 +62,8 @@ class TestADeathBetweenAnyTwoSteps:
 
     def test_of_a_submit_that_a_reader_finishes(self, cluster: Cluster) -> None:
         claimed = 0
-        for store, _ in self.deaths(
-            cluster, lambda store: None, lambda store, _: store.submit([new("a", "q")])
+        for store, _ in deaths(
+            cluster, 1, lambda store: None, lambda store, _: store.submit([new("a", "q")])
         ):
             assert isinstance(store, ClusterStore)
             [claim] = store._shards.claims.find(["a"])
@@ -142,7 +84,7 @@ class TestADeathBetweenAnyTwoSteps:
         def purge(store: Store, _: None) -> None:
             store.purge(None, FINISHED, store.now() + 10, 10)
 
-        for store, _ in self.deaths(cluster, ended, purge):
+        for store, _ in deaths(cluster, 1, ended, purge):
             purge(store, None)
             assert store.find(Filter(), None, 10).tasks == ()
             [again] = store.submit([new("a", "r")])
@@ -153,7 +95,7 @@ class TestADeathBetweenAnyTwoSteps:
         def drop(store: Store, _: None) -> None:
             store.drop_queue("q", 10)
 
-        for store, _ in self.deaths(cluster, lambda store: submit(store, new("a")), drop):
+        for store, _ in deaths(cluster, 1, lambda store: submit(store, new("a")), drop):
             if store.queues(["q"]):
                 store.drop_queue("q", 10)
             assert store.get(["a"]) == [None]
@@ -161,8 +103,8 @@ class TestADeathBetweenAnyTwoSteps:
             assert (again.fresh, get(store, "a").queue) == (True, "r")
 
     def test_of_registering(self, cluster: Cluster) -> None:
-        for store, _ in self.deaths(
-            cluster, lambda store: None, lambda store, _: register(store, queues=QUEUES)
+        for store, _ in deaths(
+            cluster, 1, lambda store: None, lambda store, _: register(store, queues=QUEUES)
         ):
             register(store, queues=QUEUES)
             names = fill(store, 1) + fill(store, 1, "r")
@@ -175,8 +117,8 @@ class TestADeathBetweenAnyTwoSteps:
             register(store)
             return fill(store, 2, "r")
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.reserve("w", ["r"], 1, EVERYTHING)
+        for store, names in deaths(
+            cluster, 1, prepare, lambda store, _: store.reserve("w", ["r"], 1, EVERYTHING)
         ):
             beat(store, "w", 2)
             beat(store, "w", 3)
@@ -193,8 +135,8 @@ class TestADeathBetweenAnyTwoSteps:
             assert ids(take(store, queues=QUEUES, limit=4)) == names
             return names
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.bury("judge", {"w": 1})
+        for store, names in deaths(
+            cluster, 1, prepare, lambda store, _: store.bury("judge", {"w": 1})
         ):
             lost = store.bury("other", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
@@ -214,9 +156,7 @@ class TestADeathBetweenAnyTwoSteps:
             take(store, queues=QUEUES, limit=2)
             return names
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.drop_worker("w", 1)
-        ):
+        for store, names in deaths(cluster, 1, prepare, lambda store, _: store.drop_worker("w", 1)):
             register(store, "judge", queues=())
             lost = store.bury("judge", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
@@ -225,7 +165,7 @@ class TestADeathBetweenAnyTwoSteps:
         def prepare(store: Store) -> list[str]:
             return fill(store, 3) + fill(store, 3, "r")
 
-        for store, names in self.deaths(cluster, prepare, lambda store, _: store.watch(0, 0, 100)):
+        for store, names in deaths(cluster, 1, prepare, lambda store, _: store.watch(0, 0, 100)):
             events = store.watch(0, 0, 100)
             assert Counter(event.id for event in events) == Counter(names), "each once"
             assert [event.number for event in events] == sorted({e.number for e in events})
