@@ -286,6 +286,8 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (UnicodeEncodeError, DataError) as error:
         raise BadInput(f"{url} can't keep this value: {error}") from error
+    except MovedError as error:
+        raise _moved(url, error) from error
     except RedisError as error:
         raise _translation(url, error) from error
     except OSError as error:

@@ -38,7 +38,7 @@ from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.check import check, server_version
-from stayer.stores.redis.cluster import far, listing, news
+from stayer.stores.redis.cluster import far, incoming, listing, news
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
@@ -206,6 +206,7 @@ class ClusterStore:
         moments = [self.now() + FORSAKEN] if self._shards.plans.sweep() else []
         due_left = late_left = limit
         noted: list[str] = []
+        came_in = incoming.waiting(self._shards)
         for name in self._shards.names():
             answer = self._shards.server_of(name).run("promote", due_left, late_left)
             following, _, notes, due, late = answer
@@ -214,9 +215,11 @@ class ClusterStore:
                 moments.append(float(following))
             if notes:
                 noted.append(name)
-        if noted:
-            if far.relay(self._shards, noted, limit, 1):
-                return 0.0
+        if noted and far.relay(self._shards, noted, limit, 1):
+            return 0.0
+        if came_in and incoming.take(self._shards, self.commit, limit):
+            return self.now()
+        if noted or came_in:
             moments += [float(each[0]) for each in self._shards.each("promote", 0, 0) if each[0]]
         return min(moments, default=None)
 

@@ -56,7 +56,7 @@ class Nodes:
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
         for _ in range(_REDIRECTS):
-            server = self._server_of(key)
+            server = self.server_of(key)
             try:
                 return what(server)
             except Moved:
@@ -85,7 +85,7 @@ class Nodes:
         """What is left: what has moved."""
         groups: dict[int, tuple[Server, list[int]]] = {}
         for number in left:
-            server = self._server_of(calls[number].key)
+            server = self.server_of(calls[number].key)
             groups.setdefault(id(server), (server, []))[1].append(number)
         moved = []
         for server, numbers in groups.values():
@@ -107,17 +107,6 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
-    def open_any(self) -> Any:
-        """A connection to any node: they pass on to each other what is published."""
-        said = []
-        for server in self.primaries():
-            try:
-                return server.open_connection()
-            except StoreUnreachable as error:
-                said.append(str(error))
-        self.forget()
-        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
-
     def forget(self) -> None:
         """Ask again who has which slot."""
         with self._guard:
@@ -129,7 +118,8 @@ class Nodes:
         for server in servers:
             server.close()
 
-    def _server_of(self, key: str) -> Server:
+    def server_of(self, key: str) -> Server:
+        """The node that has the key, as far as is known."""
         slot = key_slot(key.encode())
         with self._guard:
             if not self._starts:
