@@ -272,7 +272,7 @@ def _is_quiet(connection: Any) -> bool:
 
 
 def _moved(url: str, error: RedisError) -> Moved:
-    return Moved(f"{url} is a node of a cluster ({error}): give the URL of a single server")
+    return Moved(f"{url} is a node of a cluster ({error}): write redis+cluster://host:port")
 
 
 def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:

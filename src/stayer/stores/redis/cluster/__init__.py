@@ -37,8 +37,9 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import check, server_version
+from stayer.stores.redis.check import server_version
 from stayer.stores.redis.cluster import far, incoming, listing, news
+from stayer.stores.redis.cluster.check import check
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
@@ -82,7 +83,7 @@ class ClusterStore:
         self._nodes.close()
 
     def check(self) -> list[Finding]:
-        return [finding for server in self._nodes.primaries() for finding in check(server)]
+        return check(self._nodes)
 
     def now(self) -> float:
         return self._shards.now()

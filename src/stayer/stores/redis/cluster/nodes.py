@@ -107,6 +107,23 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
+    def parts(self) -> list[tuple[int, int, list[Host]]]:
+        """First and last slot of each part of the cluster, and its nodes, the primary first."""
+        server = self.primaries()[0]
+        return [
+            (
+                int(start),
+                int(end),
+                [((host or b"").decode(), int(port)) for host, port, *_ in nodes],
+            )
+            for start, end, *nodes in server.ask("CLUSTER", "SLOTS")
+        ]
+
+    def at_host(self, host: Host) -> Server:
+        """A node, whichever slots it has."""
+        with self._guard:
+            return self._server(host)
+
     def forget(self) -> None:
         """Ask again who has which slot."""
         with self._guard:
