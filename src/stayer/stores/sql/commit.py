@@ -64,15 +64,15 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         tx.run("outbox.ended", tx.now, named)
 
 
-def applied(tx: Transaction, changes: Sequence[Change]) -> tuple[list[bool], bool]:
-    """As `apply`, but plain changes all at once, and the answer says only which were applied."""
-    ledger = Ledger(tx)
+def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
+    """As `apply`, but plain changes all at once, and the answer says only which were applied. The
+    ledger is not written."""
     answers: list[bool] = []
     for group in groups(changes):
         done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
         for change in group:
             answers.append(change.id in done or _apply(tx, change, ledger) is not None)
-    return answers, ledger.write()
+    return answers
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
