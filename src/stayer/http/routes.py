@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from stayer.http import flows, log, queues, schedules, stats, streams, system, tasks, workers
+from stayer.http import (
+    flows,
+    log,
+    queues,
+    schedules,
+    stats,
+    streams,
+    submit,
+    system,
+    tasks,
+    workers,
+)
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 from stayer.http.tasks import CancelBody
@@ -16,7 +27,7 @@ _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=submit.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
