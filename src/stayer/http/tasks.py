@@ -165,11 +165,24 @@ def cancel(call: Call) -> Answer:
     return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
 
+class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to run it again."""
+
+    from_start: Annotated[
+        bool, Meta(description="Forget its checkpoint, the results of its steps and its progress.")
+    ] = False
+
+
+def retry(call: Call) -> Answer:
+    """From its checkpoint, or from the start."""
+    task = control.retry(call.store, call.path["id"], from_start=call.body.from_start)
+    return Answer(codec.record(task))
+
+
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
     return lambda call: Answer(codec.record(act(call.store, call.path["id"])))
 
 
-retry = _verb(control.retry)
 hold = _verb(control.hold)
 release = _verb(control.release)
 pause = _verb(control.pause)
@@ -246,7 +259,12 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Those that match and failed or were cancelled."""
-    return _bulk(call, lambda id: control.retry(call.store, id), ("failed", "cancelled"))
+    from_start = call.body.from_start
+    return _bulk(
+        call,
+        lambda id: control.retry(call.store, id, from_start=from_start),
+        ("failed", "cancelled"),
+    )
 
 
 def hold_many(call: Call) -> Answer:

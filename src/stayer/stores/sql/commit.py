@@ -110,6 +110,8 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         count_run(tx, queue, share, since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
+    if change.from_start:
+        tx.run("checkpoint.forget", seq)
     if change.waits is not UNSET:
         wait_for(tx, seq, change.waits)
     elif before == "waiting" != change.to:
@@ -195,6 +197,8 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["ending"] = change.ending
     if change.late:
         columns["worker"] = change.worker
+    if change.from_start:
+        columns["progress"] = None
     return columns
 
 

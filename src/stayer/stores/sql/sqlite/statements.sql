@@ -485,6 +485,9 @@ ORDER BY start;
 -- name: checkpoint
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
 
+-- name: checkpoint.forget
+DELETE FROM stayer_checkpoints WHERE task = ?;
+
 -- name: queues
 SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
     fair, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,

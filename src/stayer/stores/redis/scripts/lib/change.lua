@@ -1,10 +1,10 @@
 -- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
--- or 'none'), two more that make them alike, ids to wait for, {field, value, …} to be set, changes}; what is not there is
--- false. A change is {id, attempt, form and value of the result}.
+-- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
+-- changes}; what is not there is false. A change is {id, attempt, form and value of the result}.
 
-local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY, C_WAITS,
-  C_SETS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15
+local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
+  C_FROM_START, C_WAITS, C_SETS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -151,6 +151,10 @@ local function apply(group, change)
   trace(entry, group, attempt, before, fault)
   tell(r, group, before)
   if revives then note_holder(entry) end
+  if group[C_FROM_START] then
+    r[PROGRESS] = nil
+    call('DEL', key_checkpoint(r[ID]))
+  end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
   if r[DEPENDENTS] and FINISHED[r[STATE]] then
     call('HSET', key_outbox(), r[ID], r[STATE])
