@@ -5,6 +5,7 @@ from __future__ import annotations
 from stayer.http import (
     flows,
     log,
+    notices,
     queues,
     schedules,
     stats,
@@ -88,7 +89,7 @@ _LOOKING = (
 _STEERING = (
     Route(
         method="PATCH", path=_TASK, role="operate", run=tasks.set_task,
-        summary="Change the priority or the limits of a task that has not ended.",
+        summary="Change the priority, the limits or the hooks of a task that has not ended.",
         body=tasks.SetBody, body_needed=True, answer="Task", problems=(404, 409, 415),
     ),
     Route(
@@ -285,6 +286,29 @@ _WORKERS = (
     ),
 )  # fmt: skip
 
+_NOTICES = (
+    Route(
+        method="GET", path="/v1/notices", role="read", run=notices.find,
+        summary="What was told, or is to be told, to hooks, newest first, page by page.",
+        query=notices.NoticesQuery, answer="NoticePage",
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/notices", role="read", run=notices.of_task,
+        summary="The same of one task.", query=notices.OfTask, answer="NoticePage",
+        problems=(404,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/retry", role="operate", run=notices.retry,
+        summary="Deliver notices that failed, or that wait for their next try, now.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/drop", role="operate", run=notices.drop,
+        summary="Forget notices.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+)  # fmt: skip
+
 _SYSTEM = (
     Route(
         method="GET", path="/v1/events", role="read", wait=streams.events,
@@ -367,6 +391,7 @@ GROUPS = {
     "Flows": _FLOWS,
     "Queues": _QUEUES,
     "Schedules": _SCHEDULES,
+    "Notices": _NOTICES,
     "Workers": _WORKERS,
     "The whole": _SYSTEM,
     "Pages": _PAGES,

@@ -157,6 +157,7 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     silence_limit: float | str | UnsetType | None = UNSET
     memory_limit: int | str | UnsetType | None = UNSET
     more_time: float | str | UnsetType = UNSET
+    notify: tuple[str, ...] | None = None
 
 
 def cancel(call: Call) -> Answer:
@@ -208,10 +209,15 @@ def set_task(call: Call) -> Answer:
         if written is not UNSET:
             limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
-    if body.priority is None and not limits and more is None:
+    if body.priority is None and not limits and more is None and body.notify is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
     task = control.set(
-        call.store, call.path["id"], priority=body.priority, limits=limits, more_time=more
+        call.store,
+        call.path["id"],
+        priority=body.priority,
+        limits=limits,
+        more_time=more,
+        notify=body.notify,
     )
     return Answer(codec.record(task))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from stayer.core.lifecycle import EXPIRED
+from stayer.core.notices import KEPT as NOTICES_KEPT
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 
@@ -35,6 +36,7 @@ _CONSTANTS = {
     "LOG_HEAD": LOG_HEAD,
     "LOG_TAIL": LOG_TAIL,
     "LOG_PIECE": LOG_PIECE,
+    "NOTICES_KEPT": NOTICES_KEPT,
 }
 
 

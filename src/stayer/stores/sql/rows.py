@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
-from stayer.core import codec
+from stayer.core import codec, notices
+from stayer.core.errors import BadInput
 from stayer.core.model import (
     STATES,
     Event,
@@ -38,7 +40,7 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, seq'
+    'key, "unique", unique_while, unique_for, notify, seq'
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -104,7 +106,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, _,
+        unique_while, unique_for, notify, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -125,6 +127,7 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
+        () if notify is None else hooks_from_cell(notify),
     )  # fmt: skip
 
 
@@ -212,14 +215,14 @@ def row_from_new(
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
         new.flow, new.part, upstreams, dependents, history.line(number, now, state),
-        new.key, new.unique, new.unique_while, new.unique_for,
+        new.key, new.unique, new.unique_while, new.unique_for, json_cell(new.notify),
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         state, new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
         new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
-        dependents, new.key, new.unique, new.unique_while, new.unique_for,
+        dependents, new.key, new.unique, new.unique_while, new.unique_for, new.notify,
     )  # fmt: skip
     return row, task
 
@@ -256,7 +259,7 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
     (
         name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
-        fair, *counts, workers, oldest,
+        fair, notify, *counts, workers, oldest,
     ) = row  # fmt: skip
     bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
     return QueueInfo(
@@ -268,11 +271,21 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
         rate=None if bucket is None else bucket.rate,
         next_start=None if bucket is None else bucket.next(now),
         fair=fair,
+        notify=hooks_from_cell(notify),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,
         retention=retention_from_cell(retention),
     )
+
+
+def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
+    """A column `notify`. Rows written by hand may leave out the words in front, and be wrong."""
+    hooks: list[str] = []
+    for written in () if cell is None else _decoded(_words, cell, ()):
+        with suppress(BadInput):
+            hooks.append(notices.parse(written))
+    return tuple(hooks)
 
 
 def retention_from_cell(cell: Cell) -> dict[Kept, float]:
@@ -322,7 +335,7 @@ def cells(change_field: str, value: Any) -> Cell:
     match change_field:
         case "result":
             return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "error" | "orders" | "policy":
+        case "error" | "orders" | "policy" | "notify":
             return json_cell(value)
         case _:
             return value
