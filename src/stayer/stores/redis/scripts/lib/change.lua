@@ -128,7 +128,7 @@ local function wait_for(id, upstreams)
       entry.r[DEPENDENTS] = true
     end
     if not entry or FINISHED[entry.r[STATE]] then
-      call('HSET', key_outbox(), upstream, entry and entry.r[STATE] or 'cancelled')
+      if entry then note_end(upstream, entry.r[STATE]) else note_unknown(upstream) end
       told = true
     end
   end
@@ -142,7 +142,7 @@ local function apply(group, change)
   if not before then return false end
   local r, fault, sets = entry.r, false, group[C_SETS]
   local revives = r[UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
-  if revives and holder_of(r[QUEUE], r[UNIQUE], r[ID]) then return false end
+  if revives and (holder_of(r[QUEUE], r[UNIQUE], r[ID]) or promised(r[UNIQUE], r[ID])) then return false end
   touch(entry)
   for number = 1, #sets, 2 do
     r[sets[number]] = sets[number + 1] or nil
@@ -162,7 +162,7 @@ local function apply(group, change)
   end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
   if r[DEPENDENTS] and FINISHED[r[STATE]] then
-    call('HSET', key_outbox(), r[ID], r[STATE])
+    note_end(r[ID], r[STATE])
     told = true
   end
   return entry
