@@ -38,11 +38,12 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import figures, incoming, reading, record, schedules
+from stayer.stores.redis import figures, incoming, notices, reading, record, schedules
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
@@ -334,6 +335,25 @@ class RedisStore:
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return int(self._run("forget", limit, _retention(retention)))
 
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        return notices.take_notices(self._server, hooks, limit, lease, age)
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return notices.settle_notice(self._server, notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        return notices.page(self._server, task, state, cursor, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return int(self._run("retry_notices", *ids))
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return int(self._run("drop_notices", *ids))
+
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._server, names)
 
@@ -383,6 +403,8 @@ def _said(settings: QueueSettings) -> dict[str, record.Raw]:
             said[field] = {
                 key: False if value is None else value for key, value in said[field].items()
             }
+    if "notify" in settings:
+        said["notify"] = "\n".join(settings["notify"]) or False
     if rate := settings.get("rate"):
         said["rate"] = (rate.count, rate.per)
     return said

@@ -33,7 +33,8 @@ What ties tasks together
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
+    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, notify (hooks, a line
+                                   each), rate and rate_per (so many
                                    starts in so many seconds), tokens and tokens_at (how many could
                                    have begun, and when), lined (1 if its tasks wait in lines),
                                    keep_… (for how many seconds), wakes (the number of the last
@@ -62,6 +63,16 @@ A queue
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
     <prefix>:rated                 set: the queues that have a rate
+
+Notices
+
+    <prefix>:notice:<notice>       hash: what is to be told to somebody outside (see
+                                   `lib/delivery.lua`)
+    <prefix>:notices:<state>       sorted set of score 0: pending, delivered or failed ones; members
+                                   when it happened in µs (16 digits), id
+    <prefix>:notices_of:<id>       sorted set of score 0: those of a task, members the same
+    <prefix>:notices_due:<hook>    sorted set: pending ones of a hook by when they are to be tried;
+                                   without a name, those that go to a URL
 
 Schedules
 
@@ -156,6 +167,10 @@ KEYS = {
     "flow": "<prefix>:flow:<flow>",
     "parts": "<prefix>:parts:<flow>",
     "members": "<prefix>:members:<flow>",
+    "notice": "<prefix>:notice:<notice>",
+    "notices": "<prefix>:notices:<state>",
+    "notices_of": "<prefix>:notices_of:<id>",
+    "notices_due": "<prefix>:notices_due:<hook>",
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",

@@ -295,7 +295,7 @@ def translated(url: str) -> Iterator[None]:
 
 
 def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
-    said = str(error)
+    said = str(error).rstrip(".")
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return StoreUnusable(

@@ -33,6 +33,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
@@ -45,6 +46,7 @@ from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.flows import FlowKnown
+from stayer.stores.redis.notices import merged
 
 OLDEST = (7, 0)
 _AT_ONCE, _ROUNDS = 500, 8
@@ -377,6 +379,32 @@ class ClusterStore:
             self._shards.let_go([each.id for each in events if each.event == "deleted"])
             since = events[-1].number
         return answer
+
+    # Notices
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        found: list[Notice] = []
+        for shard in self._shards.all():
+            if len(found) < limit:
+                found += shard.take_notices(hooks, limit - len(found), lease, age)
+        return found
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return self._shards.of(notice.queue).settle_notice(notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
+        return merged(pages, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.retry_notices(ids) for shard in self._shards.all())
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.drop_notices(ids) for shard in self._shards.all())
 
     # Schedules
 

@@ -2,7 +2,7 @@
 -- ARGV   3 {id, how many it waits for, {those that have ended}, a group of one change or false} of each waiter
 --        (MessagePack, see lib/change.lua)
 -- returns how many notes of ends there are now
--- needs: base, lines, tasks, ends, unique, change
+-- needs: base, lines, tasks, ends, unique, delivery, notices, change
 
 -- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
 local waiters = cmsgpack.unpack(ARGV[3])
