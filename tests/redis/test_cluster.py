@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.findings import Finding
 from stayer.stores.redis.cluster import ClusterStore
 from tests.contract.builders import (
     beat,
@@ -29,6 +31,8 @@ from tests.contract.builders import (
     take,
     worker,
 )
+from tests.contract.test_schedules import firing, schedule
+from tests.docs.pages import text
 from tests.redis.dying import deaths
 from tests.redis.test_sentinel import Life
 from tests.servers.cluster import Cluster, clustered, id_of
@@ -161,6 +165,26 @@ class TestADeathBetweenAnyTwoSteps:
             lost = store.bury("judge", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
 
+    def test_of_giving_a_schedule_another_queue(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> float:
+            store.put_schedule(schedule(task=new("-", "q"), next=store.now()))
+            return store.now()
+
+        def move(store: Store, due: float) -> None:
+            store.put_schedule(schedule(task=new("-", "r"), next=due))
+
+        for store, due in deaths(cluster, 1, prepare, move):
+            # It is one schedule, in the old queue or in the new one, and ticks once.
+            [seen] = store.schedules()
+            assert store.due_schedules(9) == [seen]
+            tick = firing(seen, last=due, next=due + 60, tasks=(new("tick", seen.task.queue),))
+            assert store.fire(tick)
+            assert not store.fire(tick)
+            assert get(store, "tick").queue == seen.task.queue
+            [kept] = store.schedules()
+            assert (kept.last_task, kept.task.queue) == ("tick", seen.task.queue)
+            assert store.due_schedules(9) == []
+
     def test_of_watching(self, cluster: Cluster) -> None:
         def prepare(store: Store) -> list[str]:
             return fill(store, 3) + fill(store, 3, "r")
@@ -187,7 +211,8 @@ def move_slot(cluster: Cluster, slot: int, step: Callable[[], None]) -> None:
     """Key by key, as an operator's tool does it; something may be done in the midst of it."""
     source = owner_of(cluster, slot)
     assert source is not None
-    target = next(node for node in cluster.nodes[:3] if node is not source)
+    primaries = {int(part[2][1]) for part in source.ask("CLUSTER", "SLOTS", password="")}
+    target = next(n for n in cluster.nodes if n.port in primaries and n is not source)
     target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", id_of(source), password="")
     source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(target), password="")
     moved = 0
@@ -261,6 +286,53 @@ def test_a_queue_that_moves_waits_and_goes_on(cluster: Cluster) -> None:
     busy()
     check_life(store, life)
     store.close()
+
+
+class TestTheDoctor:
+    def findings(self, cluster: Cluster, **options: object) -> dict[str, list[Finding]]:
+        store = open_store(cluster.url(**options))
+        assert isinstance(store, ClusterStore)
+        found: dict[str, list[Finding]] = {}
+        for finding in store.check():
+            found.setdefault(finding.check, []).append(finding)
+        store.close()
+        return found
+
+    def test_looks_at_all_nodes(self, cluster: Cluster) -> None:
+        found = self.findings(cluster)
+        assert list(found) == [
+            "cluster", "replicas", "server", "memory", "persistence", "incoming"
+        ]  # fmt: skip
+        assert "all 16,384 slots" in found["cluster"][0].message
+        assert "no replica" in found["replicas"][0].message
+        assert [each.status for each in found["memory"]] == ["ok"]
+        assert found["server"][0].message.startswith("all 3 nodes: ")
+
+    def test_names_the_one_that_throws_tasks_away(self, cluster: Cluster) -> None:
+        bad = cluster.nodes[1]
+        bad.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", password="")
+        fine, warned = sorted(self.findings(cluster)["memory"], key=lambda each: each.status)
+        bad.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", password="")
+        assert (fine.status, warned.status) == ("ok", "warn")
+        assert warned.message.startswith(f"127.0.0.1:{bad.port}: maxmemory-policy")
+
+    def test_wants_as_many_replicas_as_have_to_confirm(self, cluster: Cluster) -> None:
+        failed = [each.status for each in self.findings(cluster, wait=1)["replicas"]]
+        assert "fail" in failed
+
+    def test_tells_of_what_was_of_no_use(self, cluster: Cluster) -> None:
+        store = open_store(cluster.url(prefix="useless"))
+        assert isinstance(store, ClusterStore)
+        store._nodes.ask("useless:incoming", "LPUSH", "useless:incoming", "no JSON")
+        store.promote(10)
+        [found] = self.findings(cluster, prefix="useless")["incoming"]
+        assert (found.status, "{useless:incoming}:refused" in (found.todo or "")) == ("warn", True)
+        store.close()
+
+
+def test_the_url_of_the_how_to_is_understood() -> None:
+    [url] = re.findall(r"'(redis\+cluster://.*)'", text("how-to/choose-a-redis-topology.md"))
+    assert open_store(url).url == "redis+cluster://a:6379,b:6379,c:6379?wait=1"
 
 
 class TestRefusals:
