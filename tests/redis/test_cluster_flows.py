@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -27,7 +28,7 @@ from tests.contract.builders import (
     take_one,
 )
 from tests.contract.test_flows import after, pass_on, states
-from tests.redis.dying import deaths
+from tests.redis.dying import deaths, interruptions
 from tests.servers.cluster import Cluster
 
 QUEUES = ("q", "r", "s")
@@ -272,6 +273,70 @@ class TestADeathBetweenAnyTwoSteps:
                     store.submit_flow(FLOW, unique)
             pass_on(store)
             check_counts(store)
+
+
+class TestAnEndAtAnyMoment:
+    def test_of_a_submission_that_waits_for_it(self, cluster: Cluster, stride: int) -> None:
+        def prepare(store: Store) -> None:
+            register(store, queues=QUEUES)
+            submit(store, new("x"))
+
+        def end(store: Store) -> None:
+            store.commit([decide(take_one(store), Done())])
+            pass_on(store)
+
+        for store in interruptions(
+            cluster,
+            min(stride, 3),
+            prepare,
+            lambda store: store.submit([after("b", "x", queue="r"), after("c", "b", queue="s")]),
+            end,
+        ):
+            pass_on(store)
+            assert states(store, "x", "b", "c") == ["complete", "pending", "waiting"]
+            assert run_to_its_end(store) == ["b", "c"]
+            check_nothing_is_left_to_do(store)
+
+    def test_of_a_retry_that_waits_for_it(self, cluster: Cluster, stride: int) -> None:
+        def prepare(store: Store) -> None:
+            with_flow(store)
+            store.commit([decide(t, Done()) for t in take(store, queues="r", limit=9)])
+            store.commit([decide(take_one(store), Fail(Fault("Boom")))])
+            pass_on(store)
+
+        def end(store: Store) -> None:
+            store.commit([decide(task, Done()) for task in take(store, limit=9)])
+            pass_on(store)
+
+        for store in interruptions(
+            cluster, min(stride, 3), prepare, lambda store: flow_control.retry(store, "f"), end
+        ):
+            assert run_to_its_end(store)[-2:] == ["b", "c"]
+            assert states(store, *NAMES) == ["complete"] * 4
+            check_nothing_is_left_to_do(store)
+
+    def test_of_a_submission_that_comes_back_to_life(self, cluster: Cluster, stride: int) -> None:
+        """Somebody has undone, or carried out, the plan of one who was only slow."""
+
+        def take_the_ids(store: Store) -> None:
+            pass_on(store)
+            store.submit([new("d", "q")])
+
+        def submit_it(store: Store) -> None:
+            with suppress(Refused):
+                store.submit_flow(FLOW, tasks())
+
+        for store in interruptions(
+            cluster, min(stride, 3), lambda store: None, submit_it, take_the_ids
+        ):
+            pass_on(store)
+            there = [task is not None for task in store.get(NAMES)]
+            assert there in ([True] * 4, [False, False, False, True])
+            assert (store.flow("f") is not None) == all(there)
+            assert get(store, "d").queue == ("r" if all(there) else "q")
+            register(store, queues=QUEUES)
+            assert sorted(run_to_its_end(store)) == (NAMES if all(there) else ["d"])
+            check_nothing_is_left_to_do(store)
 
 
 class TestWhatOthersNeed:
