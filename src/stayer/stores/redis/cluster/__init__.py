@@ -42,7 +42,7 @@ from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.flows import FlowKnown
-from stayer.stores.redis.notices import merged
+from stayer.stores.redis.notices import check_cursor, merged
 
 OLDEST = (7, 0)
 _AT_ONCE, _ROUNDS = 500, 8
@@ -132,7 +132,7 @@ class ClusterStore:
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
-        queues = [self._shards.ended.pop() for _ in range(len(self._shards.ended))]
+        queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
             far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
 
@@ -362,6 +362,7 @@ class ClusterStore:
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
+        check_cursor(cursor)
         pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
         return merged(pages, limit)
 
