@@ -25,6 +25,7 @@ from .orders import Orders
 from .spawn import Birth, Refused
 
 _HEARD = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGIO)
+_HEARD_BY_THE_WAY = (signal.SIGCHLD, signal.SIGUSR1)
 _LONGEST_SLEEP = 10.0
 _FROZEN_LOOK = 2.0
 _PAUSE_PATIENCE = 0.5
@@ -36,6 +37,9 @@ _LEFTOVER_PATIENCE = 0.5
 _LEFTOVER_GRACE = 5.0
 _STACK_PAUSE = 1.0
 _KILL_ROUND = 0.05
+_MOUTHFUL = 0.01
+_FAST = 16_384
+_LAST_WORDS = 16
 _STUCK_ROUND = 1.0
 _WRITE_AGAIN = 5.0
 _LOCK_PATIENCE = 1.0
@@ -86,10 +90,10 @@ class Keeper:
             self._climb_the_ladder()
             self._stand_still_or_go_on()
             self._sample()
-            signal.sigtimedwait(_HEARD, self._rest())
+            self._listen_and_rest()
             self._limits.tick(bool(self._stopped))
         self._timer.set(None)
-        self._log.trim()
+        self._hear_its_last_words()
         failure = self._birth.failure() if self._birth else None
         self._record(**({"not_started": failure} if failure else {}))
 
@@ -115,7 +119,7 @@ class Keeper:
         name = f"stayer-{os.path.basename(self._folder.path)}-{os.getpid()}"
         self._cgroup = make_cgroup(spec.get("cgroup"), name, self._limits.memory)
         try:
-            self._birth = Birth(self._folder, spec, self._cgroup)
+            self._birth = Birth(self._folder, spec, self._cgroup, self._log.open())
         except (OSError, Refused) as error:
             self._record(not_started=f"no process could be made: {error}", node=True)
             return False
@@ -262,6 +266,25 @@ class Keeper:
                 self._say()
         pause = _QUICK_SAMPLE if self._limits.memory or watched else _SAMPLE
         self._next_sample = now + (_SPEW_SAMPLE if spewing else pause)
+
+    def _listen_and_rest(self) -> None:
+        """Of a task that talks we hear in mouthfuls, not word by word; one that talks fast must not
+        wait for us.
+        """
+        moved = self._log.pump()
+        if moved:
+            pause = 0.0 if moved > _FAST else min(_MOUTHFUL, self._rest())
+            signal.sigtimedwait(_HEARD_BY_THE_WAY, pause)
+        else:
+            signal.sigtimedwait(_HEARD, self._rest())
+
+    def _hear_its_last_words(self) -> None:
+        """What its pipe still has: no more than that, if something escaped us and goes on."""
+        for _ in range(_LAST_WORDS):
+            if not self._log.pump():
+                break
+            self._log.trim()
+        self._log.trim()
 
     def _rest(self) -> float:
         """How long nothing needs to be done, if nobody calls."""
