@@ -55,6 +55,7 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
     unique_for: float | str | None = None
+    notify: tuple[str, ...] | None = None
 
 
 _READERS: dict[str, Callable[[Any], float]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stayer.http import (
     flows,
     log,
+    notices,
     queues,
     schedules,
     stats,
@@ -88,7 +89,7 @@ _LOOKING = (
 _STEERING = (
     Route(
         method="PATCH", path=_TASK, role="operate", run=tasks.set_task,
-        summary="Change the priority or the limits of a task that has not ended.",
+        summary="Change the priority, the limits or the hooks of a task that has not ended.",
         body=tasks.SetBody, body_needed=True, answer="Task", problems=(404, 409, 415),
     ),
     Route(
@@ -101,6 +102,11 @@ _STEERING = (
         body=tasks.CancelBody, answer="Task", problems=(404, 409, 415),
     ),
     Route(
+        method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
+        summary="Run a finished task again, from its last checkpoint or from the start.",
+        body=tasks.RetryBody, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
         method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,
         summary="Send a signal (USR1, TERM, 15) to the main process of a running task.",
         body=tasks.SignalBody, body_needed=True, answer="Task", problems=(404, 409, 415),
@@ -111,7 +117,6 @@ _STEERING = (
             answer="Task", problems=(404, 409),
         )
         for verb, run, summary in (
-            ("retry", tasks.retry, "Run a finished task again."),
             ("hold", tasks.hold, "Keep a task from being taken until it is released."),
             ("release", tasks.release, "Let a held task be taken again."),
             ("pause", tasks.pause, "Stop a running task where it is."),
@@ -124,13 +129,17 @@ _STEERING = (
         summary="Cancel the unfinished tasks that match, a page at a time.",
         query=TaskFilter, body=tasks.CancelBody, answer="TaskPage", problems=(415,),
     ),
+    Route(
+        method="POST", path="/v1/tasks/retry", role="operate", run=tasks.retry_many,
+        summary="Run the failed and cancelled tasks that match again, a page at a time.",
+        query=TaskFilter, body=tasks.RetryBody, answer="TaskPage", problems=(415,),
+    ),
     *(
         Route(
             method="POST", path=f"/v1/tasks/{verb}", role="operate", run=run,
             summary=f"{summary}, a page at a time.", query=TaskFilter, answer="TaskPage",
         )
         for verb, run, summary in (
-            ("retry", tasks.retry_many, "Run the failed and cancelled tasks that match again"),
             ("hold", tasks.hold_many, "Hold the queued tasks that match"),
             ("release", tasks.release_many, "Release the held tasks that match"),
         )
@@ -168,7 +177,7 @@ _FLOWS = (
     Route(
         method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
         summary="Run again what failed or was cancelled; what is complete stays.",
-        answer="FlowTold", problems=(404, 409),
+        body=tasks.RetryBody, answer="FlowTold", problems=(404, 409, 415),
     ),
     Route(
         method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,
@@ -277,6 +286,29 @@ _WORKERS = (
     ),
 )  # fmt: skip
 
+_NOTICES = (
+    Route(
+        method="GET", path="/v1/notices", role="read", run=notices.find,
+        summary="What was told, or is to be told, to hooks, newest first, page by page.",
+        query=notices.NoticesQuery, answer="NoticePage",
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/notices", role="read", run=notices.of_task,
+        summary="The same of one task.", query=notices.OfTask, answer="NoticePage",
+        problems=(404,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/retry", role="operate", run=notices.retry,
+        summary="Deliver notices that failed, or that wait for their next try, now.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/drop", role="operate", run=notices.drop,
+        summary="Forget notices.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+)  # fmt: skip
+
 _SYSTEM = (
     Route(
         method="GET", path="/v1/events", role="read", wait=streams.events,
@@ -359,6 +391,7 @@ GROUPS = {
     "Flows": _FLOWS,
     "Queues": _QUEUES,
     "Schedules": _SCHEDULES,
+    "Notices": _NOTICES,
     "Workers": _WORKERS,
     "The whole": _SYSTEM,
     "Pages": _PAGES,

@@ -157,6 +157,7 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     silence_limit: float | str | UnsetType | None = UNSET
     memory_limit: int | str | UnsetType | None = UNSET
     more_time: float | str | UnsetType = UNSET
+    notify: tuple[str, ...] | None = None
 
 
 def cancel(call: Call) -> Answer:
@@ -165,11 +166,24 @@ def cancel(call: Call) -> Answer:
     return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
 
+class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to run it again."""
+
+    from_start: Annotated[
+        bool, Meta(description="Forget its checkpoint, the results of its steps and its progress.")
+    ] = False
+
+
+def retry(call: Call) -> Answer:
+    """From its checkpoint, or from the start."""
+    task = control.retry(call.store, call.path["id"], from_start=call.body.from_start)
+    return Answer(codec.record(task))
+
+
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
     return lambda call: Answer(codec.record(act(call.store, call.path["id"])))
 
 
-retry = _verb(control.retry)
 hold = _verb(control.hold)
 release = _verb(control.release)
 pause = _verb(control.pause)
@@ -195,10 +209,15 @@ def set_task(call: Call) -> Answer:
         if written is not UNSET:
             limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
-    if body.priority is None and not limits and more is None:
+    if body.priority is None and not limits and more is None and body.notify is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
     task = control.set(
-        call.store, call.path["id"], priority=body.priority, limits=limits, more_time=more
+        call.store,
+        call.path["id"],
+        priority=body.priority,
+        limits=limits,
+        more_time=more,
+        notify=body.notify,
     )
     return Answer(codec.record(task))
 
@@ -246,7 +265,12 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Those that match and failed or were cancelled."""
-    return _bulk(call, lambda id: control.retry(call.store, id), ("failed", "cancelled"))
+    from_start = call.body.from_start
+    return _bulk(
+        call,
+        lambda id: control.retry(call.store, id, from_start=from_start),
+        ("failed", "cancelled"),
+    )
 
 
 def hold_many(call: Call) -> Answer:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from stayer.core import codec
 from stayer.core.model import Change
+from stayer.core.notices import words
 from stayer.stores.redis.record import (
     NUMBER_OF,
     RESULT_BYTES,
@@ -23,6 +24,7 @@ _PLAIN = [
     for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
 ]
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
+_NOTIFY = NUMBER_OF["notify"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -48,7 +50,7 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
         if special or mine != likeness:
             likeness = None if special else mine
             waits = False if change.waits is UNSET else change.waits
-            groups.append((*mine, waits, _sets(change), []))
+            groups.append((*mine, waits, _sets(change), words(change) or False, []))
         groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
     return groups
 
@@ -61,7 +63,7 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
         change.order, change.returned, change.late,
         False if change.note is None else change.note,
         None if delay is UNSET else "none" if delay is None else float(delay),
-        change.error is UNSET, change.orders is UNSET,
+        change.error is UNSET, change.orders is UNSET, change.from_start,
     )  # fmt: skip
 
 
@@ -74,6 +76,7 @@ def _is_special(change: Change) -> bool:
         and change.interruptions is UNSET
         and change.losses is UNSET
         and change.priority is UNSET
+        and change.notify is UNSET
     )
 
 
@@ -88,6 +91,8 @@ def _sets(change: Change) -> list[Raw]:
         sets += _ERROR, text(change.error)
     if change.policy is not UNSET:
         sets += _POLICY, text(change.policy)
+    if change.notify is not UNSET:
+        sets += _NOTIFY, change.notify or False
     if change.orders is not UNSET:
         sets += _ORDERS, [packed_order(order) for order in change.orders] or False
     return sets
