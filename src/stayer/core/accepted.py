@@ -29,7 +29,12 @@ _encode = msgspec.json.Encoder().encode
 def accepted(task: Task) -> bytes:
     """The record of a fresh task, and that it is fresh."""
     # A moment is hardly ever that of another task, variables can't be compared, bytes are no JSON.
-    if task.eta is not None or task.env is not None or isinstance(task.parameters, bytes):
+    if (
+        task.eta is not None
+        or task.start_before is not None
+        or task.env is not None
+        or isinstance(task.parameters, bytes)
+    ):
         return _encode({**codec.record(task), "fresh": True})
     begin, before_parameters, before_created, before_updated, end = _frame(_common(task))
     created = _at(task.created)

@@ -38,7 +38,6 @@ from stayer.http.route import (
     read_body,
     read_query,
 )
-from stayer.http.routes import ROUTES
 from stayer.http.service import Service
 from stayer.http.session import Principal, by_token
 
@@ -82,7 +81,7 @@ class _Passage(Struct):
 class Gate:
     """The server as an ASGI application."""
 
-    def __init__(self, service: Service, routes: tuple[Route, ...] = ROUTES) -> None:
+    def __init__(self, service: Service, routes: tuple[Route, ...]) -> None:
         self.service = service
         self._routes = Routes(routes)
         settings = service.settings

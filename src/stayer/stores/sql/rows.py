@@ -41,7 +41,7 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, seq'
+    'key, "unique", unique_while, unique_for, notify, checkpoint_at, seq'
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -107,7 +107,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, _,
+        unique_while, unique_for, notify, checkpoint_at, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -129,6 +129,7 @@ def task_from_row(row: Row) -> Task:
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
         () if notify is None else hooks_from_cell(notify),
+        checkpoint_at,
     )  # fmt: skip
 
 

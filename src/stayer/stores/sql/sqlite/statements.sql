@@ -378,8 +378,8 @@ UPDATE stayer_tasks SET progress = ?, losses = 0, updated = ? WHERE seq = ?;
 -- name: report.orders
 UPDATE stayer_tasks SET orders = ? WHERE seq = ?;
 
--- name: report.advanced
-UPDATE stayer_tasks SET losses = 0, updated = ? WHERE seq = ?;
+-- name: report.saved
+UPDATE stayer_tasks SET losses = 0, checkpoint_at = ?1, updated = ?1 WHERE seq = ?2;
 
 -- name: report.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
