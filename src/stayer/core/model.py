@@ -222,6 +222,8 @@ class Task(Struct, frozen=True):
     unique_for: float = 0.0
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of it, besides those whom its queue tells."""
+    checkpoint_at: float | None = None
+    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
 
     @property
     def kind(self) -> str:
