@@ -165,9 +165,9 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self) -> Self:
-        """Run it again, now that it has ended."""
-        await asyncio.to_thread(self.sync.retry)
+    async def retry(self, *, from_start: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
+        await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
 
     async def hold(self) -> Self:
@@ -231,9 +231,11 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self) -> Self:
-        """Run again what failed or was cancelled; what is complete stays."""
-        await asyncio.to_thread(self.sync.retry)
+    async def retry(self, *, from_start: bool = False) -> Self:
+        """Run again what failed or was cancelled, each from its last checkpoint or from the start;
+        what is complete stays.
+        """
+        await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
 
     async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:

@@ -131,17 +131,21 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: Store, id: str) -> Task:
+def retry(store: Store, id: str, *, from_start: bool = False) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
+
+    It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
+    nothing.
     """
 
     def when_possible(task: Task) -> Happening:
         if not task.upstreams or isinstance(store, ServedStore):
-            return Retry()
+            return Retry(from_start=from_start)
         [of] = store.upstreams([task.id])
         upstreams = store.get((*of.after, *of.behind))
-        return Retry(tuple(each.id for each in upstreams if each and each.state not in FINISHED))
+        waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
+        return Retry(waits, from_start)
 
     return _apply(store, id, when_possible)
 

@@ -164,6 +164,9 @@ class Store(Protocol):
         worker held the task; an Event named by the new state (ending and note are its note) or, if
         the state stays, by the note (what follows a first `: ` in it is the event's note).
 
+        With `from_start`, the task's checkpoint (in which are the results of its steps) and its
+        progress are gone, as part of the change.
+
         With `waits`, these are from then on what the task waits for; on leaving `waiting` it waits
         for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
         same step, and passed on (see `promote`) before this returns, as far as that is quick. That
@@ -456,5 +459,5 @@ class ServedStore(Protocol):
     def cancel_flow(self, id: str, grace: float | None) -> int:
         """As `flow_control.cancel`."""
 
-    def retry_flow(self, id: str) -> int:
+    def retry_flow(self, id: str, from_start: bool) -> int:
         """As `flow_control.retry`."""

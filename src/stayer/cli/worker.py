@@ -130,6 +130,7 @@ def _work(
         **behaviour(),
         "store": given.config().store,
         "app": handlers.app,
+        "names": handlers.names,
         "threads": plan.threads,
         "environment": environment,
         "log": plan.log,

@@ -152,9 +152,9 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = control.cancel(self._store, self.id, limit)
         return self
 
-    def retry(self) -> Self:
-        """Run it again, now that it has ended."""
-        self._record = control.retry(self._store, self.id)
+    def retry(self, *, from_start: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
+        self._record = control.retry(self._store, self.id, from_start=from_start)
         return self
 
     def hold(self) -> Self:

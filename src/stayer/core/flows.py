@@ -209,7 +209,11 @@ def relayed(task: Task, ended: Sequence[Ended], left: int) -> Change | None:
 
 
 def again(
-    tasks: Mapping[str, Task], upstreams: Mapping[str, Upstreams], others: Mapping[str, State]
+    tasks: Mapping[str, Task],
+    upstreams: Mapping[str, Upstreams],
+    others: Mapping[str, State],
+    *,
+    from_start: bool = False,
 ) -> list[tuple[Task, Happening]]:
     """What is to happen to the tasks of a flow so that it goes on from where it failed: those that
     failed or were cancelled once more, each behind what it runs after; what was held for such a
@@ -226,7 +230,7 @@ def again(
         waits = [each for each in of.after if each in goes_on]
         waits += _throttle(of.behind, upstreams, goes_on)
         if id in targets:
-            plan.append((task, Retry(tuple(dict.fromkeys(waits)))))
+            plan.append((task, Retry(tuple(dict.fromkeys(waits)), from_start)))
         elif task.held and task.state in QUEUED and targets.intersection(of.after):
             plan.append((task, Await(tuple(dict.fromkeys(waits)))))
     return plan

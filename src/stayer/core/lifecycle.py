@@ -145,6 +145,8 @@ class Retry(Struct, frozen=True):
     """Somebody wants a finished task run again, once these have ended."""
 
     waits: tuple[str, ...] = ()
+    from_start: bool = False
+    """What it saved in earlier attempts is forgotten."""
 
 
 class Await(Struct, frozen=True):
@@ -261,8 +263,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
-        case Retry(waits=waits):
-            return _retry(task, waits)
+        case Retry():
+            return _retry(task, happening)
         case Await(waits=waits):
             return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
         case Hold():
@@ -401,12 +403,14 @@ def _set(task: Task, wanted: Set) -> Change:
     return _change(task, task.state, order=True, note="set", **becomes)
 
 
-def _retry(task: Task, waits: tuple[str, ...]) -> Change:
-    """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
+def _retry(task: Task, retry: Retry) -> Change:
+    """Counters at zero; the attempt's number goes on, logs stay, and so does what it saved, unless
+    it is to begin from the start.
+    """
     return _change(
         task,
-        "waiting" if waits else "pending",
-        waits=waits or UNSET,
+        "waiting" if retry.waits else "pending",
+        waits=retry.waits or UNSET,
         result=None,
         error=None,
         failures=0,
@@ -414,7 +418,8 @@ def _retry(task: Task, waits: tuple[str, ...]) -> Change:
         losses=0,
         delay=None,
         order=True,
-        note="retried",
+        from_start=retry.from_start,
+        note="retried from the start" if retry.from_start else "retried",
     )
 
 

@@ -279,6 +279,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Ids that it waits for from now on."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
+    from_start: bool = False
+    """What it saved (the checkpoint with its steps, the progress) is forgotten in the same step."""
     returned: bool = False
     """Burial gave the task back: a late `done` of this very attempt is still welcome."""
     late: bool = False

@@ -37,7 +37,7 @@ from stayer.core.written import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
-from stayer.http.tasks import BATCH_LIMIT
+from stayer.http.submit import BATCH_LIMIT
 
 Schema = dict[str, Any]
 

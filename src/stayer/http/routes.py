@@ -10,6 +10,7 @@ from stayer.http import (
     schedules,
     stats,
     streams,
+    submit,
     system,
     tasks,
     workers,
@@ -27,7 +28,7 @@ _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=submit.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
@@ -101,6 +102,11 @@ _STEERING = (
         body=tasks.CancelBody, answer="Task", problems=(404, 409, 415),
     ),
     Route(
+        method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
+        summary="Run a finished task again, from its last checkpoint or from the start.",
+        body=tasks.RetryBody, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
         method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,
         summary="Send a signal (USR1, TERM, 15) to the main process of a running task.",
         body=tasks.SignalBody, body_needed=True, answer="Task", problems=(404, 409, 415),
@@ -111,7 +117,6 @@ _STEERING = (
             answer="Task", problems=(404, 409),
         )
         for verb, run, summary in (
-            ("retry", tasks.retry, "Run a finished task again."),
             ("hold", tasks.hold, "Keep a task from being taken until it is released."),
             ("release", tasks.release, "Let a held task be taken again."),
             ("pause", tasks.pause, "Stop a running task where it is."),
@@ -124,13 +129,17 @@ _STEERING = (
         summary="Cancel the unfinished tasks that match, a page at a time.",
         query=TaskFilter, body=tasks.CancelBody, answer="TaskPage", problems=(415,),
     ),
+    Route(
+        method="POST", path="/v1/tasks/retry", role="operate", run=tasks.retry_many,
+        summary="Run the failed and cancelled tasks that match again, a page at a time.",
+        query=TaskFilter, body=tasks.RetryBody, answer="TaskPage", problems=(415,),
+    ),
     *(
         Route(
             method="POST", path=f"/v1/tasks/{verb}", role="operate", run=run,
             summary=f"{summary}, a page at a time.", query=TaskFilter, answer="TaskPage",
         )
         for verb, run, summary in (
-            ("retry", tasks.retry_many, "Run the failed and cancelled tasks that match again"),
             ("hold", tasks.hold_many, "Hold the queued tasks that match"),
             ("release", tasks.release_many, "Release the held tasks that match"),
         )
@@ -168,7 +177,7 @@ _FLOWS = (
     Route(
         method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
         summary="Run again what failed or was cancelled; what is complete stays.",
-        answer="FlowTold", problems=(404, 409),
+        body=tasks.RetryBody, answer="FlowTold", problems=(404, 409, 415),
     ),
     Route(
         method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,

@@ -137,14 +137,17 @@ class HttpStore:
     def cancel_flow(self, id: str, grace: float | None) -> int:
         return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
 
-    def retry_flow(self, id: str) -> int:
-        return int(self._ask("POST", _path("flows", id, "retry"))["tasks"])
+    def retry_flow(self, id: str, from_start: bool) -> int:
+        body: JSON = {"from_start": from_start}
+        return int(self._ask("POST", _path("flows", id, "retry"), body=body)["tasks"])
 
     def ask(self, id: str, happening: Happening) -> Task:
         match happening:
             case Cancel(grace=grace):
                 return self._verb(id, "cancel", {"grace": grace})
-            case Retry() | Hold() | Release():
+            case Retry(from_start=from_start):
+                return self._verb(id, "retry", {"from_start": from_start})
+            case Hold() | Release():
                 return self._verb(id, type(happening).__name__.lower())
             case Ask(verb=verb, arguments=arguments):
                 return self._verb(id, verb, dict(arguments) or None)

@@ -53,7 +53,7 @@ from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
 from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import packed_groups, packed_ties
+from stayer.stores.redis.submitting import Decided, Promised, packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
@@ -115,20 +115,28 @@ class RedisStore:
             return False
         return True
 
+    def accept(self, tasks: Sequence[NewTask], flow: bytes, decided: Decided) -> None:
+        """Take in the part of this shard of what has been decided, as far as it is not there."""
+        self._submit(tasks, flow, decided)
+
     def _submit(
-        self, tasks: Sequence[NewTask], flow: bytes = b""
+        self, tasks: Sequence[NewTask], flow: bytes = b"", decided: Decided | None = None
     ) -> tuple[float, list[record.Raw], set[str], set[str]]:
         """The time, what was not fresh, which wait, and which are needed by others of them."""
         tied = packed_ties(tasks)
-        if tied:
+        if tied and decided is None:
             check_ties(tasks)
         needed = {id for new in tasks for id in (*new.after, *new.behind)} if tied else set()
-        arguments = Arguments(fixed=6)
+        if decided is not None:
+            needed |= decided.needed
+        states = b"" if decided is None else record.pack(decided.states)
+        arguments = Arguments(fixed=7)
         packed = record.pack(packed_groups(tasks, arguments, needed))
         twice = int(len({new.id for new in tasks}) < len(tasks))
         now, *answer = self._run(
-            "submit", packed, twice, record.pack(tied) if tied else "", flow, *arguments.values
-        )
+            "submit", packed, twice, record.pack(tied) if tied else "", flow, states,
+            *arguments.values,
+        )  # fmt: skip
         if len(answer) == 1:
             ties.refuse(answer[0])
         told, waiting, ended_before = answer
@@ -376,8 +384,10 @@ def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Su
         if how == 1:
             [task] = record.tasks([value], (0, parameters, result))
             known[number] = Submitted(task, False)
-        else:
+        elif how == 2:
             known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+        else:
+            raise Promised(value.decode())
     return known
 
 

@@ -63,7 +63,7 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
         change.order, change.returned, change.late,
         False if change.note is None else change.note,
         None if delay is UNSET else "none" if delay is None else float(delay),
-        change.error is UNSET, change.orders is UNSET,
+        change.error is UNSET, change.orders is UNSET, change.from_start,
     )  # fmt: skip
 
 

@@ -116,8 +116,22 @@ Channels
 On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
 of workers also below `<prefix>:{%lobby}`; and
 
+    <prefix>:{<queue>}:listeners:<id>  hash of a task that others in other queues run after: @queue
+                                   → 1; heard: how often one came to listen; free: of these, how
+                                   many are known not to need it, until: for how long
+    <prefix>:{<queue>}:afar        hash: ended tasks that other shards have to hear of, id → a mark
+    <prefix>:{<queue>}:outbox      here a note may be `?` and a mark: somebody has to look
+    <prefix>:{<queue>}:looks       string: the last mark
+    <prefix>:{<queue>}:asked       set: what is to be forgotten, if no other shard needs it
+    <prefix>:{<queue>}:promised    hash: unique word → nonce and id of the claim that will hold it
+
     <prefix>:shards                set: the names of all queues that ever were
-    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of it
+    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
+                                   it, and `plan`, if it comes with others
+    <prefix>:plans                 set: nonce and name of the plans that are not over
+    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
+    {<prefix>:incoming}:taken      list: items of the list `incoming` that got an id: id, item
+    {<prefix>:incoming}:refused    list: what `refused` is elsewhere
     <prefix>:homes:<worker>        set: the queues that the worker is known in
     <prefix>:burying               set: the workers whose burial may not be over yet
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
@@ -144,6 +158,11 @@ KEYS = {
     "waiters": "<prefix>:waiters:<id>",
     "dependents": "<prefix>:dependents:<id>",
     "outbox": "<prefix>:outbox",
+    "listeners": "<prefix>:listeners:<id>",
+    "afar": "<prefix>:afar",
+    "looks": "<prefix>:looks",
+    "asked": "<prefix>:asked",
+    "promised": "<prefix>:promised",
     "flows": "<prefix>:flows",
     "flow": "<prefix>:flow:<flow>",
     "parts": "<prefix>:parts:<flow>",
@@ -191,6 +210,10 @@ KEYS = {
     "refused": "<prefix>:refused",
     "shards": "<prefix>:shards",
     "claim": "<prefix>:claim:<id>",
+    "plans": "<prefix>:plans",
+    "plan": "<prefix>:plan:<plan>",
+    "taken": "{<prefix>:incoming}:taken",
+    "unfit": "{<prefix>:incoming}:refused",
     "homes": "<prefix>:homes:<worker>",
     "burying": "<prefix>:burying",
     "relayed": "<prefix>:{news}:relayed",

@@ -71,15 +71,15 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         tx.run("outbox.ended", tx.now, named)
 
 
-def applied(tx: Transaction, changes: Sequence[Change]) -> tuple[list[bool], bool]:
-    """As `apply`, but plain changes all at once, and the answer says only which were applied."""
-    ledger = Ledger(tx)
+def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
+    """As `apply`, but plain changes all at once, and the answer says only which were applied. The
+    ledger is not written."""
     answers: list[bool] = []
     for group in groups(changes):
         done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
         for change in group:
             answers.append(change.id in done or _apply(tx, change, ledger) is not None)
-    return answers, ledger.write()
+    return answers
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
@@ -117,6 +117,8 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         count_run(tx, queue, share, since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
+    if change.from_start:
+        tx.run("checkpoint.forget", seq)
     if notify != _NOBODY and (happened := words(change)):
         hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
         ledger.heard_of(seq, number, happened, told(hooks, happened))
@@ -205,6 +207,8 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["ending"] = change.ending
     if change.late:
         columns["worker"] = change.worker
+    if change.from_start:
+        columns["progress"] = None
     return columns
 
 

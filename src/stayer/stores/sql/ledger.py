@@ -59,6 +59,11 @@ class Ledger:
         if after == "pending" or (before in RUNNING and after not in RUNNING):
             counts[_WAKES] = 1
 
+    def more_running(self, queue: str) -> int:
+        """How many more tasks of the queue run than the counters that are written say."""
+        counts = self._counts.get(queue)
+        return 0 if counts is None else sum(counts[_POSITION[state]] for state in RUNNING)
+
     def woken(self, queue: str) -> None:
         """There may be something new to take."""
         self._of(queue)[_WAKES] = 1
@@ -109,6 +114,11 @@ class Ledger:
     def ended_for_others(self, id: str, state: State) -> None:
         """A task has ended that others wait for."""
         self._outbox.append((id, state, self._tx.now))
+
+    @property
+    def has_ends_for_others(self) -> bool:
+        """There is something for the outbox."""
+        return bool(self._outbox)
 
     def heard_of(
         self, seq: int, number: int, happened: Sequence[str], targets: Sequence[str]

@@ -60,11 +60,26 @@ _KNOWN = (
 )  # fmt: skip
 """What a task that was just reserved has for certain (see the statement `reserve`), or only if it
 has something else that is unusual."""
-RESERVED_COLUMNS = ", ".join(("seq", *_USUAL))
+_LONG = 8192
+_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
+_AS_JSON = {
+    "parameters": f"iif({_SHORT}, parameters, NULL)",
+    # SQLite itself would round it.
+    "created": "format('%!.17g', created)",
+    # What others wrote here may be bytes, of which JSON knows nothing.
+    **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
+}
+RESERVED_COLUMNS = ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL)))
+"""The usual ones, as SQLite can put them into JSON."""
 UNUSUAL = ", ".join(
-    f"nullif({column}, 0)"
-    for column in TASK_COLUMNS.split(", ")
-    if column not in _USUAL and column not in _KNOWN
+    (
+        f"iif({_SHORT}, NULL, parameters)",
+        *(
+            f"nullif({column}, 0)"
+            for column in TASK_COLUMNS.split(", ")
+            if column not in _USUAL and column not in _KNOWN
+        ),
+    )
 )
 """What few tasks have; all null where one has nothing of it."""
 
@@ -78,6 +93,8 @@ _policy = msgspec.json.Decoder(Policy)
 _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
+_seqs = msgspec.json.Decoder(list[int])
+_rows = msgspec.json.Decoder(list[list[Any]])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -130,20 +147,37 @@ def just_reserved(
     """
     tasks: dict[int, Task] = {}
     unusual: list[int] = []
-    for seq, id, name, parameters, attempt, priority, owner, created, last_order, rest in tx.all(
-        "reserve.read", json_cell(seqs)
-    ):
-        if rest is not None:
+    for (
+        seq, id, name, parameters, attempt, priority, owner, created, last_order, usual,
+    ) in _read_reserved(tx, seqs):  # fmt: skip
+        if not usual:
             unusual.append(seq)
             continue
         tasks[seq] = Task(
             id, queue, name, None, None, None,
             None if parameters is None else codec.unpack(parameters),
             "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, created, tx.now, None, None, None, _DEFAULT_POLICY, 0, (), last_order,
+            worker, None, float(created), tx.now, None, None, None, _DEFAULT_POLICY, 0, (),
+            last_order,
         )  # fmt: skip
-    tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
+    if len(tasks) < len(seqs):
+        unusual = unusual or [seq for seq in seqs if seq not in tasks]
+        tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
     return [tasks[seq] for seq in seqs]
+
+
+def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> list[list[Any]]:
+    """Nothing if one of them is not what it seems: then they are read with more care."""
+    row = tx.one("reserve.read", json_cell(seqs))
+    try:
+        return [] if row is None else _rows.decode(row[0])
+    except (msgspec.DecodeError, UnicodeError):
+        return []
+
+
+def seqs_from_cell(cell: Cell) -> list[int]:
+    """The answer of `reserve.next`."""
+    return _seqs.decode(cell)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:

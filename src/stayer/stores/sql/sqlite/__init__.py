@@ -44,6 +44,7 @@ from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
+from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
@@ -152,7 +153,10 @@ class SqliteStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         with self._write() as tx:
-            return reserve(tx, worker, queues, limit, handles)
+            ledger = Ledger(tx)
+            tasks = reserve(tx, worker, queues, limit, handles, ledger)
+            ledger.write()
+            return tasks
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         with self._write() as tx:
@@ -178,10 +182,15 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            answers, told = applied(tx, changes)
-            if told:
+            ledger = Ledger(tx)
+            answers = applied(tx, changes, ledger)
+            if ledger.has_ends_for_others:
+                ledger.write()
                 relay(tx, _AT_ONCE)
-            return answers, reserve(tx, worker, queues, limit, handles)
+                ledger = Ledger(tx)
+            tasks = reserve(tx, worker, queues, limit, handles, ledger)
+            ledger.write()
+            return answers, tasks
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:

@@ -114,10 +114,12 @@ CREATE TABLE stayer_tasks (
     unique_for REAL NOT NULL DEFAULT 0,
     notify TEXT CHECK (json_type(notify) = 'array'), -- JSON array of hooks
     -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
+    -- Every change of a row computes it, whether it has such a word or not: again without `IN`.
     unique_end REAL GENERATED ALWAYS AS (
         CASE
-            WHEN state IN ('waiting', 'scheduled', 'pending') THEN 9e999
-            WHEN state IN ('reserved', 'started') THEN iif(unique_while = 'waiting', 0, 9e999)
+            WHEN state = 'waiting' OR state = 'scheduled' OR state = 'pending' THEN 9e999
+            WHEN state = 'reserved' OR state = 'started'
+                THEN iif(unique_while = 'waiting', 0, 9e999)
             ELSE iif(unique_for > 0, finished_at + unique_for, 0)
         END
     ) VIRTUAL,

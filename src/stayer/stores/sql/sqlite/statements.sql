@@ -71,12 +71,32 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT lane FROM lanes WHERE lane IS NOT NULL;
 
 -- name: reserve.next
--- The best tasks of one lane: what orders them, and which they are.
-SELECT -priority, created, seq FROM stayer_tasks
-WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
-    AND (start_before IS NULL OR start_before > ?)
-ORDER BY priority DESC, created, seq
-LIMIT ?;
+-- queue, lane, now, how many: the best tasks of one lane, best first, in one JSON array. (Python lets
+-- go of its lock at every row that it reads, and gets it back when others have had enough of it.)
+SELECT json_group_array(seq) FROM (
+    SELECT seq FROM stayer_tasks
+    WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = 0
+        AND (start_before IS NULL OR start_before > ?3)
+    ORDER BY priority DESC, created, seq
+    LIMIT ?4
+);
+
+-- name: reserve.next_of_all
+-- The same for several lanes, a JSON array: the best of what is best in each.
+SELECT json_group_array(seq) FROM (
+    SELECT best.seq
+    FROM json_each(?2) AS lanes
+    CROSS JOIN stayer_tasks AS best
+        ON best.seq IN (
+            SELECT t.seq FROM stayer_tasks AS t
+            WHERE t.queue = ?1 AND t.lane = lanes.value AND t.state = 'pending' AND t.held = 0
+                AND (t.start_before IS NULL OR t.start_before > ?3)
+            ORDER BY t.priority DESC, t.created, t.seq
+            LIMIT ?4
+        )
+    ORDER BY best.priority DESC, best.created, best.seq
+    LIMIT ?4
+);
 
 -- name: lines.running
 -- How many tasks of each key run.
@@ -164,8 +184,9 @@ WHERE seq = taken.value;
 UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
--- What most tasks have, and null if this one has nothing more.
-SELECT {reserved}, coalesce({unusual}) FROM stayer_tasks
+-- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
+-- one has nothing more.
+SELECT json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
@@ -464,6 +485,9 @@ ORDER BY start;
 
 -- name: checkpoint
 SELECT attempt, at, data FROM stayer_checkpoints WHERE task = ?;
+
+-- name: checkpoint.forget
+DELETE FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
 SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,

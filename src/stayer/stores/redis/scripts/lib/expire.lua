@@ -8,7 +8,7 @@ local function expire(entry)
   r[STATE], r[UPDATED], r[FINISHED_AT], r[ENDING], r[ERROR] = 'failed', now, now, 'expired', EXPIRED
   r[ORDERS], r[RETURNED_FROM] = nil, nil
   if r[DEPENDENTS] then
-    call('HSET', key_outbox(), r[ID], r[STATE])
+    note_end(r[ID], r[STATE])
     wake(r[QUEUE]) -- so that somebody passes it on
   end
   local number = note_event(r[ID], r[QUEUE], 'failed', r[ATTEMPT], false, 'expired')
