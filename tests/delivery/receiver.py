@@ -61,7 +61,11 @@ def status(code: int, text: bytes = b"", **headers: str) -> Answer:
 
 def hang(until: threading.Event) -> Answer:
     """Say nothing until then."""
-    return lambda _: until.wait(PATIENCE) and None
+
+    def answer(_: BaseHTTPRequestHandler) -> None:
+        until.wait(PATIENCE)
+
+    return answer
 
 
 def drip(until: threading.Event) -> Answer:
@@ -77,7 +81,11 @@ def drip(until: threading.Event) -> Answer:
 
 def raw(data: bytes) -> Answer:
     """Send just this."""
-    return lambda request: request.wfile.write(data) and None
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(data)
+
+    return answer
 
 
 class Receiver:
