@@ -47,6 +47,7 @@ def _is_unusual(task: Task) -> bool:
         or task.flow is not None
         or task.upstreams != 0
         or task.unique is not None
+        or bool(task.notify)
         or type(task.parameters) is bytes
     )
 
