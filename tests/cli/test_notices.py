@@ -68,6 +68,20 @@ def test_notices_are_shown_retried_and_dropped(stayer: Here, store: Store) -> No
     stayer("notices", "retry", "").refuses("no notice")
 
 
+@pytest.mark.usefixtures("worker")
+def test_the_doctor_tells_of_those_who_wait_in_vain(
+    stayer: Here, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for id, hook in (("a", "mail"), ("b", "typo")):
+        apply(store, started(store, id=id, notify=(f"ended:{hook}",)), Done())
+    assert "notice" not in stayer("doctor").out
+    store.settle_notice(store.take_notices(["mail"], 1, 60, 86400)[0], Delivery(False, "410 Gone"))
+    monkeypatch.setattr("stayer.cli.doctor._OVERDUE", -60.0)
+    said = stayer("doctor").out
+    assert "1 notice could not be delivered, the last to mail: 410 Gone" in said
+    assert "1 notice to typo should have been delivered" in said
+
+
 def test_a_hook_can_be_tried_out(stayer: Here, folder: Path) -> None:
     with receiving() as receiver:
         (folder / "stayer.toml").write_text(

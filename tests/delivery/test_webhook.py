@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import email.utils
+import shutil
 import socket
+import subprocess
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core.hooks import Hook
 from stayer.core.notices import Notice
 from stayer.delivery.webhook import Answered, Forbidden, check_host, send
 from tests.delivery.receiver import Receiver, drip, hang, raw, status, unused_port
+from tests.servers.finding import missing
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OLD_SECRET = "whsec_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -153,6 +158,32 @@ class TestAnswers:
         assert not answered.delivered
         assert "SSL" in answered.said
         assert receiver.received == []
+
+    def test_a_certificate_must_be_known(
+        self, receiver: Receiver, notice: Notice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # Given a receiver with a certificate of its own making
+        public, private = tmp_path / "certificate", tmp_path / "key"
+        if shutil.which("openssl") is None:
+            missing("TLS", "install openssl")
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+             "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(private),
+             "-out", str(public)],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        receiver.use_tls(public, private)
+        hook = Hook(name="h", url=f"https://127.0.0.1:{receiver.port}/x")
+
+        # Then it is told only if that is trusted here
+        answered = send(hook, (), notice)
+        assert "CERTIFICATE_VERIFY_FAILED" in answered.said
+        assert receiver.received == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(public))
+        assert send(hook, (), notice) == Answered(True, "200 OK")
+        assert receiver.received[0].headers["host"] == f"127.0.0.1:{receiver.port}"
+        receiver.answers = [hang(receiver.over)]
+        assert send(replace(hook, time_limit=0.5), (), notice).said == "no answer within 0.5s"
 
 
 class TestWhereTasksMayLead:
