@@ -7,6 +7,7 @@ import { icon } from "../icons.js";
 import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
 import { logView } from "../log.js";
+import { noticesCard } from "../notices.js";
 import { badge, card, copy, copyable, empty, progressBar, queueLink, setBadge, setTime, standing, toast, when } from "../parts.js";
 import { elapsed, remaining, silence, unsaved } from "../risk.js";
 import { go, href } from "../router.js";
@@ -56,6 +57,7 @@ export function open(main, place, signal) {
       task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
       view.log.update(task.attempt),
       learn([task], stop).catch(() => {}),
+      view.notices.update(task),
     ]);
     view.usage.update(series.usage, task);
     draw();
@@ -89,14 +91,15 @@ function frame(id, signal) {
   const details = h("dl.facts");
   const values = h("div.column");
   const events = h("ol.events");
+  const notices = noticesCard(id, signal);
   const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), mayOperate() ? verbs : null);
   const node = h("div.column", null, head,
     h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures, why),
     error,
     h("div.task-split", null,
       h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
-      h("div.column", null, usage.node, values, card("About it", details), card("Events", events))));
-  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, events };
+      h("div.column", null, usage.node, values, card("About it", details), notices.node, card("Events", events))));
+  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, notices, events };
 }
 
 /** @param {ReturnType<typeof frame>} view @param {any} task */

@@ -45,7 +45,7 @@ from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.flows import FlowKnown
-from stayer.stores.redis.notices import merged
+from stayer.stores.redis.notices import check_cursor, merged
 
 OLDEST = (7, 0)
 _AT_ONCE, _ROUNDS = 500, 8
@@ -393,6 +393,7 @@ class ClusterStore:
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
+        check_cursor(cursor)
         pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
         return merged(pages, limit)
 
