@@ -372,6 +372,7 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    failures = _awaited(sync.Client.failures)
     schedules = _awaited(sync.Client.schedules)
     add_schedule = _awaited(sync.Client.add_schedule)
     pause_schedule = _awaited(sync.Client.pause_schedule)

@@ -55,7 +55,7 @@ _INFLATED_LIMIT = 64_000_000
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
     "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
-    "unique_for",
+    "unique_for", "fingerprint",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",

@@ -218,6 +218,8 @@ class Task(Struct, frozen=True):
     unique: str | None = None
     unique_while: UniqueWhile = "alive"
     unique_for: float = 0.0
+    fingerprint: str | None = None
+    """While it is failed: the same for all that failed in the same way (`core.fingerprint`)."""
 
     @property
     def kind(self) -> str:
@@ -272,6 +274,8 @@ class Change(Struct, frozen=True, kw_only=True):
     """Seconds until due, from the store's now; None: no eta any more."""
     waits: tuple[str, ...] | UnsetType = UNSET
     """Ids that it waits for from now on."""
+    fingerprint: str | None = None
+    """Of what went wrong, if that is its end."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
     from_start: bool = False
@@ -430,6 +434,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     flow: str | None = None
+    fingerprint: str | None = None
+    """Failed, with this fingerprint."""
 
 
 class Page(Struct, frozen=True):

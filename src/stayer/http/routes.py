@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from stayer.http import flows, log, queues, schedules, stats, streams, system, tasks, workers
+from stayer.http import (
+    faults,
+    flows,
+    log,
+    queues,
+    schedules,
+    stats,
+    streams,
+    system,
+    tasks,
+    workers,
+)
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 from stayer.http.tasks import CancelBody
@@ -28,6 +39,12 @@ _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
         summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
+    ),
+    Route(
+        method="GET", path="/v1/failures", role="read", run=faults.find,
+        summary="What failed, by fault, the most frequent first: `fingerprint` is the same for all "
+        "that failed in the same way.",
+        query=faults.FailuresQuery, answer="Failures",
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,

@@ -23,6 +23,7 @@ _PLAIN = [
     for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
 ]
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
+_FINGERPRINT = NUMBER_OF["fingerprint"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -67,7 +68,8 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
 
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
-    return bool(change.orders or change.error or change.policy or change.waits) or not (
+    said = change.orders or change.error or change.policy or change.waits or change.fingerprint
+    return bool(said) or not (
         change.held is UNSET
         and change.pid is UNSET
         and change.failures is UNSET
@@ -90,6 +92,8 @@ def _sets(change: Change) -> list[Raw]:
         sets += _POLICY, text(change.policy)
     if change.orders is not UNSET:
         sets += _ORDERS, [packed_order(order) for order in change.orders] or False
+    if change.fingerprint is not None:
+        sets += _FINGERPRINT, change.fingerprint
     return sets
 
 

@@ -59,6 +59,9 @@ A queue
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
+    <prefix>:{<queue>}:faults      set: the fingerprints of what failed
+    <prefix>:{<queue>}:failed:<fingerprint>  sorted set: ids of the failed tasks of one fault, by
+                                   finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
     <prefix>:rated                 set: the queues that have a rate
@@ -155,6 +158,8 @@ KEYS = {
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
     "finished": "<prefix>:{<queue>}:finished:<state>",
+    "faults": "<prefix>:{<queue>}:faults",
+    "failed": "<prefix>:{<queue>}:failed:<fingerprint>",
     "due": "<prefix>:due",
     "expiring": "<prefix>:expiring",
     "schedules": "<prefix>:schedules",

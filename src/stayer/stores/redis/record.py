@@ -40,6 +40,7 @@ FIELDS = (
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
     "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
     "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
+    "fingerprint",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -237,7 +238,7 @@ def _long_task(record: list[Raw]) -> Task:
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
         paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
-        unique_for,
+        unique_for, fingerprint,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -269,7 +270,7 @@ def _long_task(record: list[Raw]) -> Task:
         upstreams or 0, dependents,
         None if key is False else key,
         None if unique is False else unique,
-        unique_while or "alive", float(unique_for or 0.0),
+        unique_while or "alive", float(unique_for or 0.0), fingerprint or None,
     )  # fmt: skip
 
 

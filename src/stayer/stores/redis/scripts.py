@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from stayer.core import fingerprint
 from stayer.core.lifecycle import EXPIRED
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
@@ -33,6 +34,7 @@ _CONSTANTS = {
     "LOG_HEAD": LOG_HEAD,
     "LOG_TAIL": LOG_TAIL,
     "LOG_PIECE": LOG_PIECE,
+    "FINGERPRINT_LENGTH": fingerprint.LENGTH,
 }
 
 
@@ -94,6 +96,7 @@ def _with_numbers(code: str) -> str:
     """
     values = {name: f"{value:.0f}" for name, value in _CONSTANTS.items()}
     values["EXPIRED"] = f"[[{record.text(EXPIRED)}]]"
+    values["EXPIRED_SHAPE"] = f"[[{fingerprint.shape('expired', EXPIRED)}]]"
     values |= {field.upper(): str(number) for field, number in record.NUMBER_OF.items()}
     for line in _NUMBERS.finditer(code):
         values |= zip(_split(line["names"]), _split(line["values"]), strict=True)

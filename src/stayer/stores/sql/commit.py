@@ -191,8 +191,10 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
             columns["paused"] = False
         if change.to in FINISHED:
             columns["finished_at"] = now
+            if change.fingerprint is not None:
+                columns["fingerprint"] = change.fingerprint
         elif change.state in FINISHED:
-            columns.update(finished_at=None, ending=None, start_before=None)
+            columns.update(finished_at=None, ending=None, start_before=None, fingerprint=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:

@@ -104,6 +104,7 @@ CREATE TABLE stayer_tasks (
     part TEXT, -- its name in the flow
     upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
     dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
+    fingerprint TEXT, -- of what went wrong, while it is failed
     -- What happened to it, a line each, so that a change writes one row and no more (history.py).
     history TEXT NOT NULL DEFAULT '',
     reserved_at REAL, -- its last attempt
@@ -170,6 +171,10 @@ CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
 WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+-- What failed, by fault.
+CREATE INDEX stayer_tasks_failures ON stayer_tasks (fingerprint, queue, finished_at)
+WHERE fingerprint IS NOT NULL;
 
 CREATE TABLE stayer_schedules (
     name TEXT PRIMARY KEY,

@@ -709,6 +709,26 @@ SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, c
 FROM stayer_queues
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
 
+-- name: failures
+-- all queues?, queues: how many of each fault in each queue, and when the first and the last.
+SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
+WHERE fingerprint IS NOT NULL AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
+GROUP BY fingerprint, queue;
+
+-- name: failures.newest
+-- fingerprint, queue.
+SELECT id, coalesce(name, json_extract(command, '$[0]'), ''), ending, error FROM stayer_tasks
+WHERE fingerprint = ? AND queue = ?
+ORDER BY finished_at DESC
+LIMIT 1;
+
+-- name: failures.lately
+-- now, the length of a step, how many, fingerprint, queues: how many failed how many steps ago.
+SELECT CAST((?1 - finished_at) / ?2 AS INTEGER) AS ago, count(*) FROM stayer_tasks
+WHERE fingerprint = ?4 AND queue IN (SELECT value FROM json_each(?5))
+    AND finished_at > ?1 - ?2 * ?3 AND finished_at <= ?1
+GROUP BY ago;
+
 -- name: unneeded
 -- A condition, not a statement: no task that has not ended is to run after this one.
 (dependents = 0 OR NOT EXISTS (

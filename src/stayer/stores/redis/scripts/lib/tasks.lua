@@ -12,7 +12,8 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE = 1, 2, 3, 4, 5, 6, 7
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT =
+  1, 2, 3, 4, 5, 6, 7, 8
 
 local entries = {}
 local touched = {}
@@ -62,7 +63,8 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE]}
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE],
+                 r[FINGERPRINT]}
   end
 end
 
@@ -207,6 +209,29 @@ local function move_finished(entry, before, state)
   if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
 end
 
+-- What failed, by fault.
+local faults_left -- queue → fingerprint → true
+local function move_fault(r, old, new)
+  if old == new then return end
+  if old then
+    write(removals, key_failed(r[QUEUE], old), r[ID])
+    if not faults_left[r[QUEUE]] then faults_left[r[QUEUE]] = {} end
+    faults_left[r[QUEUE]][old] = true
+  end
+  if new then
+    write(additions, key_failed(r[QUEUE], new), exact(r[FINISHED_AT]), r[ID])
+    write(arrivals, key_faults(r[QUEUE]), new)
+  end
+end
+
+local function forget_faults()
+  for queue, faults in pairs(faults_left) do
+    for fault in pairs(faults) do
+      if call('EXISTS', key_failed(queue, fault)) == 0 then call('SREM', key_faults(queue), fault) end
+    end
+  end
+end
+
 local function move_between(where, old, new, id)
   if (old or nil) == (new or nil) then return end
   if old then write(departures, where(old), id) end
@@ -268,6 +293,9 @@ local function move(entry)
     if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1) end
     if r[UNIQUE] then move_unique(r, state) end
   end
+  if was[W_FINGERPRINT] or r[FINGERPRINT] then
+    move_fault(r, was[W_FINGERPRINT] or nil, state and r[FINGERPRINT] or nil)
+  end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
     move_between(held_key, holder, holds, r[ID])
@@ -293,7 +321,7 @@ local function write_collected()
 end
 
 local function write_indexes()
-  changed_flows = {}
+  changed_flows, faults_left = {}, {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
@@ -301,6 +329,7 @@ local function write_indexes()
   end
   write_collected()
   refresh_touched_lines()
+  forget_faults()
   write_flows()
 end
 
