@@ -57,12 +57,12 @@ class Floor:
         return done + len(held)
 
     def _reserve(self, batch: int, now: float) -> list[Any]:
-        best = self._db.execute(SQL["reserve.next"], ("q", "", now, batch)).fetchall()
-        seqs = json.dumps([seq for _, _, seq in best])
-        first = self._number(len(best))
+        [(seqs,)] = self._db.execute(SQL["reserve.next"], ("q", "", now, batch)).fetchall()
+        first = self._number(batch)
         line = f',{now!r},"reserved",', ',"w",null,null,null,"node"]\n'
         self._db.execute(SQL["reserve"], (now, "w", "node", first, *line, seqs))
-        rows = self._db.execute(SQL["reserve.read"], (seqs,)).fetchall()
+        [(read,)] = self._db.execute(SQL["reserve.read"], (seqs,)).fetchall()
+        rows = json.loads(read)
         if rows:
             self._tell(first, [row[1] for row in rows], now, "reserved", 1, "w", None)
         self._count(pending=-len(rows), reserved=len(rows))

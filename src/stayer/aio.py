@@ -373,6 +373,8 @@ class Client(_Facade[sync.Client]):
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
     failures = _awaited(sync.Client.failures)
+    notices = _awaited(sync.Client.notices)
+    retry_notices = _awaited(sync.Client.retry_notices)
     schedules = _awaited(sync.Client.schedules)
     add_schedule = _awaited(sync.Client.add_schedule)
     pause_schedule = _awaited(sync.Client.pause_schedule)

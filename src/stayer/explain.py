@@ -230,8 +230,17 @@ def _nobody_takes(look: Look) -> Reason | None:
     nodes = _named(sorted({worker.node for worker in look.listening}))
     return Reason(
         "no-handler",
-        f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it",
+        f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it"
+        + _meant(look.task.name, look.listening),
     )
+
+
+def _meant(name: str | None, workers: Sequence[Worker]) -> str:
+    """A name that they do take and that is like this one."""
+    known = {each for worker in workers if worker.handles for each in worker.handles.names}
+    own = None if name is None else name.rpartition(".")[2]
+    alike = sorted(each for each in known if each.rpartition(".")[2] == own)
+    return f", or was {alike[0]!r} meant?" if alike else ""
 
 
 def _workers_busy(look: Look) -> Reason | None:

@@ -49,6 +49,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
@@ -172,6 +173,10 @@ class Store(Protocol):
         for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
         same step, and passed on (see `promote`) before this returns, as far as that is quick. That
         may fail without harm: the note stays.
+
+        Whoever wants to hear of the change by the task's `notify` or its queue's (see
+        `core.notices.words`) gets a Notice each, in the same step, with the task as the call leaves
+        it. So with what `promote` and `reserve` end.
         """
 
     def turn(
@@ -375,6 +380,40 @@ class Store(Protocol):
 
         The newest task of a schedule is kept, however old.
         """
+
+    # Notices
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        """Up to `limit` pending notices whose time has come, the longest due first, to hooks of
+        these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
+        is given them before `lease` seconds are over.
+
+        Also lets fail those of other hooks that have been pending for longer than `age`, and
+        forgets what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
+        of each at a time. Cheap if there is nothing to do.
+        """
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        """Note what came of a try; whether it was still this one's to tell: nothing is done unless
+        the notice is pending and has just as many `tries`.
+        """
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        """Notices, newest first, of this task and in this state if they are named, from the cursor
+        of the page before on. They may outlive their task.
+        """
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        """Let these be pending again, due now and with no tries; how many had failed, or were
+        pending. What is delivered stays so.
+        """
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        """Forget these; how many there were."""
 
     # Schedules
 

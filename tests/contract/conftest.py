@@ -61,21 +61,15 @@ SELDOM = ("redis-6.2", "cluster")
 """Stores so like another one, or so far from being used, that only the long tests try them."""
 
 
-NOT_YET = {"cluster": "test_flow"}
-"""Store → the beginning of the modules with tests of what it does not do yet."""
-
-
 ONCE = ("test_races.py", "test_kill.py", "test_flow_crashes.py")
 """Modules that start many processes: of two stores with the same scripts, one is enough."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what a store does not do yet, and leave to the long tests what costs most."""
+    """Leave to the long tests what costs most."""
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
-        if store in NOT_YET and item.path.name.startswith(NOT_YET[store]):
-            item.add_marker(pytest.mark.skip(reason=f"not yet on {store}"))
         if store == "valkey" and item.path.name in ONCE:
             item.add_marker(pytest.mark.long)
 

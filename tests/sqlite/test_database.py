@@ -198,6 +198,7 @@ class TestPlans:
         "get",
         "reserve.lanes",
         "reserve.next",
+        "reserve.read",
         "reserve",
         "reserve.queue",
         "reserve.worker",

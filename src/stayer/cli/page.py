@@ -70,6 +70,7 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "key", task.key
     yield "unique", _unique(task)
     yield "tags", ", ".join(task.tags)
+    yield "tells", " ".join(task.notify)
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", many(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)

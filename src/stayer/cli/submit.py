@@ -108,6 +108,13 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         metavar="DURATION",
         help="Keep --unique to itself for so long after its end, too.",
     ),
+    "notify": click.option(
+        "--notify",
+        multiple=True,
+        metavar="[EVENT,...:]HOOK",
+        help="Tell this hook of stayer.toml, or URL, of its end; with failed,expired: before it, "
+        "only of that. May be repeated.",
+    ),
     "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
     "retries": click.option(
         "--retries", type=int, metavar="N", help="How often to run it again if it fails."
@@ -180,7 +187,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 _LIFE = (
     "retry_wait", "retry_on", "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace",
     "time_growth", "time_most", "memory_growth", "memory_most", "fence", "key", "unique",
-    "unique_while", "unique_for",
+    "unique_while", "unique_for", "notify",
 )  # fmt: skip
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import socket
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control, flow_control, schedules
+from stayer import config, control, flow_control, notice_control, schedules
 from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
@@ -32,6 +33,7 @@ from stayer.core.model import (
     Value,
     Worker,
 )
+from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
 from stayer.stores import open_store
 
@@ -132,6 +134,16 @@ class Client:
     def workers(self) -> list[Worker]:
         """All that take tasks, listeners included."""
         return self.store.workers()
+
+    def notices(
+        self, task: str | None = None, state: NoticeState | None = None, limit: int = 100
+    ) -> list[Notice]:
+        """Who was told, or is to be told, of what, newest first: of this task, in this state."""
+        return list(islice(notice_control.find_all(self.store, task, state), limit))
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        """Deliver these now, as if they were new; how many. What is delivered stays so."""
+        return notice_control.retry(self.store, ids)
 
     def schedules(self) -> list[Schedule]:
         """All schedules, by name."""

@@ -79,6 +79,7 @@ class TaskView:
     unique = _Field[str | None]()
     unique_while = _Field[UniqueWhile]()
     unique_for = _Field[float]()
+    notify = _Field[tuple[str, ...]]()
     fingerprint = _Field[str | None]()
     policy = _Field[Policy]()
     kind = _Field[str]()

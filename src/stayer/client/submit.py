@@ -51,6 +51,7 @@ class _Common(TypedDict, total=False):
     key: str | None
     unique: str | None
     unique_while: UniqueWhile | None
+    notify: Sequence[str]
 
 
 class _Kind(_Common, total=False):

@@ -55,7 +55,7 @@ _INFLATED_LIMIT = 64_000_000
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
     "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
-    "unique_for", "fingerprint",
+    "unique_for", "notify", "fingerprint",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
@@ -65,7 +65,9 @@ POLICY = (
 TIMES = frozenset(
     ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")
 )
-_LISTS = frozenset(("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs"))
+_LISTS = frozenset(
+    ("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs", "notify")
+)
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
 
 

@@ -139,6 +139,7 @@ class Set(Struct, frozen=True):
     priority: int | UnsetType = UNSET
     policy: Policy | UnsetType = UNSET
     limits: dict[str, JSON] = {}
+    notify: tuple[str, ...] | UnsetType = UNSET
 
 
 class Retry(Struct, frozen=True):
@@ -402,7 +403,7 @@ def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
 
 
 def _set(task: Task, wanted: Set) -> Change:
-    becomes = {"priority": wanted.priority, "policy": wanted.policy}
+    becomes = {"priority": wanted.priority, "policy": wanted.policy, "notify": wanted.notify}
     if wanted.limits and task.state in RUNNING:
         return replace(_ask(task, "set", wanted.limits), **becomes)
     return _change(task, task.state, order=True, note="set", **becomes)

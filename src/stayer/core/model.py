@@ -156,6 +156,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     unique_for: float = 0.0
     """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of it: see `core.notices`."""
     after: tuple[str, ...] = ()
     """Ids of the tasks that must be complete before it, and whose results are its inputs."""
     behind: tuple[str, ...] = ()
@@ -218,6 +220,8 @@ class Task(Struct, frozen=True):
     unique: str | None = None
     unique_while: UniqueWhile = "alive"
     unique_for: float = 0.0
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of it, besides those whom its queue tells."""
     fingerprint: str | None = None
     """While it is failed: the same for all that failed in the same way (`core.fingerprint`)."""
 
@@ -270,6 +274,7 @@ class Change(Struct, frozen=True, kw_only=True):
     priority: int | UnsetType = UNSET
     policy: Policy | UnsetType = UNSET
     orders: tuple[Order, ...] | UnsetType = UNSET
+    notify: tuple[str, ...] | UnsetType = UNSET
     delay: float | UnsetType | None = UNSET
     """Seconds until due, from the store's now; None: no eta any more."""
     waits: tuple[str, ...] | UnsetType = UNSET
@@ -467,6 +472,8 @@ class QueueSettings(TypedDict, total=False):
     """Of single keys; None for one: as any other. Keys that are not named stay."""
     rate: Rate | None
     fair: Fair | None
+    notify: tuple[str, ...]
+    """Whom to tell of what becomes of its tasks."""
     retention: Mapping[Kept, float | None]
     """How long what is kept; None: as the workers are told. What is not named stays."""
 
@@ -486,6 +493,8 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     """How many of its tasks may begin in a time."""
     fair: Fair | None = None
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of its tasks, besides those whom these name themselves."""
     next_start: float | None = None
     """When the rate lets the next task begin, if not yet."""
     counts: dict[State, int] = msgspec.field(default_factory=dict)

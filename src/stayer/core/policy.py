@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict, Unpack
+from functools import lru_cache
+from typing import Any, Literal, TypedDict, Unpack
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Policy, WhenFailed
@@ -42,9 +43,18 @@ def checked(**asked: Unpack[Asked]) -> Policy:
     for name in ("retry_on", "give_up_on"):
         if name in said:
             said[name] = _patterns(name, said[name])
+    try:
+        return _made(**said)
+    except TypeError:  # something in it can't be kept, or compared: it is looked at each time
+        return _made.__wrapped__(**said)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _made(**said: Any) -> Policy:
+    """Few differ, and checking one costs as much as all the rest of a new task."""
     if said.get("retries"):
         said.setdefault("retry_wait", DEFAULT_WAIT)
-    policy = Policy(**said)  # type: ignore[arg-type]
+    policy = Policy(**said)
     check(policy)
     return policy
 

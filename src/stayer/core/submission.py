@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
+from stayer.core.notices import parse_all
 from stayer.core.policy import Asked, checked
 from stayer.core.units import CENTURY
 from stayer.core.words import check_word
@@ -17,7 +18,7 @@ from stayer.core.words import check_word
 _PRIORITY = 2**31
 _WRITTEN = (
     "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
-    "start_before", "held", "after", "key", "unique",
+    "start_before", "held", "after", "key", "unique", "notify",
 )  # fmt: skip
 
 
@@ -43,6 +44,7 @@ def new_task(
     unique: str | None = None,
     unique_while: UniqueWhile | None = None,
     unique_for: float | None = None,
+    notify: Sequence[str] = (),
     **life: Unpack[Asked],
 ) -> NewTask:
     """A task that is fit to be submitted, or BadInput that says what to mend."""
@@ -92,6 +94,7 @@ def new_task(
         unique_while=unique_while or "alive",
         unique_for=float(unique_for or 0.0),
         policy=checked(**life),
+        notify=parse_all(notify) if notify else (),
         after=_upstreams(after),
     )
 

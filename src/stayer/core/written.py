@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
@@ -54,6 +55,7 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
     unique_for: float | str | None = None
+    notify: tuple[str, ...] | None = None
 
 
 _READERS: dict[str, Callable[[Any], float]] = {
@@ -85,9 +87,16 @@ def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
         raise BadInput(f"{what}: {_field_error(str(error))}") from None
     except codec.UNREADABLE as error:
         codec.refuse(line, what, error)
-    said = {name: value for name in _FIELDS if (value := getattr(written, name)) is not None}
+    values = zip(_FIELDS, astuple(written), strict=True)
+    said: dict[str, Any] = {name: value for name, value in values if value is not None}
     if "parameters" in said:
         said["parameters"] = codec.as_value(written.parameters, f"{what}: parameters")
+    if not said.keys().isdisjoint(_READERS):
+        _read_units(said, what)
+    return said
+
+
+def _read_units(said: dict[str, Any], what: str) -> None:
     for name, read in _READERS.items():
         if name not in said:
             continue
@@ -95,7 +104,6 @@ def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
             said[name] = read(said[name])
         except BadInput as error:
             raise BadInput(f"{what}: {name}: {error}") from None
-    return said
 
 
 def _field_error(message: str) -> str:

@@ -31,13 +31,14 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Notice
 from stayer.core.schedule import Schedule
 from stayer.core.scheduling import WrittenSchedule
 from stayer.core.written import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
-from stayer.http.tasks import BATCH_LIMIT
+from stayer.http.submit import BATCH_LIMIT
 
 Schema = dict[str, Any]
 
@@ -349,6 +350,9 @@ def _schemas() -> Schema:
         },
         "Schedules": _object(schedules=_array("Schedule")),
         "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
+        "Notice": _record(Notice, tuple(n for n in Notice.__struct_fields__ if n != "record")),
+        "NoticePage": _object(notices=_array("Notice"), next=_optional(_STRING)),
+        "NoticesTold": _object(notices=_INTEGER),
         "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),

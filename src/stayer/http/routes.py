@@ -6,10 +6,12 @@ from stayer.http import (
     faults,
     flows,
     log,
+    notices,
     queues,
     schedules,
     stats,
     streams,
+    submit,
     system,
     tasks,
     workers,
@@ -27,7 +29,7 @@ _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=submit.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
@@ -94,7 +96,7 @@ _LOOKING = (
 _STEERING = (
     Route(
         method="PATCH", path=_TASK, role="operate", run=tasks.set_task,
-        summary="Change the priority or the limits of a task that has not ended.",
+        summary="Change the priority, the limits or the hooks of a task that has not ended.",
         body=tasks.SetBody, body_needed=True, answer="Task", problems=(404, 409, 415),
     ),
     Route(
@@ -291,6 +293,29 @@ _WORKERS = (
     ),
 )  # fmt: skip
 
+_NOTICES = (
+    Route(
+        method="GET", path="/v1/notices", role="read", run=notices.find,
+        summary="What was told, or is to be told, to hooks, newest first, page by page.",
+        query=notices.NoticesQuery, answer="NoticePage",
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/notices", role="read", run=notices.of_task,
+        summary="The same of one task.", query=notices.OfTask, answer="NoticePage",
+        problems=(404,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/retry", role="operate", run=notices.retry,
+        summary="Deliver notices that failed, or that wait for their next try, now.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/drop", role="operate", run=notices.drop,
+        summary="Forget notices.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+)  # fmt: skip
+
 _SYSTEM = (
     Route(
         method="GET", path="/v1/events", role="read", wait=streams.events,
@@ -373,6 +398,7 @@ GROUPS = {
     "Flows": _FLOWS,
     "Queues": _QUEUES,
     "Schedules": _SCHEDULES,
+    "Notices": _NOTICES,
     "Workers": _WORKERS,
     "The whole": _SYSTEM,
     "Pages": _PAGES,

@@ -30,10 +30,11 @@ def make_app(service: Service) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # Programs that submit seldom ask for it, and it costs them a tenth of their speed.
-        wanted = scope["type"] == "http" and any(
-            name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
-        )
-        await (packed if wanted else plain)(scope, receive, send)
+        for name, value in scope.get("headers", ()):
+            if name == b"accept-encoding" and b"gzip" in value:
+                await packed(scope, receive, send)
+                return
+        await plain(scope, receive, send)
 
     return app
 

@@ -13,6 +13,7 @@ from stayer.core import codec, rate, scheduling
 from stayer.core.failures import Failures
 from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
+from stayer.core.notices import Notice
 from stayer.core.schedule import Schedule
 from stayer.core.submission import written
 from stayer.core.units import instant
@@ -54,6 +55,11 @@ def schedule(shown: Mapping[str, Any]) -> Schedule:
     found = scheduling.parse(said, "the server's answer", {})
     known = {name: value and instant(value) for name, value in times.items()}
     return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
+
+
+def notice(shown: Mapping[str, Any]) -> Notice:
+    """A notice from its record."""
+    return read(Notice, shown)
 
 
 def flow(shown: Mapping[str, Any]) -> FlowInfo:

@@ -51,6 +51,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
@@ -151,13 +152,15 @@ class HttpStore:
                 return self._verb(id, type(happening).__name__.lower())
             case Ask(verb=verb, arguments=arguments):
                 return self._verb(id, verb, dict(arguments) or None)
-            case Set(priority=priority, limits=limits):
+            case Set(priority=priority, limits=limits, notify=notify):
                 wanted: dict[str, JSON] = {
                     name if name == "more_time" else f"{name}_limit": value
                     for name, value in limits.items()
                 }
                 if priority is not UNSET:
                     wanted["priority"] = priority
+                if notify is not UNSET:
+                    wanted["notify"] = list(notify)
                 return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
             case _:
                 self._for_workers()
@@ -361,6 +364,28 @@ class HttpStore:
             return False
         return True
 
+    # Notices
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        query = {"task": task, "state": state, "cursor": cursor, "limit": min(limit, _PAGE)}
+        answer = self._ask("GET", "/v1/notices", query)
+        return NoticePage(tuple(map(records.notice, answer["notices"])), answer["next"])
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("retry", ids)
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("drop", ids)
+
+    def _each_notice(self, verb: str, ids: Sequence[str]) -> int:
+        told = 0
+        for start in range(0, len(ids), _PAGE):
+            body: JSON = {"ids": [*ids[start : start + _PAGE]]}
+            told += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
+        return told
+
     # What only workers do
 
     def _for_workers(self) -> NoReturn:
@@ -397,6 +422,14 @@ class HttpStore:
         self._for_workers()
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        self._for_workers()
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         self._for_workers()
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:

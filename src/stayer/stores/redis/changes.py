@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from stayer.core import codec
 from stayer.core.model import Change
+from stayer.core.notices import words
 from stayer.stores.redis.record import (
     NUMBER_OF,
     RESULT_BYTES,
@@ -23,7 +24,7 @@ _PLAIN = [
     for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
 ]
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
-_FINGERPRINT = NUMBER_OF["fingerprint"]
+_FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -49,7 +50,7 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
         if special or mine != likeness:
             likeness = None if special else mine
             waits = False if change.waits is UNSET else change.waits
-            groups.append((*mine, waits, _sets(change), []))
+            groups.append((*mine, waits, _sets(change), words(change) or False, []))
         groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
     return groups
 
@@ -76,6 +77,7 @@ def _is_special(change: Change) -> bool:
         and change.interruptions is UNSET
         and change.losses is UNSET
         and change.priority is UNSET
+        and change.notify is UNSET
     )
 
 
@@ -90,6 +92,8 @@ def _sets(change: Change) -> list[Raw]:
         sets += _ERROR, text(change.error)
     if change.policy is not UNSET:
         sets += _POLICY, text(change.policy)
+    if change.notify is not UNSET:
+        sets += _NOTIFY, change.notify or False
     if change.orders is not UNSET:
         sets += _ORDERS, [packed_order(order) for order in change.orders] or False
     if change.fingerprint is not None:

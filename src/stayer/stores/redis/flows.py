@@ -31,16 +31,18 @@ class _About(msgspec.Struct):
     name: str
     owner: str | None
     created: float
+    micros: int
     parts: tuple[Part, ...]
 
 
 _about = msgspec.json.Decoder(_About).decode
 
 
-def packed(flow: NewFlow) -> bytes:
-    """A new flow as the script gets it; its times come from there."""
+def packed(flow: NewFlow, created: float | None = None) -> bytes:
+    """A new flow as the script gets it; its time comes from there, unless it is given."""
     about = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
-    return record.pack((flow.id, msgspec.json.encode(about).decode()))
+    moment = () if created is None else (repr(created),)
+    return record.pack((flow.id, msgspec.json.encode(about).decode(), *moment))
 
 
 class FlowKnown(Exception):
@@ -68,7 +70,12 @@ def refuse(problem: Raw) -> NoReturn:
 
 def relay(server: Server, limit: int) -> bool:
     """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
-    values, heard = server.run("outbox", limit)
+    values, heard, *_ = server.run("outbox", limit, record.pack({}))
+    return tell(server, values, heard)
+
+
+def tell(server: Server, values: Sequence[bytes], heard: Sequence[Raw]) -> bool:
+    """Let these waiters hear of what has ended; whether there is more to pass on."""
     told: list[Raw] = []
     for task, (number, *words) in zip(record.tasks(values), heard, strict=True):
         ended = [_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
@@ -106,27 +113,28 @@ def waits(server: Server, id: str, limit: int) -> tuple[list[str], int]:
 def flows(server: Server, cursor: str | None, limit: int) -> FlowPage:
     """One page, and where the next one begins."""
     following, *rows = server.run("flows", "", cursor or "", limit)
-    return FlowPage(tuple(_flows(rows)), following.decode() or None)
+    return FlowPage(tuple(found for _, found in read(rows)), following.decode() or None)
 
 
 def flow(server: Server, id: str) -> FlowInfo | None:
     """One flow."""
     _, *rows = server.run("flows", id, "", 1)
-    return next(iter(_flows(rows)), None) if id else None
+    return next((found for _, found in read(rows)), None) if id else None
 
 
-def _flows(rows: Sequence[Raw]) -> list[FlowInfo]:
+def read(rows: Sequence[Raw]) -> list[tuple[str, FlowInfo]]:
+    """Flows as the script tells of them, each with its place in the order of all."""
     return [_flow(*rows[at : at + 3]) for at in range(0, len(rows), 3)]
 
 
-def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> FlowInfo:
+def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> tuple[str, FlowInfo]:
     about = _about(stored)
     counts: dict[str, dict[State, int]] = {}
     for at in range(0, len(pairs), 2):
         state, _, part = pairs[at].decode().partition(" ")
         if number := int(pairs[at + 1]):
             counts.setdefault(part, {})[state] = number
-    return FlowInfo(
+    found = FlowInfo(
         id=id.decode(),
         name=about.name,
         owner=about.owner,
@@ -134,3 +142,4 @@ def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> FlowInfo:
         parts=about.parts,
         counts=counts,
     )
+    return f"{about.micros:016d}{found.id}", found

@@ -33,7 +33,8 @@ What ties tasks together
 A queue
 
     <prefix>:queues                set: the names of all queues
-    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, rate and rate_per (so many
+    <prefix>:{<queue>}:queue       hash: paused, limit, key_limit, fair, notify (hooks, a line
+                                   each), rate and rate_per (so many
                                    starts in so many seconds), tokens and tokens_at (how many could
                                    have begun, and when), lined (1 if its tasks wait in lines),
                                    keep_… (for how many seconds), wakes (the number of the last
@@ -65,6 +66,16 @@ A queue
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
     <prefix>:rated                 set: the queues that have a rate
+
+Notices
+
+    <prefix>:notice:<notice>       hash: what is to be told to somebody outside (see
+                                   `lib/delivery.lua`)
+    <prefix>:notices:<state>       sorted set of score 0: pending, delivered or failed ones; members
+                                   when it happened in µs (16 digits), id
+    <prefix>:notices_of:<id>       sorted set of score 0: those of a task, members the same
+    <prefix>:notices_due:<hook>    sorted set: pending ones of a hook by when they are to be tried;
+                                   without a name, those that go to a URL
 
 Schedules
 
@@ -108,8 +119,22 @@ Channels
 On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
 of workers also below `<prefix>:{%lobby}`; and
 
+    <prefix>:{<queue>}:listeners:<id>  hash of a task that others in other queues run after: @queue
+                                   → 1; heard: how often one came to listen; free: of these, how
+                                   many are known not to need it, until: for how long
+    <prefix>:{<queue>}:afar        hash: ended tasks that other shards have to hear of, id → a mark
+    <prefix>:{<queue>}:outbox      here a note may be `?` and a mark: somebody has to look
+    <prefix>:{<queue>}:looks       string: the last mark
+    <prefix>:{<queue>}:asked       set: what is to be forgotten, if no other shard needs it
+    <prefix>:{<queue>}:promised    hash: unique word → nonce and id of the claim that will hold it
+
     <prefix>:shards                set: the names of all queues that ever were
-    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of it
+    <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
+                                   it, and `plan`, if it comes with others
+    <prefix>:plans                 set: nonce and name of the plans that are not over
+    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
+    {<prefix>:incoming}:taken      list: items of the list `incoming` that got an id: id, item
+    {<prefix>:incoming}:refused    list: what `refused` is elsewhere
     <prefix>:homes:<worker>        set: the queues that the worker is known in
     <prefix>:burying               set: the workers whose burial may not be over yet
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
@@ -136,10 +161,19 @@ KEYS = {
     "waiters": "<prefix>:waiters:<id>",
     "dependents": "<prefix>:dependents:<id>",
     "outbox": "<prefix>:outbox",
+    "listeners": "<prefix>:listeners:<id>",
+    "afar": "<prefix>:afar",
+    "looks": "<prefix>:looks",
+    "asked": "<prefix>:asked",
+    "promised": "<prefix>:promised",
     "flows": "<prefix>:flows",
     "flow": "<prefix>:flow:<flow>",
     "parts": "<prefix>:parts:<flow>",
     "members": "<prefix>:members:<flow>",
+    "notice": "<prefix>:notice:<notice>",
+    "notices": "<prefix>:notices:<state>",
+    "notices_of": "<prefix>:notices_of:<id>",
+    "notices_due": "<prefix>:notices_due:<hook>",
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
@@ -181,6 +215,10 @@ KEYS = {
     "refused": "<prefix>:refused",
     "shards": "<prefix>:shards",
     "claim": "<prefix>:claim:<id>",
+    "plans": "<prefix>:plans",
+    "plan": "<prefix>:plan:<plan>",
+    "taken": "{<prefix>:incoming}:taken",
+    "unfit": "{<prefix>:incoming}:refused",
     "homes": "<prefix>:homes:<worker>",
     "burying": "<prefix>:burying",
     "relayed": "<prefix>:{news}:relayed",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from stayer.core import fingerprint
 from stayer.core.lifecycle import EXPIRED
+from stayer.core.notices import KEPT as NOTICES_KEPT
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 
@@ -28,6 +30,7 @@ _NUMBERS = re.compile(
     r"^local (?P<names>[A-Z][A-Z_]*(?:,\s+[A-Z][A-Z_]*)*) =\s+(?P<values>\d+(?:, \d+)*)\n",
     re.MULTILINE,
 )
+_WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
 _CONSTANTS = {
     "REMEMBERED": REMEMBERED,
@@ -35,6 +38,7 @@ _CONSTANTS = {
     "LOG_TAIL": LOG_TAIL,
     "LOG_PIECE": LOG_PIECE,
     "FINGERPRINT_LENGTH": fingerprint.LENGTH,
+    "NOTICES_KEPT": NOTICES_KEPT,
 }
 
 
@@ -79,11 +83,8 @@ def _without_comments(code: str) -> str:
 def _without_unused(code: str) -> str:
     """Without the functions that nobody calls: each run of a script makes all that it has."""
     while True:
-        unused = [
-            part
-            for part in _FUNCTION.finditer(code)
-            if len(re.findall(rf"\b{part['name']}\b", code)) == 1
-        ]
+        times = Counter(_WORD.findall(code))
+        unused = [part for part in _FUNCTION.finditer(code) if times[part["name"]] == 1]
         if not unused:
             return code
         for part in reversed(unused):

@@ -8,11 +8,12 @@ from functools import lru_cache
 from msgspec import UNSET
 
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
+from stayer.core.notices import told, words
 from stayer.stores.sql import history
 from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import count_run
-from stayer.stores.sql.rows import SHARE, by_seq, cells, json_cell
+from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (
@@ -26,8 +27,14 @@ _OPTIONAL = (
     "priority",
     "policy",
     "orders",
+    "notify",
 )
-_RETURNING = " RETURNING seq, queue, share, reserved_at, dependents"
+_RETURNING = (
+    " RETURNING seq, queue, share, reserved_at, dependents, notify, "
+    "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
+)
+_NOBODY = [None, None]
+"""No hooks, neither the task's nor its queue's."""
 _NOT_TAKEN = (
     ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
     'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
@@ -64,15 +71,15 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         tx.run("outbox.ended", tx.now, named)
 
 
-def applied(tx: Transaction, changes: Sequence[Change]) -> tuple[list[bool], bool]:
-    """As `apply`, but plain changes all at once, and the answer says only which were applied."""
-    ledger = Ledger(tx)
+def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
+    """As `apply`, but plain changes all at once, and the answer says only which were applied. The
+    ledger is not written."""
     answers: list[bool] = []
     for group in groups(changes):
         done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
         for change in group:
             answers.append(change.id in done or _apply(tx, change, ledger) is not None)
-    return answers, ledger.write()
+    return answers
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
@@ -104,7 +111,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         )
     if row is None:
         return None
-    seq, queue, share, since, dependents = row
+    seq, queue, share, since, dependents, *notify = row
     _trace(ledger, change, number, seq, queue, before)
     if share is not None and before in RUNNING and change.to not in RUNNING:
         count_run(tx, queue, share, since)
@@ -112,6 +119,9 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         ledger.ended_for_others(change.id, change.to)
     if change.from_start:
         tx.run("checkpoint.forget", seq)
+    if notify != _NOBODY and (happened := words(change)):
+        hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
+        ledger.heard_of(seq, number, happened, told(hooks, happened))
     if change.waits is not UNSET:
         wait_for(tx, seq, change.waits)
     elif before == "waiting" != change.to:

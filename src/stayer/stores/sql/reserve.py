@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -19,14 +18,25 @@ from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import KeyLimits, best_in_lines
-from stayer.stores.sql.rows import json_cell, just_reserved, limits_from_cell, task_from_row
+from stayer.stores.sql.rows import (
+    json_cell,
+    just_reserved,
+    limits_from_cell,
+    seqs_from_cell,
+    task_from_row,
+)
 from stayer.stores.sql.transaction import Transaction
 
 _attempt = attrgetter("attempt")
 
 
 def reserve(
-    tx: Transaction, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    tx: Transaction,
+    worker: str,
+    queues: Sequence[str],
+    limit: int,
+    handles: Handles,
+    ledger: Ledger,
 ) -> list[Task]:
     """Queue by queue, the best of the lanes that the worker can run."""
     registered = tx.one("reserve.worker", worker)
@@ -38,9 +48,8 @@ def reserve(
     if drains:
         return []
     tasks: list[Task] = []
-    ledger = Ledger(tx)
     for queue in queues:
-        rules = _rules(tx, queue)
+        rules = _rules(tx, queue, ledger)
         left = min(limit - len(tasks), rules.room(limit, tx.now))
         if left <= 0:
             continue
@@ -51,8 +60,6 @@ def reserve(
         if rules.bucket is not None:
             tx.run("reserve.tokens", rules.bucket.level(tx.now) - len(seqs), tx.now, queue)
         ledger.moved(queue, "pending", "reserved", len(seqs))
-    if tasks:
-        ledger.write()
     return tasks
 
 
@@ -78,9 +85,13 @@ def _take(
 def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled."""
     lanes = handled_lanes(tx, queue, handles)
-    heads = [tx.all("reserve.next", queue, lane, tx.now, limit) for lane in lanes]
-    ordered = heads[0] if len(heads) == 1 else heapq.merge(*heads)
-    return [seq for _, (_, _, seq) in zip(range(limit), ordered, strict=False)]
+    if not lanes:
+        return []
+    if len(lanes) == 1:
+        found = tx.one("reserve.next", queue, lanes[0], tx.now, limit)
+    else:
+        found = tx.one("reserve.next_of_all", queue, json_cell(lanes), tx.now, limit)
+    return [] if found is None else seqs_from_cell(found[0])
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
@@ -128,7 +139,7 @@ class _Rules(Struct, frozen=True):
 _CLOSED, _OPEN = _Rules(), _Rules(None)
 
 
-def _rules(tx: Transaction, queue: str) -> _Rules:
+def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
     settings = tx.one("reserve.queue", queue)
     if settings is None or settings[0]:
         return _CLOSED
@@ -136,7 +147,7 @@ def _rules(tx: Transaction, queue: str) -> _Rules:
     if places is None and not lined and rate is None:
         return _OPEN
     return _Rules(
-        places,
+        None if places is None else places - ledger.more_running(queue),
         lined != 0,
         KeyLimits(key_limit, limits_from_cell(key_limits)),
         fair is not None,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
-from stayer.core import codec
+from stayer.core import codec, notices
+from stayer.core.errors import BadInput
 from stayer.core.model import (
     STATES,
     Event,
@@ -38,7 +40,7 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, fingerprint, seq'
+    'key, "unique", unique_while, unique_for, notify, fingerprint, seq'
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -58,11 +60,26 @@ _KNOWN = (
 )  # fmt: skip
 """What a task that was just reserved has for certain (see the statement `reserve`), or only if it
 has something else that is unusual."""
-RESERVED_COLUMNS = ", ".join(("seq", *_USUAL))
+_LONG = 8192
+_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
+_AS_JSON = {
+    "parameters": f"iif({_SHORT}, parameters, NULL)",
+    # SQLite itself would round it.
+    "created": "format('%!.17g', created)",
+    # What others wrote here may be bytes, of which JSON knows nothing.
+    **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
+}
+RESERVED_COLUMNS = ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL)))
+"""The usual ones, as SQLite can put them into JSON."""
 UNUSUAL = ", ".join(
-    f"nullif({column}, 0)"
-    for column in TASK_COLUMNS.split(", ")
-    if column not in _USUAL and column not in _KNOWN
+    (
+        f"iif({_SHORT}, NULL, parameters)",
+        *(
+            f"nullif({column}, 0)"
+            for column in TASK_COLUMNS.split(", ")
+            if column not in _USUAL and column not in _KNOWN
+        ),
+    )
 )
 """What few tasks have; all null where one has nothing of it."""
 
@@ -76,6 +93,8 @@ _policy = msgspec.json.Decoder(Policy)
 _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
+_seqs = msgspec.json.Decoder(list[int])
+_rows = msgspec.json.Decoder(list[list[Any]])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -87,7 +106,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, fingerprint, _,
+        unique_while, unique_for, notify, fingerprint, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -108,7 +127,7 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        fingerprint,
+        () if notify is None else hooks_from_cell(notify), fingerprint,
     )  # fmt: skip
 
 
@@ -128,20 +147,37 @@ def just_reserved(
     """
     tasks: dict[int, Task] = {}
     unusual: list[int] = []
-    for seq, id, name, parameters, attempt, priority, owner, created, last_order, rest in tx.all(
-        "reserve.read", json_cell(seqs)
-    ):
-        if rest is not None:
+    for (
+        seq, id, name, parameters, attempt, priority, owner, created, last_order, usual,
+    ) in _read_reserved(tx, seqs):  # fmt: skip
+        if not usual:
             unusual.append(seq)
             continue
         tasks[seq] = Task(
             id, queue, name, None, None, None,
             None if parameters is None else codec.unpack(parameters),
             "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, created, tx.now, None, None, None, _DEFAULT_POLICY, 0, (), last_order,
+            worker, None, float(created), tx.now, None, None, None, _DEFAULT_POLICY, 0, (),
+            last_order,
         )  # fmt: skip
-    tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
+    if len(tasks) < len(seqs):
+        unusual = unusual or [seq for seq in seqs if seq not in tasks]
+        tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
     return [tasks[seq] for seq in seqs]
+
+
+def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> list[list[Any]]:
+    """Nothing if one of them is not what it seems: then they are read with more care."""
+    row = tx.one("reserve.read", json_cell(seqs))
+    try:
+        return [] if row is None else _rows.decode(row[0])
+    except (msgspec.DecodeError, UnicodeError):
+        return []
+
+
+def seqs_from_cell(cell: Cell) -> list[int]:
+    """The answer of `reserve.next`."""
+    return _seqs.decode(cell)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:
@@ -179,14 +215,14 @@ def row_from_new(
         parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
         None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
         new.flow, new.part, upstreams, dependents, history.line(number, now, state),
-        new.key, new.unique, new.unique_while, new.unique_for,
+        new.key, new.unique, new.unique_while, new.unique_for, json_cell(new.notify),
     )  # fmt: skip
     task = Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         state, new.held, 0, 0, 0, None, new.priority,
         new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
         new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
-        dependents, new.key, new.unique, new.unique_while, new.unique_for,
+        dependents, new.key, new.unique, new.unique_while, new.unique_for, new.notify,
     )  # fmt: skip
     return row, task
 
@@ -229,7 +265,7 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
     (
         name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
-        fair, *counts, workers, oldest,
+        fair, notify, *counts, workers, oldest,
     ) = row  # fmt: skip
     bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
     return QueueInfo(
@@ -241,11 +277,21 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
         rate=None if bucket is None else bucket.rate,
         next_start=None if bucket is None else bucket.next(now),
         fair=fair,
+        notify=hooks_from_cell(notify),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=workers,
         oldest=oldest,
         retention=retention_from_cell(retention),
     )
+
+
+def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
+    """A column `notify`. Rows written by hand may leave out the words in front, and be wrong."""
+    hooks: list[str] = []
+    for written in () if cell is None else _decoded(_words, cell, ()):
+        with suppress(BadInput):
+            hooks.append(notices.parse(written))
+    return tuple(hooks)
 
 
 def retention_from_cell(cell: Cell) -> dict[Kept, float]:
@@ -295,7 +341,7 @@ def cells(change_field: str, value: Any) -> Cell:
     match change_field:
         case "result":
             return codec.pack(value, "result", codec.RESULT_LIMIT)
-        case "error" | "orders" | "policy":
+        case "error" | "orders" | "policy" | "notify":
             return json_cell(value)
         case _:
             return value

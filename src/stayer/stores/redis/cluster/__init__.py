@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, Refused, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -33,19 +34,23 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import RedisStore, failures
 from stayer.stores.redis.check import check, server_version
-from stayer.stores.redis.cluster import listing, news
+from stayer.stores.redis.cluster import far, listing, news
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
-from stayer.stores.redis.keys import key
+from stayer.stores.redis.flows import FlowKnown
+from stayer.stores.redis.notices import merged
 
 OLDEST = (7, 0)
-_NO_FLOWS = "on a cluster tasks can't depend on each other yet. Nothing was accepted"
+_AT_ONCE, _ROUNDS = 500, 8
+"""How many dependents hear of an end in one step, and how many of these follow a commit."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
@@ -83,18 +88,24 @@ class ClusterStore:
         return [finding for server in self._nodes.primaries() for finding in check(server)]
 
     def now(self) -> float:
-        name = key("shards", self._nodes.options.prefix)
-        return self._nodes.at(name, lambda server: server.now())
+        return self._shards.now()
 
     # The one road
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if any(new.after or new.behind for new in tasks):
-            raise Refused(_NO_FLOWS)
+            answers = self._shards.plans.submit(tasks)
+            self._relay()
+            return answers
         return self._shards.submit(tasks) if tasks else []
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
-        raise Refused(_NO_FLOWS)
+        try:
+            self._shards.plans.submit(tasks, flow)
+        except FlowKnown:
+            return False
+        self._relay()
+        return True
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -119,6 +130,17 @@ class ClusterStore:
         return self._shards.of(queue).reserve(worker, [queue], limit, handles)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        applied = self._commit_again(changes)
+        self._relay()
+        return applied
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        queues = [self._shards.ended.pop() for _ in range(len(self._shards.ended))]
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
+
+    def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         applied = self._commit(changes)
         missed = [number for number, task in enumerate(applied) if task is None]
         if missed:
@@ -131,12 +153,13 @@ class ClusterStore:
 
     def _commit(self, changes: Sequence[Change]) -> list[Task | None]:
         applied: list[Task | None] = [None] * len(changes)
-        places = self._shards.by_place([change.id for change in changes], changes)
-        for queue, numbered in places.items():
-            if queue:
-                tasks = self._shards.of(queue).commit([change for _, change in numbered])
-                for (number, _), task in zip(numbered, tasks, strict=True):
-                    applied[number] = task
+        places = self._shards.places([change.id for change in changes])
+        waits = [(places[c.id], c.waits) for c in changes if c.waits and c.id in places]
+        far.listen(self._shards, waits, {})
+        for queue, numbered in far.in_order(changes, places):
+            tasks = self._shards.of(queue).commit([change for _, change in numbered])
+            for (number, _), task in zip(numbered, tasks, strict=True):
+                applied[number] = task
         return applied
 
     def turn(
@@ -168,6 +191,7 @@ class ClusterStore:
                 applied[number] = each
             given += tasks
         self._shards.remember(given)
+        self._relay()
         return applied, given
 
     def _turn(
@@ -182,14 +206,21 @@ class ClusterStore:
         return shard.turn(worker, changes, [queue], limit, handles)
 
     def promote(self, limit: int) -> float | None:
+        moments = [self.now() + FORSAKEN] if self._shards.plans.sweep() else []
         due_left = late_left = limit
-        moments: list[float] = []
+        noted: list[str] = []
         for name in self._shards.names():
             answer = self._shards.server_of(name).run("promote", due_left, late_left)
-            following, _, _, due, late = answer
+            following, _, notes, due, late = answer
             due_left, late_left = due_left - due, late_left - late
             if following is not None:
                 moments.append(float(following))
+            if notes:
+                noted.append(name)
+        if noted:
+            if far.relay(self._shards, noted, limit, 1):
+                return 0.0
+            moments += [float(each[0]) for each in self._shards.each("promote", 0, 0) if each[0]]
         return min(moments, default=None)
 
     # Workers
@@ -236,16 +267,25 @@ class ClusterStore:
         return listing.find(self._shards, filter, cursor, limit)
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        return [Upstreams((), ()) for _ in ids]
+        found = [Upstreams() for _ in ids]
+        for queue, numbered in self._shards.by_place(ids, ids).items():
+            if queue:
+                answers = self._shards.of(queue).upstreams([id for _, id in numbered])
+                for (number, _), each in zip(numbered, answers, strict=True):
+                    found[number] = each
+        return found
 
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
-        return [], 0
+        queue = self._place(id)
+        return ([], 0) if queue is None else self._shards.of(queue).waits(id, limit)
 
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
-        return FlowPage(())
+        self._shards.plans.sweep()
+        return far.flows(self._shards, cursor, limit)
 
     def flow(self, id: str) -> FlowInfo | None:
-        return None
+        self._shards.plans.finish_one(name_of(id))
+        return far.flow(self._shards, id)
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
@@ -307,8 +347,10 @@ class ClusterStore:
     ) -> list[str]:
         gone: list[str] = []
         for queue, some in self._among(ids):
-            if len(gone) < limit:
+            while len(gone) < limit:
                 gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
+                if not far.free(self._shards, queue, limit):
+                    break
         self._shards.let_go(gone)
         return gone
 
@@ -332,10 +374,38 @@ class ClusterStore:
         shard = self._shards.of(name)
         since = shard.last_event()
         answer = step(shard)
+        if far.free(self._shards, name, _AT_ONCE):
+            answer += step(shard)
         while events := shard.watch(since, 0, 1000):
             self._shards.let_go([each.id for each in events if each.event == "deleted"])
             since = events[-1].number
         return answer
+
+    # Notices
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        found: list[Notice] = []
+        for shard in self._shards.all():
+            if len(found) < limit:
+                found += shard.take_notices(hooks, limit - len(found), lease, age)
+        return found
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return self._shards.of(notice.queue).settle_notice(notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
+        return merged(pages, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.retry_notices(ids) for shard in self._shards.all())
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.drop_notices(ids) for shard in self._shards.all())
 
     # Schedules
 
@@ -362,7 +432,7 @@ class ClusterStore:
         homes = [name for name in self._shards.names() if self._has(name, firing.name)]
         claims = self._shards.claims.mention(firing.tasks) if homes else []
         for home in homes:
-            taken = {claim.id for claim in claims if claim.queue == home}
+            taken = {each.id for each in claims if each.queue == home and each.plan is None}
             fresh = tuple(new for new in firing.tasks if new.id in taken)
             if self._shards.of(home).fire(replace(firing, tasks=fresh)):
                 return True

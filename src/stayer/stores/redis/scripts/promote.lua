@@ -1,9 +1,9 @@
 -- Store.promote: what is due becomes pending, the longest due first; what nobody has started in time
 -- ends.
 -- ARGV   3 how many may become pending, 4 how many may end
--- returns {when time brings the next thing or nil, how many came in from outside, how many are in the
---         outbox, how many became pending, how many ended}
--- needs: base, lines, tasks, expire
+-- returns {when time brings the next thing or nil, how many came in from outside, how many notes
+--         of ends there are, how many became pending, how many ended}
+-- needs: base, lines, tasks, ends, delivery, notices, expire
 
 local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[4])
 if #late > 0 then
@@ -39,4 +39,4 @@ for _, queue in ipairs(call('SMEMBERS', key_rated())) do
   local when = rate_allows(queue)
   if when and (not following or when < tonumber(following)) then following = exact(when) end
 end
-return {following or false, call('LLEN', key_incoming()), call('HLEN', key_outbox()), #ids, #late}
+return {following or false, call('LLEN', key_incoming()), open_notes(), #ids, #late}

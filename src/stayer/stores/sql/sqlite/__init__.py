@@ -34,16 +34,18 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import failures, figures, keeping, reading, schedules
+from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import applied, commit
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
+from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
@@ -152,7 +154,10 @@ class SqliteStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         with self._write() as tx:
-            return reserve(tx, worker, queues, limit, handles)
+            ledger = Ledger(tx)
+            tasks = reserve(tx, worker, queues, limit, handles, ledger)
+            ledger.write()
+            return tasks
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         with self._write() as tx:
@@ -178,10 +183,15 @@ class SqliteStore:
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
         with self._write() as tx:
-            answers, told = applied(tx, changes)
-            if told:
+            ledger = Ledger(tx)
+            answers = applied(tx, changes, ledger)
+            if ledger.has_ends_for_others:
+                ledger.write()
                 relay(tx, _AT_ONCE)
-            return answers, reserve(tx, worker, queues, limit, handles)
+                ledger = Ledger(tx)
+            tasks = reserve(tx, worker, queues, limit, handles, ledger)
+            ledger.write()
+            return answers, tasks
 
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
@@ -349,6 +359,33 @@ class SqliteStore:
                 return 0
         with self._write() as tx:
             return forget(tx, retention, limit)
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        with self._read() as tx:  # as with `forget`
+            if not notices.is_anything_due(tx, hooks, age):
+                return []
+        with self._write() as tx:
+            return notices.take_notices(tx, hooks, limit, lease, age)
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        with self._write() as tx:
+            return notices.settle_notice(tx, notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        with self._read() as tx:
+            return notices.page(tx, task, state, cursor, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        with self._write() as tx:
+            return notices.retry_notices(tx, ids)
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        with self._write() as tx:
+            return notices.drop_notices(tx, ids)
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         with self._read() as tx:

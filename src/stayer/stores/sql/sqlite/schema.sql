@@ -25,6 +25,7 @@ CREATE TABLE stayer_queues (
         key_limit IS NOT NULL OR key_limits IS NOT NULL OR fair IS NOT NULL
     ) VIRTUAL,
     retention TEXT, -- JSON object: seconds by what is kept
+    notify TEXT, -- JSON array of hooks, each with its words in front: "ended:mail"
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone REAL NOT NULL DEFAULT 0,
     results_gone REAL NOT NULL DEFAULT 0,
@@ -112,11 +113,14 @@ CREATE TABLE stayer_tasks (
     "unique" TEXT CHECK ("unique" <> ''),
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
     unique_for REAL NOT NULL DEFAULT 0,
+    notify TEXT CHECK (json_type(notify) = 'array'), -- JSON array of hooks
     -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
+    -- Every change of a row computes it, whether it has such a word or not: again without `IN`.
     unique_end REAL GENERATED ALWAYS AS (
         CASE
-            WHEN state IN ('waiting', 'scheduled', 'pending') THEN 9e999
-            WHEN state IN ('reserved', 'started') THEN iif(unique_while = 'waiting', 0, 9e999)
+            WHEN state = 'waiting' OR state = 'scheduled' OR state = 'pending' THEN 9e999
+            WHEN state = 'reserved' OR state = 'started'
+                THEN iif(unique_while = 'waiting', 0, 9e999)
             ELSE iif(unique_for > 0, finished_at + unique_for, 0)
         END
     ) VIRTUAL,
@@ -223,6 +227,29 @@ CREATE TABLE stayer_outbox (
 ) WITHOUT ROWID;
 
 CREATE INDEX stayer_outbox_at ON stayer_outbox (at);
+
+-- What is to be told to somebody outside, and what was told. It outlives its task.
+CREATE TABLE stayer_notices (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    task TEXT NOT NULL, -- stayer_tasks.id
+    queue TEXT NOT NULL,
+    event TEXT NOT NULL,
+    "to" TEXT NOT NULL, -- the name of a hook, or a URL
+    attempt INTEGER NOT NULL,
+    at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    next REAL,
+    said TEXT,
+    record TEXT NOT NULL, -- JSON object: the task as it was
+    hook TEXT GENERATED ALWAYS AS (iif(instr("to", '://'), '', "to")) VIRTUAL
+);
+
+CREATE INDEX stayer_notices_due ON stayer_notices (hook, next) WHERE state = 'pending';
+CREATE INDEX stayer_notices_old ON stayer_notices (state, at);
+CREATE INDEX stayer_notices_task ON stayer_notices (task);
+CREATE INDEX stayer_notices_state ON stayer_notices (state);
 
 CREATE TABLE stayer_flows (
     seq INTEGER PRIMARY KEY,

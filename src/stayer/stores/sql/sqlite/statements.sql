@@ -8,10 +8,10 @@
 INSERT INTO stayer_tasks (
     id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
     updated, eta, policy, start_before, flow, part, upstreams, dependents, history, key, "unique",
-    unique_while, unique_for, share
+    unique_while, unique_for, notify, share
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-    ?22, ?23, ?24, ?25, ?26,
+    ?22, ?23, ?24, ?25, ?26, ?27,
     (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
      FROM stayer_queues WHERE name = ?2 AND lined)
 )
@@ -71,12 +71,32 @@ WITH RECURSIVE lanes (lane) AS (
 SELECT lane FROM lanes WHERE lane IS NOT NULL;
 
 -- name: reserve.next
--- The best tasks of one lane: what orders them, and which they are.
-SELECT -priority, created, seq FROM stayer_tasks
-WHERE queue = ? AND lane = ? AND state = 'pending' AND held = 0
-    AND (start_before IS NULL OR start_before > ?)
-ORDER BY priority DESC, created, seq
-LIMIT ?;
+-- queue, lane, now, how many: the best tasks of one lane, best first, in one JSON array. (Python lets
+-- go of its lock at every row that it reads, and gets it back when others have had enough of it.)
+SELECT json_group_array(seq) FROM (
+    SELECT seq FROM stayer_tasks
+    WHERE queue = ?1 AND lane = ?2 AND state = 'pending' AND held = 0
+        AND (start_before IS NULL OR start_before > ?3)
+    ORDER BY priority DESC, created, seq
+    LIMIT ?4
+);
+
+-- name: reserve.next_of_all
+-- The same for several lanes, a JSON array: the best of what is best in each.
+SELECT json_group_array(seq) FROM (
+    SELECT best.seq
+    FROM json_each(?2) AS lanes
+    CROSS JOIN stayer_tasks AS best
+        ON best.seq IN (
+            SELECT t.seq FROM stayer_tasks AS t
+            WHERE t.queue = ?1 AND t.lane = lanes.value AND t.state = 'pending' AND t.held = 0
+                AND (t.start_before IS NULL OR t.start_before > ?3)
+            ORDER BY t.priority DESC, t.created, t.seq
+            LIMIT ?4
+        )
+    ORDER BY best.priority DESC, best.created, best.seq
+    LIMIT ?4
+);
 
 -- name: lines.running
 -- How many tasks of each key run.
@@ -164,8 +184,9 @@ WHERE seq = taken.value;
 UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
--- What most tasks have, and null if this one has nothing more.
-SELECT {reserved}, coalesce({unusual}) FROM stayer_tasks
+-- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
+-- one has nothing more.
+SELECT json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
@@ -229,7 +250,7 @@ LIMIT ?;
 -- name: commit.done
 -- now, worker, an entry of history from behind its number on, {id: number and result}, state,
 -- attempt, last_order, queue. The plainest of all changes, for many tasks at once; the number has
--- 16 digits, an empty result is none. Not for those on which others depend, or whose runs count (share). The signs keep other
+-- 16 digits, an empty result is none. Not for those on which others depend, or whose runs count (share), or of which somebody wants to hear. The signs keep other
 -- indexes than that of the id out.
 UPDATE stayer_tasks
 SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
@@ -237,7 +258,8 @@ SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returne
     history = history || '[' || (substr(done.value, 1, 16) + 0) || ?3
 FROM json_each(?4) AS done
 WHERE stayer_tasks.id = done.key AND +state = ?5 AND +worker = ?2 AND attempt = ?6
-    AND last_order = ?7 AND +queue = ?8 AND dependents = 0 AND share IS NULL;
+    AND last_order = ?7 AND +queue = ?8 AND dependents = 0 AND share IS NULL AND notify IS NULL
+    AND (SELECT q.notify FROM stayer_queues AS q WHERE q.name = ?8) IS NULL;
 
 -- name: commit.done_which
 -- The same {id: number and result}: those whose history has got that number.
@@ -469,7 +491,7 @@ DELETE FROM stayer_checkpoints WHERE task = ?;
 
 -- name: queues
 SELECT name, paused, "limit", retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
-    fair, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,
+    fair, notify, waiting, scheduled, pending, reserved, started, complete, failed, cancelled,
     (SELECT count(*) FROM stayer_workers AS w, json_each(w.queues) AS listened
      WHERE w.dead = 0 AND listened.value = q.name),
     (SELECT created FROM stayer_tasks AS t
@@ -575,6 +597,10 @@ WHERE name = ?3;
 -- name: queue.fair
 UPDATE stayer_queues SET fair = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
+
+-- name: queue.notify
+UPDATE stayer_queues SET notify = ? WHERE name = ?;
+
 -- name: queue.retention
 UPDATE stayer_queues SET retention = ? WHERE name = ?;
 

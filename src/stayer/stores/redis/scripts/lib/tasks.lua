@@ -20,6 +20,7 @@ local touched = {}
 local groups = {}
 local woken = {}
 local ordered = {}
+local write_notices -- by lib/notices.lua, for scripts that may have some to write
 local last
 
 local function last_number()
@@ -420,6 +421,7 @@ local function flush()
     write_records()
     write_indexes()
     touched = {}
+    if write_notices then write_notices() end
   end
   write_events()
   write_wakes()
