@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from stayer import Client
+from stayer.core.failures import Failures
 from stayer.core.fingerprint import fingerprint
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
@@ -20,6 +22,15 @@ def _fail(store: Store) -> None:
         task = started(store, id=f"page-{number}", name="crawl")
         apply(store, task, Fail(Fault("Boom", f"page {number}")))
     apply(store, started(store, id="other"), Fail(Fault("Bang"), "killed"))
+
+
+def _to_milliseconds(found: Failures) -> Failures:
+    """As JSON says them."""
+    rounded = (
+        replace(each, first=round(each.first, 3), last=round(each.last, 3))
+        for each in found.failures
+    )
+    return replace(found, failures=tuple(rounded))
 
 
 def test_faults_are_listed_and_their_tasks_found(site: Site, store: Store, worker: str) -> None:
@@ -43,6 +54,7 @@ def test_a_client_of_the_server_sees_the_same(
     _fail(store)
     monkeypatch.setenv("STAYER_TOKEN", site.tokens["operate"])
     with Client(site.url) as client:
-        assert client.failures() == store.failures((), 100)
+        there = _to_milliseconds(store.failures((), 100))
+        assert _to_milliseconds(client.failures()) == there
         assert client.failures("q", 1).faults == 2
         assert {task.id for task in client.find(fingerprint=MARK)} == {"page-1", "page-2"}
