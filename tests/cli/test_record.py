@@ -21,7 +21,7 @@ RECORD = [
     "unique_while", "unique_for", "notify", "fingerprint",
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on",
     "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace", "fence", "when_failed",
-    "time_growth", "time_most", "memory_growth", "memory_most",
+    "time_growth", "time_most", "memory_growth", "memory_most", "near", "near_wait",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -77,6 +77,7 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
         "time_limit": 60.0,
         "silence_limit": None, "memory_limit": None, "grace": None, "fence": "kill",
         "time_growth": 1.0, "time_most": None, "memory_growth": 1.0, "memory_most": None,
+        "near": None, "near_wait": None,
     }  # fmt: skip
     assert [list(attempt) for attempt in attempts] == [
         [

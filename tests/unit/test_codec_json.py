@@ -22,7 +22,7 @@ NAMES = (
     "unique_for notify fingerprint retries retry_wait retry_backoff retry_cap retry_on give_up_on "
     "time_limit "
     "silence_limit memory_limit grace fence when_failed time_growth time_most memory_growth "
-    "memory_most"
+    "memory_most near near_wait"
 )
 
 

@@ -60,7 +60,7 @@ RECORD = (
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
     "silence_limit", "memory_limit", "grace", "fence", "when_failed", "time_growth", "time_most",
-    "memory_growth", "memory_most",
+    "memory_growth", "memory_most", "near", "near_wait",
 )  # fmt: skip
 TIMES = frozenset(
     ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")

@@ -46,6 +46,9 @@ FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 class Ready(Struct, frozen=True):
     """All that it waited for is there."""
 
+    near: tuple[str, float] | None = None
+    """The node that has it for itself, and for how many seconds."""
+
 
 class Forsake(Struct, frozen=True):
     """What it waits for has ended badly: its policy says what becomes of it."""
@@ -226,8 +229,9 @@ def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Done(result=result):
             return _done(task, result)
-        case Ready():
-            return _change(task, _ready(task))
+        case Ready(near=near):
+            to = _ready(task)
+            return _change(task, to, near=near if to == "pending" else None)
         case Forsake():
             return _forsake(task, happening)
         case Due():

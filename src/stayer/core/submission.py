@@ -72,6 +72,8 @@ def new_task(
     if key is not None:
         check_word("key", key)
     _check_unique(unique, unique_while, unique_for)
+    if (near := life.get("near")) is not None and near not in after:
+        raise BadInput(f"near {near!r}: give the id of a task that it runs after, as in `after`")
     return NewTask(
         id=ids.generate() if id is None else id,
         generated=id is None,

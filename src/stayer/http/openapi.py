@@ -241,6 +241,10 @@ def _flow_schemas(counts: Schema) -> Schema:
         "after_tasks": {**names, "description": "Ids of tasks outside the flow."},
         "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
         "at_once": {"type": "integer", "minimum": 1},
+        "near": {
+            **_STRING,
+            "description": "One of those that it runs after: on whose node to run.",
+        },
     }
     written = _struct(WrittenSubmission)
     fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}

@@ -67,7 +67,7 @@ def _conditions(filter: Filter) -> _Conditions:
     if filter.worker is not None:
         conditions.add("worker = ?", filter.worker)
     if filter.name is not None:
-        conditions.add("lane IN ('name ' || ?, 'command ' || ?)", filter.name, filter.name)
+        conditions.add("(name = ? OR json_extract(command, '$[0]') = ?)", filter.name, filter.name)
     if filter.owner is not None:
         conditions.add("owner = ?", filter.owner)
     if filter.key is not None:

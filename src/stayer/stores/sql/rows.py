@@ -40,7 +40,8 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, fingerprint, seq'
+    'key, "unique", unique_while, unique_for, notify, '
+    "near_node, near_until, fingerprint, seq"
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -106,7 +107,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, fingerprint, _,
+        unique_while, unique_for, notify, near_node, near_until, fingerprint, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -127,7 +128,7 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        () if notify is None else hooks_from_cell(notify), fingerprint,
+        () if notify is None else hooks_from_cell(notify), near_node, near_until, fingerprint,
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ end
 local function matches(r)
   local name = filter[F_NAME]
   local prefix = filter[F_PREFIX]
-  return (not name or lane_of(r) == 'name ' .. name or lane_of(r) == 'command ' .. name)
+  return (not name or handler_of(r) == 'name ' .. name or handler_of(r) == 'command ' .. name)
     and (not filter[F_OWNER] or r[OWNER] == filter[F_OWNER])
     and (not filter[F_KEY] or r[KEY] == filter[F_KEY])
     and (not filter[F_UNIQUE] or r[UNIQUE] == filter[F_UNIQUE])

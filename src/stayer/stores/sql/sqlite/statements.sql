@@ -200,6 +200,39 @@ LIMIT ?;
 UPDATE stayer_tasks SET state = 'pending', updated = ?, share = {share}
 WHERE seq IN (SELECT value FROM json_each(?));
 
+-- name: promote.near
+-- now, limit: what has waited for its node for long enough, or waits for one that can't take it.
+SELECT seq, queue FROM stayer_tasks
+WHERE near_node IS NOT NULL AND state = 'pending' AND (
+    near_until <= ?1 OR near_node NOT IN (
+        SELECT node FROM stayer_workers
+        WHERE dead = 0 AND draining = 0 AND drain = 0 AND lease_end > ?1
+    )
+)
+LIMIT ?2;
+
+-- name: promote.anywhere
+UPDATE stayer_tasks SET near_node = NULL, near_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.nodes
+-- When what waits for a node has waited for long enough, or for one that can't take it any more: by
+-- then its workers have beaten again, or nobody waits for them.
+SELECT min(
+    min(until),
+    coalesce(
+        (SELECT max(lease_end) FROM stayer_workers AS w
+         WHERE w.node = near_node AND dead = 0 AND draining = 0 AND drain = 0),
+        0.0
+    )
+)
+FROM (
+    SELECT near_node, min(near_until) AS until FROM stayer_tasks
+    WHERE near_node IS NOT NULL AND state = 'pending'
+    GROUP BY near_node
+)
+GROUP BY near_node;
+
 -- name: promote.rates
 -- The queues whose rate may keep tasks waiting.
 SELECT rate, rate_per, tokens, tokens_at FROM stayer_queues

@@ -12,8 +12,8 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT =
-  1, 2, 3, 4, 5, 6, 7, 8
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT, W_NEAR =
+  1, 2, 3, 4, 5, 6, 7, 8, 9
 
 local entries = {}
 local touched = {}
@@ -65,7 +65,7 @@ local function touch(entry)
     touched[#touched + 1] = entry
     local r = entry.r
     entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE],
-                 r[FINGERPRINT]}
+                 r[FINGERPRINT], r[NEAR_NODE]}
   end
 end
 
@@ -194,6 +194,24 @@ local function move_lanes(entry, stood, stands)
   end
 end
 
+-- Out of the lane of one node and into that of another, or of all.
+local function move_near(entry, stood, stands)
+  local r, was = entry.r, entry.was
+  local new, old = r[NEAR_NODE] or nil, was[W_NEAR] or nil
+  if stood and old ~= new then
+    r[NEAR_NODE] = old
+    move_lanes(entry, true, false)
+    r[NEAR_NODE] = new
+    stood = false
+  end
+  move_lanes(entry, stood, stands)
+  if was[W_STATE] == 'pending' and old then write(removals, key_near(old), r[ID]) end
+  if not entry.gone and r[STATE] == 'pending' and new then
+    write(additions, key_near(new), exact(r[NEAR_UNTIL]), r[ID])
+    write(arrivals, key_near_nodes(), new)
+  end
+end
+
 local function move_due(entry, old, new)
   if new then write(additions, key_due(), exact(new), entry.r[ID])
   elseif old then write(removals, key_due(), entry.r[ID]) end
@@ -281,7 +299,8 @@ local function move(entry)
   local old, new = shelf(before, was[W_HELD]), shelf(state, r[HELD])
   if old ~= new then move_lists(entry, old, new) end
   if before == 'pending' or state == 'pending' then
-    move_lanes(entry, old == 'pending' and not entry.popped, new == 'pending')
+    local moves = (was[W_NEAR] or r[NEAR_NODE]) and move_near or move_lanes
+    moves(entry, old == 'pending' and not entry.popped, new == 'pending')
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
