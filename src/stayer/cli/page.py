@@ -79,6 +79,7 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "usage", None if task.usage is None else _used(task.usage)
     yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
+    yield "fingerprint", task.fingerprint
     yield "node", task.node
     yield "worker", task.worker
     yield "pid", str(task.pid) if task.pid else None

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
+from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
@@ -282,6 +283,30 @@ def other_limits(queue: QueueInfo) -> str:
     said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
     said += [] if queue.fair is None else [f"fair {queue.fair}"]
     return ", ".join(said)
+
+
+def failures_table(failures: Sequence[Failure], now: float) -> Table:
+    """What `failures` shows."""
+    table = grid(
+        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
+        right=("COUNT", "FIRST", "LAST"),
+    )  # fmt: skip
+    if console().is_terminal:
+        table.columns[6].max_width = _LONGEST_ID
+    short = short_ids(failure.example for failure in failures)
+    for failure in failures:
+        others = len(failure.queues) - 1
+        table.add_row(
+            cell(failure.fingerprint),
+            cell(f"{failure.count:,}", STYLES["failed"]),
+            cell(age(now - failure.first)),
+            cell(age(now - failure.last)),
+            cell(failure.kind),
+            cell(failure.queues[0] + (f" +{others}" if others else "")),
+            cell(short[failure.example]),
+            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+        )
+    return table
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

@@ -79,6 +79,8 @@ def new_task(
         check_word("key", key)
     if unique is not None or unique_while is not None or unique_for is not None:
         _check_unique(unique, unique_while, unique_for)
+    if (near := life.get("near")) is not None and near not in after:
+        raise BadInput(f"near {near!r}: give the id of a task that it runs after, as in `after`")
     return NewTask(
         id=draw() if id is None else id,
         generated=id is None,

@@ -41,7 +41,8 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, checkpoint_at, seq'
+    'key, "unique", unique_while, unique_for, notify, checkpoint_at, '
+    "near_node, near_until, fingerprint, seq"
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -57,7 +58,7 @@ SHARE = (
 _USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
 _KNOWN = (
     "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while",
+    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while", "fingerprint",
 )  # fmt: skip
 """What a task that was just reserved has for certain (see the statement `reserve`), or only if it
 has something else that is unusual."""
@@ -107,7 +108,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, checkpoint_at, _,
+        unique_while, unique_for, notify, checkpoint_at, near_node, near_until, fingerprint, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -128,8 +129,8 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        () if notify is None else hooks_from_cell(notify),
-        checkpoint_at,
+        () if notify is None else hooks_from_cell(notify), checkpoint_at, near_node, near_until,
+        fingerprint,
     )  # fmt: skip
 
 
@@ -258,6 +259,12 @@ def task_from_purged(row: Row) -> Task:
     return Task(
         id=id, queue=queue, state=state, created=created, updated=at, finished_at=finished_at
     )
+
+
+def fault_from_cell(cell: Cell) -> Fault | None:
+    """What went wrong."""
+    found: Fault | None = None if cell is None else _decoded(_fault, cell, None)
+    return found
 
 
 def usage_from_cell(cell: Cell) -> Usage:

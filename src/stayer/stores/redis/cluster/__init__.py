@@ -10,6 +10,7 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -37,7 +38,7 @@ from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import RedisStore
+from stayer.stores.redis import RedisStore, failures
 from stayer.stores.redis.check import check, server_version
 from stayer.stores.redis.cluster import far, listing, news
 from stayer.stores.redis.cluster.hands import Workers
@@ -294,6 +295,10 @@ class ClusterStore:
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        names = dict.fromkeys(queues) or self._shards.names()
+        return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)

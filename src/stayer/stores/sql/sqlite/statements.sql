@@ -206,6 +206,39 @@ LIMIT ?;
 UPDATE stayer_tasks SET state = 'pending', updated = ?, share = {share}
 WHERE seq IN (SELECT value FROM json_each(?));
 
+-- name: promote.near
+-- now, limit: what has waited for its node for long enough, or waits for one that can't take it.
+SELECT seq, queue FROM stayer_tasks
+WHERE near_node IS NOT NULL AND state = 'pending' AND (
+    near_until <= ?1 OR near_node NOT IN (
+        SELECT node FROM stayer_workers
+        WHERE dead = 0 AND draining = 0 AND drain = 0 AND lease_end > ?1
+    )
+)
+LIMIT ?2;
+
+-- name: promote.anywhere
+UPDATE stayer_tasks SET near_node = NULL, near_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.nodes
+-- When what waits for a node has waited for long enough, or for one that can't take it any more: by
+-- then its workers have beaten again, or nobody waits for them.
+SELECT min(
+    min(until),
+    coalesce(
+        (SELECT max(lease_end) FROM stayer_workers AS w
+         WHERE w.node = near_node AND dead = 0 AND draining = 0 AND drain = 0),
+        0.0
+    )
+)
+FROM (
+    SELECT near_node, min(near_until) AS until FROM stayer_tasks
+    WHERE near_node IS NOT NULL AND state = 'pending'
+    GROUP BY near_node
+)
+GROUP BY near_node;
+
 -- name: promote.rates
 -- The queues whose rate may keep tasks waiting.
 SELECT rate, rate_per, tokens, tokens_at FROM stayer_queues
@@ -740,6 +773,26 @@ WHERE number IN (
 SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
 FROM stayer_queues
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
+
+-- name: failures
+-- all queues?, queues: how many of each fault in each queue, and when the first and the last.
+SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
+WHERE fingerprint IS NOT NULL AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
+GROUP BY fingerprint, queue;
+
+-- name: failures.newest
+-- fingerprint, queue.
+SELECT id, coalesce(name, json_extract(command, '$[0]'), ''), ending, error FROM stayer_tasks
+WHERE fingerprint = ? AND queue = ?
+ORDER BY finished_at DESC
+LIMIT 1;
+
+-- name: failures.lately
+-- now, the length of a step, how many, fingerprint, queues: how many failed how many steps ago.
+SELECT CAST((?1 - finished_at) / ?2 AS INTEGER) AS ago, count(*) FROM stayer_tasks
+WHERE fingerprint = ?4 AND queue IN (SELECT value FROM json_each(?5))
+    AND finished_at > ?1 - ?2 * ?3 AND finished_at <= ?1
+GROUP BY ago;
 
 -- name: unneeded
 -- A condition, not a statement: no task that has not ended is to run after this one.
