@@ -48,7 +48,7 @@ def page(
 
 
 def check_cursor(cursor: str | None) -> None:
-    """BadInput if no page ever came with it."""
+    """BadInput if it is none."""
     if cursor is not None and not _PLACE.fullmatch(cursor):
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
 

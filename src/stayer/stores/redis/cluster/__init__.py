@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Unpack
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -34,6 +35,7 @@ from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
+from stayer.stores.redis import failures
 from stayer.stores.redis.check import server_version
 from stayer.stores.redis.cluster import far, forgetting, incoming, listing, news, schedules
 from stayer.stores.redis.cluster.check import check
@@ -294,6 +296,10 @@ class ClusterStore:
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        names = dict.fromkeys(queues) or self._shards.names()
+        return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
