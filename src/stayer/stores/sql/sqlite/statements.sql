@@ -278,8 +278,8 @@ JOIN stayer_tasks AS t
 WHERE mine.id = ? AND mine.state = 'pending';
 
 -- name: durations
--- queue, limit: kind, seconds.
-SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+-- queue, limit.
+SELECT name, command, finished_at - started_at
 FROM stayer_tasks
 WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
     AND started_at IS NOT NULL
@@ -782,7 +782,7 @@ GROUP BY fingerprint, queue;
 
 -- name: failures.newest
 -- fingerprint, queue.
-SELECT id, coalesce(name, json_extract(command, '$[0]'), ''), ending, error FROM stayer_tasks
+SELECT id, name, command, ending, error FROM stayer_tasks
 WHERE fingerprint = ? AND queue = ?
 ORDER BY finished_at DESC
 LIMIT 1;
