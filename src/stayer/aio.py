@@ -165,9 +165,9 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self) -> Self:
-        """Run it again, now that it has ended."""
-        await asyncio.to_thread(self.sync.retry)
+    async def retry(self, *, from_start: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
+        await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
 
     async def hold(self) -> Self:
@@ -231,9 +231,11 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self) -> Self:
-        """Run again what failed or was cancelled; what is complete stays."""
-        await asyncio.to_thread(self.sync.retry)
+    async def retry(self, *, from_start: bool = False) -> Self:
+        """Run again what failed or was cancelled, each from its last checkpoint or from the start;
+        what is complete stays.
+        """
+        await asyncio.to_thread(self.sync.retry, from_start=from_start)
         return self
 
     async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
@@ -370,6 +372,9 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    failures = _awaited(sync.Client.failures)
+    notices = _awaited(sync.Client.notices)
+    retry_notices = _awaited(sync.Client.retry_notices)
     schedules = _awaited(sync.Client.schedules)
     add_schedule = _awaited(sync.Client.add_schedule)
     pause_schedule = _awaited(sync.Client.pause_schedule)

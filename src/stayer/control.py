@@ -15,7 +15,7 @@ from typing import Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, queue_settings, submission
+from stayer.core import codec, ids, notices, queue_settings, submission
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -131,17 +131,21 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: Store, id: str) -> Task:
+def retry(store: Store, id: str, *, from_start: bool = False) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
+
+    It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
+    nothing.
     """
 
     def when_possible(task: Task) -> Happening:
         if not task.upstreams or isinstance(store, ServedStore):
-            return Retry()
+            return Retry(from_start=from_start)
         [of] = store.upstreams([task.id])
         upstreams = store.get((*of.after, *of.behind))
-        return Retry(tuple(each.id for each in upstreams if each and each.state not in FINISHED))
+        waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
+        return Retry(waits, from_start)
 
     return _apply(store, id, when_possible)
 
@@ -192,24 +196,32 @@ def set(
     priority: int | None = None,
     limits: Mapping[str, float] | None = None,
     more_time: float | None = None,
+    notify: Sequence[str] | None = None,
 ) -> Task:
-    """Change the priority, or limits (named as in `LIMITS`; 0 is none), of a task that has not
-    ended; a running one hears of them. `more_time` is added to its time limit.
+    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who is told of it, of a
+    task that has not ended; a running one hears of limits. `more_time` is added to its time limit.
     """
     wanted = dict(limits or {})
     unknown = [name for name in wanted if name not in LIMITS]
     if unknown:
         raise BadInput(f"no limit is called {unknown[0]!r}: there are {', '.join(LIMITS)}")
-    if not wanted and priority is None and more_time is None:
-        raise BadInput(f"say what to set: the priority, or a limit of {', '.join(LIMITS)}")
+    if not wanted and priority is None and more_time is None and notify is None:
+        raise BadInput(
+            f"say what to set: the priority, who is told, or a limit of {', '.join(LIMITS)}"
+        )
+    hooks = None if notify is None else notices.parse_all(notify)
     if priority is not None:
         submission.check_priority(priority)
-    asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time)
+    asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
     return _apply(store, id, lambda task: _ask(store, task, asks(task)))
 
 
 def _setting(
-    task: Task, priority: int | None, limits: Mapping[str, float], more_time: float | None
+    task: Task,
+    priority: int | None,
+    limits: Mapping[str, float],
+    more_time: float | None,
+    notify: tuple[str, ...] | None,
 ) -> Set:
     policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
     asked: dict[str, JSON] = dict(limits)
@@ -221,7 +233,10 @@ def _setting(
             raise Refused(f"task {task.id} has no time limit of its own that could grow: set one")
     check_policy(policy)
     return Set(
-        UNSET if priority is None else priority, UNSET if policy == task.policy else policy, asked
+        UNSET if priority is None else priority,
+        UNSET if policy == task.policy else policy,
+        asked,
+        UNSET if notify is None else notify,
     )
 
 

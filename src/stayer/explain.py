@@ -133,6 +133,18 @@ def _waits_for_others(look: Look) -> Reason | None:
     return Reason("waiting", f"for {', '.join(some)}{more} to end" if some else "for others to end")
 
 
+def _waits_for_its_node(look: Look) -> Reason | None:
+    task = look.task
+    if task.state != "pending" or task.near_node is None or task.near_until is None:
+        return None
+    left = format_duration(max(0, int(task.near_until - look.now)))
+    return Reason(
+        "near",
+        f"it waits for node {task.near_node}, where {task.policy.near} has run, for another "
+        f"{left}; then any node may take it",
+    )
+
+
 def _is_due(look: Look) -> Reason | None:
     task = look.task
     if task.state != "scheduled" or task.eta is None:
@@ -230,8 +242,17 @@ def _nobody_takes(look: Look) -> Reason | None:
     nodes = _named(sorted({worker.node for worker in look.listening}))
     return Reason(
         "no-handler",
-        f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it",
+        f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it"
+        + _meant(look.task.name, look.listening),
     )
+
+
+def _meant(name: str | None, workers: Sequence[Worker]) -> str:
+    """A name that they do take and that is like this one."""
+    known = {each for worker in workers if worker.handles for each in worker.handles.names}
+    own = None if name is None else name.rpartition(".")[2]
+    alike = sorted(each for each in known if each.rpartition(".")[2] == own)
+    return f", or was {alike[0]!r} meant?" if alike else ""
 
 
 def _workers_busy(look: Look) -> Reason | None:
@@ -344,6 +365,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _held,
     _waits_for_others,
     _is_due,
+    _waits_for_its_node,
     _queue_paused,
     _queue_full,
     _key_full,

@@ -94,20 +94,21 @@ def cancel(store: Store, id: str, grace: float | None = None) -> int:
             asked += sum(task is not None for task in store.commit(changes))
 
 
-def retry(store: Store, id: str) -> int:
+def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     """Let it go on from where it failed: what failed or was cancelled is run again, what is
-    complete stays; how many tasks that is.
+    complete stays; how many tasks that is. Those go on from their checkpoints; `from_start`: each
+    begins anew.
     """
     flow = get(store, id)
     if isinstance(store, ServedStore):
-        return store.retry_flow(id)
+        return store.retry_flow(id, from_start)
     found = {task.id: task for task in tasks_of(store, id)}
     tied = [task.id for task in found.values() if task.upstreams]
     upstreams = {id: Upstreams() for id in found}
     upstreams.update(zip(tied, store.upstreams(tied), strict=True))
     outside = {each for of in upstreams.values() for each in of.after if each not in found}
     others = {task.id: task.state for task in store.get(sorted(outside)) if task is not None}
-    plan = flows.again(found, upstreams, others)
+    plan = flows.again(found, upstreams, others, from_start=from_start)
     if not plan:
         raise Refused(f"flow {id} is {flow.state}: nothing of it has failed or was cancelled")
     # In one step, so that none hears that another has failed before that one is to run again.

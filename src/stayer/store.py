@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
 from stayer.core.explanation import Explanation
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Happening
@@ -48,6 +49,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
@@ -157,16 +159,24 @@ class Store(Protocol):
         Besides what the change says, the store sets: `updated`; `started_at` on coming to
         `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
         `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
-        `paused` cleared on leaving `started`; `start_before` cleared on coming to `started` and on
-        leaving an end; `eta` to now + `delay`; `last_order` one higher if `order`; `returned_from`
-        to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
-        worker held the task; an Event named by the new state (ending and note are its note) or, if
-        the state stays, by the note (what follows a first `: ` in it is the event's note).
+        `paused` cleared on leaving `started`; `fingerprint` cleared on leaving an end;
+        `start_before` cleared on coming to `started` and on leaving an end; `eta` to now + `delay`;
+        `last_order` one higher if `order`; `returned_from` to (worker, attempt) if `returned`, else
+        cleared; an Attempt's end if `ending` is set and a worker held the task; an Event named by
+        the new state (ending and note are its note) or, if the state stays, by the note (what
+        follows a first `: ` in it is the event's note).
+
+        With `from_start`, the task's checkpoint (in which are the results of its steps) and its
+        progress are gone, as part of the change.
 
         With `waits`, these are from then on what the task waits for; on leaving `waiting` it waits
         for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
         same step, and passed on (see `promote`) before this returns, as far as that is quick. That
         may fail without harm: the note stays.
+
+        Whoever wants to hear of the change by the task's `notify` or its queue's (see
+        `core.notices.words`) gets a Notice each, in the same step, with the task as the call leaves
+        it. So with what `promote` and `reserve` end.
         """
 
     def turn(
@@ -294,6 +304,11 @@ class Store(Protocol):
         submitted last first.
         """
 
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        """The failed tasks of these queues (or of all), gathered by fingerprint: up to `limit` of
+        the faults, the most frequent first, and how many faults and tasks there are altogether.
+        """
+
     def attempts(self, id: str) -> list[Attempt]:
         """All attempts, oldest first, the one that goes on included."""
 
@@ -366,6 +381,40 @@ class Store(Protocol):
         The newest task of a schedule is kept, however old.
         """
 
+    # Notices
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        """Up to `limit` pending notices whose time has come, the longest due first, to hooks of
+        these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
+        is given them before `lease` seconds are over.
+
+        Also lets fail those of other hooks that have been pending for longer than `age`, and
+        forgets what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
+        of each at a time. Cheap if there is nothing to do.
+        """
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        """Note what came of a try; whether it was still this one's to tell: nothing is done unless
+        the notice is pending and has just as many `tries`.
+        """
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        """Notices, newest first, of this task and in this state if they are named, from the cursor
+        of the page before on. They may outlive their task.
+        """
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        """Let these be pending again, due now and with no tries; how many had failed, or were
+        pending. What is delivered stays so.
+        """
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        """Forget these; how many there were."""
+
     # Schedules
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
@@ -417,5 +466,5 @@ class ServedStore(Protocol):
     def cancel_flow(self, id: str, grace: float | None) -> int:
         """As `flow_control.cancel`."""
 
-    def retry_flow(self, id: str) -> int:
+    def retry_flow(self, id: str, from_start: bool) -> int:
         """As `flow_control.retry`."""

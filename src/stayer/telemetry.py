@@ -127,8 +127,19 @@ def within(task: Task) -> Iterator[None]:
 
 
 def is_active() -> bool:
-    """Whether this program makes traces: somebody has loaded OpenTelemetry."""
-    return "opentelemetry.trace" in sys.modules
+    """Whether this program makes traces, or is within one: that somebody has loaded OpenTelemetry
+    (Redis's own client does) is not enough.
+    """
+    module = sys.modules.get("opentelemetry.trace")
+    if module is None or not hasattr(module, "get_tracer_provider"):  # it is being loaded
+        return False
+    provider = module.get_tracer_provider()
+    return not isinstance(provider, module.ProxyTracerProvider) or _in_a_span()
+
+
+def is_near() -> bool:
+    """Whether what is submitted here may belong to a trace that nobody has named."""
+    return is_active() or PARENT in os.environ
 
 
 def _tracer() -> Tracer | None:

@@ -6,10 +6,10 @@ import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import Fault, Filter
+from stayer.core.model import EVERYTHING, Fault, Filter, Report
 from stayer.store import Store
 from tests.cli.running import Here
-from tests.contract.builders import apply, get, new, started, submit
+from tests.contract.builders import apply, beat, get, new, started, submit
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +77,22 @@ def test_retry_by_id_takes_any_finished_task(stayer: Here) -> None:
         "complete pending", "failed pending",
     ]  # fmt: skip
     stayer("retry", "pending").refuses("only a finished task")
+
+
+def test_retry_from_the_start_forgets_what_was_saved(
+    stayer: Here, store: Store, worker: str
+) -> None:
+    ids = ["goes-on", "anew", "by-filter"]
+    for number, id in enumerate(ids, 2):
+        [task] = submit(store, new(id, "saves"))
+        [held] = store.reserve(worker, ["saves"], 1, EVERYTHING)
+        report = Report(id=task.id, attempt=1, checkpoint=b"half")
+        beat(store, worker, number, report)
+        apply(store, held, Fail(Fault("Boom")))
+    stayer("retry", "goes-on", "--from-checkpoint").works()
+    stayer("retry", "anew", "--from-start").works()
+    assert stayer("retry", "-q", "saves", "--from-start", "-y").works().lines == ["1 task pending"]
+    assert [store.checkpoint(id) is None for id in ids] == [False, True, True]
 
 
 def test_hold_and_release(stayer: Here, store: Store) -> None:

@@ -203,3 +203,10 @@ def test_without_a_url_the_store_is_the_configured_one(
     monkeypatch.setenv("STAYER_STORE", url)
     with Client() as configured:
         assert configured.get_task(task.id).parameters == {"n": 1}
+
+
+def test_a_retry_may_begin_from_the_start(client: Client, task: TaskHandle[Any]) -> None:
+    finish(client, "fail", "no good")
+    assert task.retry(from_start=True).events()[-1].note == "retried from the start"
+    task.cancel()
+    assert task.retry().events()[-1].note == "retried"

@@ -13,6 +13,7 @@ from stayer.core.errors import Refused
 from stayer.core.lifecycle import Ask, decide
 from stayer.core.model import NewTask, Policy
 from stayer.core.submission import new_task
+from stayer.explain import explain
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet
 
@@ -78,6 +79,15 @@ def test_a_failed_task_is_run_again_if_it_has_retries(fleet: PoolFleet) -> None:
     fleet.call("a", "fail", options={"retries": 2, "retry_wait": 0.01})
     assert fleet.until_ended("a").failures == 3
     assert fleet.endings("a") == ["error", "error", "error"]
+
+
+def test_a_name_that_the_app_does_not_have_is_nobodys(fleet: PoolFleet) -> None:
+    fleet.pool_worker()
+    until(fleet.store.workers)
+    fleet.call("a", "other.double")
+    [reason] = explain(fleet.store, "a").reasons
+    assert reason.reason == "no-handler"
+    assert "or was 'double' meant?" in reason.text
 
 
 def test_a_large_backlog_is_done_in_few_round_trips(fleet: PoolFleet) -> None:

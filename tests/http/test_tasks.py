@@ -259,6 +259,24 @@ def test_the_verbs_do_what_they_say(site: Site, store: Store, worker: str) -> No
     assert orders[-1].arguments == {"grace": 5.0}
 
 
+def test_a_retry_goes_on_from_the_checkpoint_unless_it_is_to_begin_from_the_start(
+    site: Site, store: Store, worker: str
+) -> None:
+    for number, id in enumerate(("goes-on", "anew", "many", "plain"), 2):
+        task = started(store, id=id)
+        beat(store, worker, number, Report(id=id, attempt=task.attempt, checkpoint=b"half"))
+        apply(store, task, Fail(Fault("Boom")))
+
+    assert site("POST", "/v1/tasks/goes-on/retry", {}).json["state"] == "pending"
+    assert site("POST", "/v1/tasks/anew/retry", {"from_start": True}).json["state"] == "pending"
+    assert len(site("POST", "/v1/tasks/retry?id=many", {"from_start": True}).json["tasks"]) == 1
+    assert site("POST", "/v1/tasks/retry?id=plain").json["tasks"][0]["state"] == "pending"
+
+    left = [store.checkpoint(id) is not None for id in ("goes-on", "anew", "many", "plain")]
+    assert left == [True, False, False, True]
+    site("POST", "/v1/tasks/anew/retry", {"from_strat": True}).is_problem(400, "bad-input", "strat")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "kind"),
     [

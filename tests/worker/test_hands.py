@@ -144,7 +144,7 @@ def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hand
         return found
 
     hands.store.holdings = holdings  # type: ignore[method-assign]
-    options = ThreadOptions(store=hands.store.url, app="none", threads=1)
+    options = ThreadOptions(store=hands.store.url, app="none", names=(), threads=1)
     worker = ThreadsWorker(hands.store, hands.state, options)
     assert not worker._try(worker._hand_back)
     assert worker._try(worker._hand_back)

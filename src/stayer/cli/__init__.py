@@ -35,6 +35,7 @@ VERBS = {
         TASKS,
         "Say why a task is not running, or what it does, and when it will start and end.",
     ),
+    "failures": Verb("failures", TASKS, "List what failed, by fault."),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
     "flow": Verb("flow", TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),
@@ -59,7 +60,9 @@ VERBS = {
     "stack": Verb(
         "ask", RUNNING, "Show where a running Python task is: the stacks of its threads."
     ),
-    "set": Verb("ask", RUNNING, "Change the limits or the priority of a task that has not ended."),
+    "set": Verb(
+        "ask", RUNNING, "Change the limits, priority or hooks of a task that has not ended."
+    ),
     "worker": Verb(
         "worker",
         RUNNING,
@@ -69,11 +72,18 @@ VERBS = {
     "drain": Verb("drain", RUNNING, "Let workers finish what they run, and take no more."),
     "serve": Verb("serve", RUNNING, "Serve the HTTP API and the web page, and print a login link."),
     "cron": Verb("cron", STORE, "Let the clock submit tasks: schedules."),
-    "queues": Verb("queues", STORE, "List queues; drop one, set its limits or what it keeps."),
+    "queues": Verb(
+        "queues", STORE, "List queues; drop one, set its limits, hooks or what it keeps."
+    ),
     "stats": Verb(
         "stats",
         STORE,
         "Show what the queues did: how deep they were, what was submitted and what ended.",
+    ),
+    "notices": Verb(
+        "notices",
+        STORE,
+        "List what was told, or is to be told, to hooks; try again, or try out a hook.",
     ),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
     "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),

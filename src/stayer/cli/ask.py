@@ -153,6 +153,12 @@ def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
 @click.option(
     "--memory-limit", metavar="SIZE|none", help="How much memory its processes may use together."
 )
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="HOOK|none",
+    help="Tell these hooks of its end, instead of those it has. May be repeated.",
+)
 def set(
     given: Given,
     id: str,
@@ -160,10 +166,11 @@ def set(
     time_limit: str | None,
     silence_limit: str | None,
     memory_limit: str | None,
+    notify: tuple[str, ...],
 ) -> None:
-    """Change the limits or the priority of a task that has not ended.
+    """Change the limits, priority or hooks of a task that has not ended.
 
-    A running one hears of it at once; it holds for later attempts too.
+    A running one hears of limits at once; they hold for later attempts too.
     """
     more = time_limit is not None and time_limit.startswith("+")
     asked = {
@@ -173,13 +180,19 @@ def set(
     }
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
     limits = {name: value for name, value in asked.items() if value is not None}
-    if not limits and extra is None and priority is None:
+    hooks = None if not notify else [] if notify == ("none",) else notify
+    if not limits and extra is None and priority is None and hooks is None:
         raise BadInput(
-            "say what to set: --priority, --time-limit, --silence-limit or --memory-limit"
+            "say what to set: --priority, --time-limit, --silence-limit, --memory-limit or --notify"
         )
     store = given.store()
     task = control.set(
-        store, control.resolve(store, id), priority=priority, limits=limits, more_time=extra
+        store,
+        control.resolve(store, id),
+        priority=priority,
+        limits=limits,
+        more_time=extra,
+        notify=hooks,
     )
     said = [] if priority is None else [f"priority {task.priority}"]
     said += [f"{name} limit {_told(name, value)}" for name, value in limits.items()]
@@ -187,6 +200,8 @@ def set(
         more_time = f"time limit {units.format_duration(extra)} more"
         # Whether its worker has set one, nobody knows but its worker.
         said.append(more_time if task.policy.time_limit else f"{more_time}, if its worker set one")
+    if hooks is not None:
+        said.append(f"tells {' '.join(task.notify) or 'nobody'}")
     say(f"{task.id} {', '.join(said)}")
 
 

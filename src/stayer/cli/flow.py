@@ -10,6 +10,7 @@ from stayer import flow_control
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
 from stayer.cli.selection import confirm
+from stayer.cli.steer import from_start_option
 from stayer.cli.submit import working_directory
 from stayer.cli.values import DURATION, complete_flow
 from stayer.core import flows
@@ -166,16 +167,18 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
 
 @flow.command()
 @ID
+@from_start_option
 @click.pass_obj
-def retry(given: Given, id: str) -> None:
+def retry(given: Given, id: str, from_start: bool) -> None:
     """Let a flow go on from where it failed.
 
-    What failed or was cancelled is run again, each after what it runs after; what is complete
-    stays as it is.
+    What failed or was cancelled is run again, each after what it runs after, and from its last
+    checkpoint; what is complete stays as it is.
     """
     store = given.store()
     full = flow_control.resolve(store, id)
-    say(f"{full} goes on: {many(flow_control.retry(store, full))} to run again")
+    number = flow_control.retry(store, full, from_start=from_start)
+    say(f"{full} goes on: {many(number)} to run again")
 
 
 def _wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:

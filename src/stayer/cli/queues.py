@@ -49,7 +49,7 @@ NAME = argument(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
 def queues(context: click.Context, as_json: bool) -> None:
-    """List queues; drop one, set its limits or what it keeps."""
+    """List queues; drop one, set its limits, hooks or what it keeps."""
     if context.invoked_subcommand is not None:
         return
     given: Given = context.obj
@@ -108,6 +108,12 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     type=click.Choice((*FAIR, "none")),
     help="Let the owner, or key, that has used least go first among tasks of equal priority.",
 )
+@click.option(
+    "--notify",
+    multiple=True,
+    metavar="HOOK|none",
+    help="Tell this hook of stayer.toml, or URL, of the end of its tasks. May be repeated.",
+)
 @keep_options
 @click.option("--json", "as_json", is_flag=True, help="Print the queue, as JSON.")
 @click.pass_obj
@@ -119,11 +125,12 @@ def set_(
     key_limit: tuple[str, ...],
     rate: str | None,
     fair: Fair | Literal["none"] | None,
+    notify: tuple[str, ...],
     as_json: bool,
     **keep: float | None,
 ) -> None:
-    """Set how many tasks of a queue may run at once, how often one may begin, who goes first, and
-    how long what has ended is kept.
+    """Set how many tasks of a queue may run at once, how often one may begin, who goes first, whom
+    to tell, and how long what has ended is kept.
 
     What is not named stays as it is. A duration such as 7d counts from the end of a task; `default`
     is what the workers are told.
@@ -143,10 +150,12 @@ def set_(
     }
     if retention:
         wanted["retention"] = retention
+    if notify:
+        wanted["notify"] = [] if notify == ("none",) else notify
     if not wanted:
         raise BadInput(
-            "say what to set: --limit N, --limit none, --key-limit, --rate, --fair, or "
-            "--keep-complete 7d"
+            "say what to set: --limit N, --limit none, --key-limit, --rate, --fair, --notify, "
+            "or --keep-complete 7d"
         )
     store = given.store()
     check_queues(store, [name])
@@ -159,6 +168,8 @@ def set_(
 
         others = other_limits(queue)
         say(f"{name} limit {queue.limit or 'none'}{', ' if others else ''}{others}")
+    if notify:
+        say(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
     for what in retention:
         say(f"{name} keep {what} {_kept(queue.retention.get(what))}")
 

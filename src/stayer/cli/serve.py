@@ -79,6 +79,7 @@ def _server() -> Any:
 def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     from pathlib import Path
 
+    from stayer.delivery.deliverer import delivering
     from stayer.http.access import Access
     from stayer.http.server import Server
     from stayer.http.service import Settings
@@ -99,7 +100,8 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
     if not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
-    server.serve_now()
+    with delivering(store, config):
+        server.serve_now()
 
 
 def login_link(url: str, code: str) -> str:

@@ -64,12 +64,27 @@ def _values(found: configuration.Config) -> dict[str, Any]:
         **{f"worker.{name}": value for name, value in found.worker.items()},
         **{f"serve.{name}": value for name, value in found.serve.items()},
         **{f"retention.{name}": value for name, value in found.retention.items()},
+        **{f"notices.{name}": _kept_quiet(name, value) for name, value in found.notices.items()},
+        **{f"hooks.{name}": _whom(hook) for name, hook in found.hooks.items()},
     }
+
+
+def _kept_quiet(name: str, value: Any) -> Any:
+    if name == "secret":
+        return "***"
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _whom(hook: dict[str, Any]) -> str:
+    """A hook's command, or where it leads: the rest of its URL may be a secret."""
+    if "command" in hook:
+        return " ".join(hook["command"])
+    return f"{'/'.join(hook['url'].split('/', 3)[:3])}/…"
 
 
 def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
     shown = list(value) if isinstance(value, tuple) else _shown(value)
-    return {"value": shown, "source": found.sources[name]}
+    return {"value": shown, "source": found.sources.get(name, found.file or "")}
 
 
 def _shown(value: str | float) -> str | float:
@@ -91,7 +106,7 @@ def _print_table(found: configuration.Config) -> None:
     roomy = console().width >= _ROOMY
     table = grid("SETTING", "VALUE*", "FROM*", *([""] if roomy else []))
     for name, value in _values(found).items():
-        source = found.sources[name]
+        source = found.sources.get(name, found.file or "")
         setting = configuration.SETTINGS.get(name)
         table.add_row(
             cell(name),

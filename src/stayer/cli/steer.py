@@ -37,6 +37,14 @@ class Steering(NamedTuple):
     held: bool | None = None
 
 
+from_start_option = click.option(
+    "--from-start/--from-checkpoint",
+    default=False,
+    help="Forget the checkpoint, the results of finished steps and the progress, or go on from "
+    "there (the default).",
+)
+
+
 def steering(function: Decorated) -> Decorated:
     """What the verbs on one or many tasks have in common."""
     options = (
@@ -87,16 +95,30 @@ def cancel(
 
 
 @command()
+@from_start_option
 @steering
-def retry(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+def retry(
+    given: Given,
+    ids: tuple[str, ...],
+    asked: Asked,
+    yes: bool,
+    as_json: bool,
+    from_start: bool,
+) -> int:
     """Run finished tasks again.
 
     Name them, or give a filter: then all failed and cancelled tasks that match are meant, unless
-    --state says otherwise. Counters start at zero, the last checkpoint is kept.
+    --state says otherwise. Counters start at zero. Each goes on from its last checkpoint, and has
+    the results of the steps that it finished; with --from-start both are forgotten, for good.
     """
     return _steer(
         given,
-        Steering("retry", control.retry, ("failed", "cancelled"), lambda task: task.state),
+        Steering(
+            verb="retry",
+            act=lambda store, id: control.retry(store, id, from_start=from_start),
+            states=("failed", "cancelled"),
+            told=lambda task: task.state,
+        ),
         ids,
         asked,
         yes,

@@ -95,6 +95,7 @@ def _work(
 ) -> int:
     from msgspec import convert
 
+    from stayer.delivery.deliverer import delivering
     from stayer.worker.handlers import configure
     from stayer.worker.loop import WorkerLoop
     from stayer.worker.options import Options
@@ -120,7 +121,8 @@ def _work(
     declare_queues(given.config(), store)
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
-        loop.run()
+        with delivering(store, given.config()):
+            loop.run()
         return DRAINED if loop.drained else 0
     from stayer.worker.threads import ThreadOptions, ThreadsWorker
 
@@ -128,12 +130,14 @@ def _work(
         **behaviour(),
         "store": given.config().store,
         "app": handlers.app,
+        "names": handlers.names,
         "threads": plan.threads,
         "environment": environment,
         "log": plan.log,
     }
     threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
-    threads.run()
+    with delivering(store, given.config()):
+        threads.run()
     return DRAINED if threads.drained else 0
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import socket
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control, flow_control, schedules
+from stayer import config, control, flow_control, notice_control, schedules
 from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
@@ -18,6 +19,8 @@ from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.core import scheduling
 from stayer.core.errors import BadInput
+from stayer.core.failures import LIMIT as FAULTS
+from stayer.core.failures import Failures
 from stayer.core.model import (
     EVERYTHING,
     STATES,
@@ -30,6 +33,7 @@ from stayer.core.model import (
     Value,
     Worker,
 )
+from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
 from stayer.stores import open_store
 
@@ -131,6 +135,16 @@ class Client:
         """All that take tasks, listeners included."""
         return self.store.workers()
 
+    def notices(
+        self, task: str | None = None, state: NoticeState | None = None, limit: int = 100
+    ) -> list[Notice]:
+        """Who was told, or is to be told, of what, newest first: of this task, in this state."""
+        return list(islice(notice_control.find_all(self.store, task, state), limit))
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        """Deliver these now, as if they were new; how many. What is delivered stays so."""
+        return notice_control.retry(self.store, ids)
+
     def schedules(self) -> list[Schedule]:
         """All schedules, by name."""
         return self.store.schedules()
@@ -178,6 +192,10 @@ class Client:
         """Forget it; its tasks stay."""
         schedules.drop(self.store, name)
 
+    def failures(self, queues: str | Sequence[str] = (), limit: int = FAULTS) -> Failures:
+        """What failed in these queues, or in all, by fault, the most frequent first."""
+        return self.store.failures(_words(queues), limit)
+
     def find(
         self,
         *,
@@ -195,6 +213,7 @@ class Client:
         since: Moment | None = None,
         until: Moment | None = None,
         flow: str | None = None,
+        fingerprint: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """The tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
@@ -214,6 +233,7 @@ class Client:
             since=None if since is None else epoch(since),
             until=None if until is None else epoch(until),
             flow=flow,
+            fingerprint=fingerprint,
         )
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)

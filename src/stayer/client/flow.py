@@ -89,7 +89,9 @@ class FlowHandle:
         flow_control.cancel(self._store, self.id, limit)
         return self.refresh()
 
-    def retry(self) -> Self:
-        """Run again what failed or was cancelled; what is complete stays."""
-        flow_control.retry(self._store, self.id)
+    def retry(self, *, from_start: bool = False) -> Self:
+        """Run again what failed or was cancelled, each from its last checkpoint or from the start;
+        what is complete stays.
+        """
+        flow_control.retry(self._store, self.id, from_start=from_start)
         return self.refresh()

@@ -79,6 +79,8 @@ class TaskView:
     unique = _Field[str | None]()
     unique_while = _Field[UniqueWhile]()
     unique_for = _Field[float]()
+    notify = _Field[tuple[str, ...]]()
+    fingerprint = _Field[str | None]()
     policy = _Field[Policy]()
     kind = _Field[str]()
     cancel_wanted = _Field[bool]()
@@ -151,9 +153,9 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = control.cancel(self._store, self.id, limit)
         return self
 
-    def retry(self) -> Self:
-        """Run it again, now that it has ended."""
-        self._record = control.retry(self._store, self.id)
+    def retry(self, *, from_start: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
+        self._record = control.retry(self._store, self.id, from_start=from_start)
         return self
 
     def hold(self) -> Self:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeAlias, cast, get_type_hints
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stayer.config.hooks import read_hooks
 from stayer.config.parsing import (
     parse_count,
     parse_duration,
@@ -109,6 +110,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """What the tables `[queues.NAME]` say of the limits of queues."""
     cron: tuple[dict[str, Any], ...] = ()
     """What the tables `[[cron]]` say, as they are written: see `core.scheduling`."""
+    notices: dict[str, Any] = {}
+    """What the table `[notices]` says of how notices are delivered: see `core.hooks.Rules`."""
+    hooks: dict[str, dict[str, Any]] = {}
+    """What the tables `[hooks.NAME]` say of who can be told of tasks: see `core.hooks.Hook`."""
     file: str | None = None
     """The file that was read."""
 
@@ -181,7 +186,7 @@ USUAL_RETENTION: dict[Kept, float] = {
 """How long what has ended is kept where neither its queue nor a file says; logs and results, as
 long as their tasks."""
 _TABLES = {"worker": WORKER, "serve": SERVE, "retention": RETENTION}
-_LISTS = ("cron", "queues")
+_LISTS = ("cron", "queues", "notices", "hooks")
 _PATHS = ("state_dir", "run", "log", "access_file", "audit_log", "certificate", "private_key")
 """Relative to the folder of the file."""
 
@@ -220,6 +225,8 @@ def load(
     file = None if path is None else str(path)
     cron = () if path is None else _tables_of(path, "cron", in_file)
     queues = {} if path is None else _queues(path, in_file)
+    if path is not None:
+        tables |= read_hooks(path, in_file)
     return Config(**values, sources=sources, file=file, cron=cron, queues=queues, **tables)
 
 

@@ -32,6 +32,10 @@ def write(config: Config, path: Path, *, overwrite: bool = False) -> None:
         lines += _toml_table("[retention]", config.retention)
     for name, settings in config.queues.items():
         lines += ["", "# What a queue lets run.", *_toml_table(f"[queues.{_toml(name)}]", settings)]
+    if config.notices:
+        lines += ["", "# How notices are delivered.", *_toml_table("[notices]", config.notices)]
+    for name, hook in config.hooks.items():
+        lines += ["", "# Who can be told.", *_toml_table(f"[hooks.{_toml(name)}]", hook)]
     for schedule in config.cron:
         lines += ["", "# A schedule.", *_toml_table("[[cron]]", schedule)]
     content = "\n".join(lines) + "\n"

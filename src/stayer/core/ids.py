@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 
 LENGTH = 16
-_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyz234567")
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567"
+_ALPHABET = frozenset(_LETTERS.decode())
+_LETTER_OF = _LETTERS * (256 // len(_LETTERS))
+"""Of each byte; every letter is as likely as the others."""
 SHARED = 4
 """How many characters the ids of one batch share: neighbours in the index, so that adding many
 tasks touches few of its pages however large it has become. Alone, an id is all random and a
@@ -20,16 +22,20 @@ def is_generated(id: str) -> bool:
 
 def generate() -> str:
     """A new task id."""
-    return base64.b32encode(secrets.token_bytes(10)).decode("ascii").lower()
+    return _random(LENGTH)
 
 
 def generate_many(count: int) -> list[str]:
     """New task ids for one batch."""
     if count <= 1:
         return [generate() for _ in range(count)]
-    characters = base64.b32encode(secrets.token_bytes(10 * count)).decode("ascii").lower()
-    shared, size = generate()[:SHARED], LENGTH - SHARED
+    shared, size = _random(SHARED), LENGTH - SHARED
+    characters = _random(size * count)
     return [shared + characters[i : i + size] for i in range(0, size * count, size)]
+
+
+def _random(length: int) -> str:
+    return secrets.token_bytes(length).translate(_LETTER_OF).decode("ascii")
 
 
 def worker_id(host: str, pid: int, moment: float) -> str:

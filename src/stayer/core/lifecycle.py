@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from stayer.core import errors, retries
 from stayer.core.errors import Refused
+from stayer.core.fingerprint import fingerprint
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -44,6 +45,9 @@ FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 class Ready(Struct, frozen=True):
     """All that it waited for is there."""
+
+    near: tuple[str, float] | None = None
+    """The node that has it for itself, and for how many seconds."""
 
 
 class Forsake(Struct, frozen=True):
@@ -138,12 +142,15 @@ class Set(Struct, frozen=True):
     priority: int | UnsetType = UNSET
     policy: Policy | UnsetType = UNSET
     limits: dict[str, JSON] = {}
+    notify: tuple[str, ...] | UnsetType = UNSET
 
 
 class Retry(Struct, frozen=True):
     """Somebody wants a finished task run again, once these have ended."""
 
     waits: tuple[str, ...] = ()
+    from_start: bool = False
+    """What it saved in earlier attempts is forgotten."""
 
 
 class Await(Struct, frozen=True):
@@ -222,8 +229,9 @@ def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Done(result=result):
             return _done(task, result)
-        case Ready():
-            return _change(task, _ready(task))
+        case Ready(near=near):
+            to = _ready(task)
+            return _change(task, to, near=near if to == "pending" else None)
         case Forsake():
             return _forsake(task, happening)
         case Due():
@@ -249,7 +257,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Stop():
             return _cancelled(task)
         case Expire():
-            return _finish(task, "failed", "expired", error=EXPIRED)
+            return _failed(task, "expired", EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
                 return _cancelled(task)
@@ -260,8 +268,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _change(task, task.state, note=f"{event}: {note}")
         case Set():
             return _set(task, happening)
-        case Retry(waits=waits):
-            return _retry(task, waits)
+        case Retry():
+            return _retry(task, happening)
         case Await(waits=waits):
             return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
         case Hold():
@@ -325,6 +333,11 @@ def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
     return _change(task, to, ending=ending, orders=(), **becomes)
 
 
+def _failed(task: Task, ending: Ending, fault: Fault, **becomes: object) -> Change:
+    mark = fingerprint(task.kind, ending, fault)
+    return _finish(task, "failed", ending, error=fault, fingerprint=mark, **becomes)
+
+
 def _cancelled(task: Task, **becomes: object) -> Change:
     return _finish(task, "cancelled", "cancelled", **becomes)
 
@@ -348,7 +361,7 @@ def _fail(task: Task, fail: Fail) -> Change:
             delay=wait if wait > 0 else None,
             policy=UNSET if climbed == policy else climbed,
         )
-    return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
+    return _failed(task, fail.ending, fail.error, failures=failures)
 
 
 def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) -> Change:
@@ -380,7 +393,7 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        return _finish(task, "failed", "lost", error=fault, losses=losses)
+        return _failed(task, "lost", fault, losses=losses)
     return _hand_back(task, "lost", note, losses=losses, returned=True)
 
 
@@ -394,18 +407,20 @@ def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
 
 
 def _set(task: Task, wanted: Set) -> Change:
-    becomes = {"priority": wanted.priority, "policy": wanted.policy}
+    becomes = {"priority": wanted.priority, "policy": wanted.policy, "notify": wanted.notify}
     if wanted.limits and task.state in RUNNING:
         return replace(_ask(task, "set", wanted.limits), **becomes)
     return _change(task, task.state, order=True, note="set", **becomes)
 
 
-def _retry(task: Task, waits: tuple[str, ...]) -> Change:
-    """A fresh start: counters at zero, the attempt's number goes on, checkpoint and logs stay."""
+def _retry(task: Task, retry: Retry) -> Change:
+    """Counters at zero; the attempt's number goes on, logs stay, and so does what it saved, unless
+    it is to begin from the start.
+    """
     return _change(
         task,
-        "waiting" if waits else "pending",
-        waits=waits or UNSET,
+        "waiting" if retry.waits else "pending",
+        waits=retry.waits or UNSET,
         result=None,
         error=None,
         failures=0,
@@ -413,7 +428,8 @@ def _retry(task: Task, waits: tuple[str, ...]) -> Change:
         losses=0,
         delay=None,
         order=True,
-        note="retried",
+        from_start=retry.from_start,
+        note="retried from the start" if retry.from_start else "retried",
     )
 
 

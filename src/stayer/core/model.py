@@ -124,6 +124,10 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """The try after one that exceeded its limit has so many times as much, up to the most."""
     when_failed: WhenFailed = "cancel"
     """What becomes of it when a task that it is to run after ends failed or cancelled."""
+    near: str | None = None
+    """The one of the tasks it runs after on whose node it is to run, if that can be."""
+    near_wait: float | None = None
+    """For how many seconds it waits for that node; None: the usual."""
     over: str | None = None
     """The map of its flow of which one task, that of the same place, is its input."""
 
@@ -156,6 +160,8 @@ class NewTask(Struct, frozen=True, kw_only=True):
     unique_for: float = 0.0
     """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of it: see `core.notices`."""
     after: tuple[str, ...] = ()
     """Ids of the tasks that must be complete before it, and whose results are its inputs."""
     behind: tuple[str, ...] = ()
@@ -218,6 +224,15 @@ class Task(Struct, frozen=True):
     unique: str | None = None
     unique_while: UniqueWhile = "alive"
     unique_for: float = 0.0
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of it, besides those whom its queue tells."""
+    checkpoint_at: float | None = None
+    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
+    near_node: str | None = None
+    """The node that has it for itself while it is pending, and until when."""
+    near_until: float | None = None
+    fingerprint: str | None = None
+    """While it is failed: the same for all that failed in the same way (`core.fingerprint`)."""
 
     @property
     def kind(self) -> str:
@@ -268,12 +283,19 @@ class Change(Struct, frozen=True, kw_only=True):
     priority: int | UnsetType = UNSET
     policy: Policy | UnsetType = UNSET
     orders: tuple[Order, ...] | UnsetType = UNSET
+    notify: tuple[str, ...] | UnsetType = UNSET
     delay: float | UnsetType | None = UNSET
     """Seconds until due, from the store's now; None: no eta any more."""
     waits: tuple[str, ...] | UnsetType = UNSET
     """Ids that it waits for from now on."""
+    near: tuple[str, float] | None = None
+    """The node that has it for itself, and for how many seconds."""
+    fingerprint: str | None = None
+    """Of what went wrong, if that is its end."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
+    from_start: bool = False
+    """What it saved (the checkpoint with its steps, the progress) is forgotten in the same step."""
     returned: bool = False
     """Burial gave the task back: a late `done` of this very attempt is still welcome."""
     late: bool = False
@@ -428,6 +450,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     flow: str | None = None
+    fingerprint: str | None = None
+    """Failed, with this fingerprint."""
 
 
 class Page(Struct, frozen=True):
@@ -459,6 +483,8 @@ class QueueSettings(TypedDict, total=False):
     """Of single keys; None for one: as any other. Keys that are not named stay."""
     rate: Rate | None
     fair: Fair | None
+    notify: tuple[str, ...]
+    """Whom to tell of what becomes of its tasks."""
     retention: Mapping[Kept, float | None]
     """How long what is kept; None: as the workers are told. What is not named stays."""
 
@@ -478,6 +504,8 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     """How many of its tasks may begin in a time."""
     fair: Fair | None = None
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    notify: tuple[str, ...] = ()
+    """Whom to tell of what becomes of its tasks, besides those whom these name themselves."""
     next_start: float | None = None
     """When the rate lets the next task begin, if not yet."""
     counts: dict[State, int] = msgspec.field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict, Unpack
+from functools import lru_cache
+from typing import Any, Literal, TypedDict, Unpack
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Policy, WhenFailed
@@ -34,6 +35,8 @@ class Asked(TypedDict, total=False):
     memory_growth: float | None
     memory_most: int | None
     when_failed: WhenFailed | None
+    near: str | None
+    near_wait: float | None
 
 
 def checked(**asked: Unpack[Asked]) -> Policy:
@@ -42,9 +45,18 @@ def checked(**asked: Unpack[Asked]) -> Policy:
     for name in ("retry_on", "give_up_on"):
         if name in said:
             said[name] = _patterns(name, said[name])
+    try:
+        return _made(**said)
+    except TypeError:  # something in it can't be kept, or compared: it is looked at each time
+        return _made.__wrapped__(**said)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _made(**said: Any) -> Policy:
+    """Few differ, and checking one costs as much as all the rest of a new task."""
     if said.get("retries"):
         said.setdefault("retry_wait", DEFAULT_WAIT)
-    policy = Policy(**said)  # type: ignore[arg-type]
+    policy = Policy(**said)
     check(policy)
     return policy
 
@@ -72,6 +84,10 @@ def check(policy: Policy) -> None:
     for name in ("retry_wait", "retry_cap"):
         if not 0 <= getattr(policy, name) <= CENTURY:
             raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
+    if policy.near_wait is not None and not 0 <= policy.near_wait <= CENTURY:
+        raise BadInput(f"near_wait {policy.near_wait!r}: give seconds from 0 to 100 years")
+    if policy.near_wait is not None and policy.near is None:
+        raise BadInput("near_wait goes with near: say which task it is to run near")
     for name in ("retry_backoff", "time_growth", "memory_growth"):
         if not 1 <= getattr(policy, name) <= 100:
             raise BadInput(f"{name} {getattr(policy, name)!r}: give a factor from 1 to 100")

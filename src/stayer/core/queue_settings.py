@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, get_args
 
-from stayer.core import rate
+from stayer.core import notices, rate
 from stayer.core.errors import BadInput
 from stayer.core.model import Fair, Kept, QueueSettings
 from stayer.core.words import check_word
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
-LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair")
+LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair", "notify")
 """What a file may say of a queue."""
 
 
@@ -29,6 +29,8 @@ class WrittenSettings(TypedDict, total=False):
     """How many of its tasks may begin in which time: `100/1h`."""
     fair: Fair | None
     """Among tasks of equal priority, the owner (or key) that has used least goes first."""
+    notify: Sequence[str] | None
+    """Whom to tell of what becomes of its tasks: `mail`, `failed:https://…`."""
     retention: Mapping[Kept, float | None]
     """For how many seconds what is kept; None: as the workers are told."""
 
@@ -51,6 +53,8 @@ def read(written: WrittenSettings) -> QueueSettings:
         found["fair"] = written["fair"]
         if written["fair"] not in (*FAIR, None):
             raise BadInput(f"fair {written['fair']!r}: those who take turns are owner or key")
+    if "notify" in written:
+        found["notify"] = notices.parse_all(written["notify"] or ())
     if "retention" in written:
         found["retention"] = written["retention"]
     return found

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
@@ -50,10 +51,13 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_most: int | str | None = None
     after: tuple[str, ...] | None = None
     when_failed: WhenFailed | None = None
+    near: str | None = None
+    near_wait: float | str | None = None
     key: str | None = None
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
     unique_for: float | str | None = None
+    notify: tuple[str, ...] | None = None
 
 
 _READERS: dict[str, Callable[[Any], float]] = {
@@ -70,6 +74,7 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "time_most": duration,
     "memory_most": size,
     "unique_for": duration,
+    "near_wait": duration,
 }
 _FIELDS = WrittenSubmission.__struct_fields__
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
@@ -85,9 +90,16 @@ def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
         raise BadInput(f"{what}: {_field_error(str(error))}") from None
     except codec.UNREADABLE as error:
         codec.refuse(line, what, error)
-    said = {name: value for name in _FIELDS if (value := getattr(written, name)) is not None}
+    values = zip(_FIELDS, astuple(written), strict=True)
+    said: dict[str, Any] = {name: value for name, value in values if value is not None}
     if "parameters" in said:
         said["parameters"] = codec.as_value(written.parameters, f"{what}: parameters")
+    if not said.keys().isdisjoint(_READERS):
+        _read_units(said, what)
+    return said
+
+
+def _read_units(said: dict[str, Any], what: str) -> None:
     for name, read in _READERS.items():
         if name not in said:
             continue
@@ -95,7 +107,6 @@ def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
             said[name] = read(said[name])
         except BadInput as error:
             raise BadInput(f"{what}: {name}: {error}") from None
-    return said
 
 
 def _field_error(message: str) -> str:

@@ -77,6 +77,7 @@ class Access:
         self._name = os.fspath(path)  # asked for with each request, so not by way of pathlib
         self._seen: tuple[int, int, int] | None = None
         self._kept = _Kept(key="")
+        self._found: dict[str, Token] = {}
 
     @property
     def key(self) -> bytes:
@@ -90,12 +91,16 @@ class Access:
         return self._current().tokens
 
     def find(self, secret: str) -> Token | None:
-        """Whose token this is."""
+        """Whose token this is. What opened once opens until the file changes: only those are kept,
+        by their digests, so there are no more than there are tokens.
+        """
         presented = digest(secret)
-        found = None
-        for token in self._current().tokens:
-            if hmac.compare_digest(token.hash, presented):
-                found = token
+        tokens = self._current().tokens
+        found = self._found.get(presented)
+        if found is None:
+            for token in tokens:
+                if hmac.compare_digest(token.hash, presented):
+                    found = self._found[presented] = token
         return found
 
     def add(self, name: str, role: Role, queues: tuple[str, ...] = ()) -> str:
@@ -155,7 +160,7 @@ class Access:
             found = os.stat(self._name)
         except OSError as error:
             if isinstance(error, FileNotFoundError):
-                self._seen, self._kept = None, _Kept(key="")
+                self._seen, self._kept, self._found = None, _Kept(key=""), {}
                 return self._kept
             raise BadConfig(f"{self.path} can't be read: {error.strerror}") from None
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -165,7 +170,7 @@ class Access:
                     f"{self.path} can be read by other users: chmod 600 it, and remove tokens that "
                     "somebody may have seen"
                 )
-            self._kept = self._read()
+            self._kept, self._found = self._read(), {}
             self._seen = seen
         return self._kept
 

@@ -117,7 +117,8 @@ def cancel(call: Call) -> Answer:
 def retry(call: Call) -> Answer:
     """From where it failed."""
     id = call.path["id"]
-    return Answer({"id": id, "tasks": flow_control.retry(call.store, id)})
+    number = flow_control.retry(call.store, id, from_start=call.body.from_start)
+    return Answer({"id": id, "tasks": number})
 
 
 class UpstreamsQuery(Struct, frozen=True, kw_only=True):

@@ -4,10 +4,14 @@ on the way out the headers that every answer has, the figures, and the line in t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
+from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import ip_address
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,18 +31,19 @@ from stayer.http.route import (
     Answer,
     Call,
     Found,
+    Headers,
     Outcome,
+    Route,
     Routes,
     read_body,
     read_query,
 )
-from stayer.http.routes import ROUTES
 from stayer.http.service import Service
 from stayer.http.session import Principal, by_token
 
 logger = logging.getLogger(__name__)
 
-WRITES = "x-stayer-request"
+WRITES = b"x-stayer-request"
 """A page of another origin can't send this header: a write by cookie needs it."""
 
 _POLICY = (
@@ -58,6 +63,8 @@ _DRAINED = 64_000_000
 """How much of a body that is too large is read and thrown away, in bytes."""
 _SAFE = ("GET", "HEAD")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_MEDIA = (b"content-type", JSON_MEDIA.encode())
+_UNKEPT = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -74,13 +81,16 @@ class _Passage(Struct):
 class Gate:
     """The server as an ASGI application."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, routes: tuple[Route, ...]) -> None:
         self.service = service
-        self._routes = Routes(ROUTES)
+        self._routes = Routes(routes)
         settings = service.settings
         self._prefix = settings.root_path
         self._hosts = {*_LOCAL, settings.host.lower(), *map(str.lower, settings.host_names)}
         self._everywhere = settings.host in ("0.0.0.0", "::", "")
+        self._is_ours = lru_cache(maxsize=256)(self._goes_by)
+        self._let_in_now: dict[bytes, Principal] = {}
+        """Whose tokens were found good in this turn of the loop, by the header that showed them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request, or the beginning and end of the server."""
@@ -92,17 +102,14 @@ class Gate:
             return
         begun = time.perf_counter()
         passage = _Passage()
-
-        async def dressed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                passage.status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
-            await send(message)
-
-        request = Request(scope, receive)
+        headers = dict(reversed(scope["headers"]))  # of those that come twice, the first counts
         try:
-            response = await self._answered(request, passage)
-            await response(scope, receive, dressed)
+            outcome = await self._answered(scope, headers, receive, passage)
+            if isinstance(outcome, Response):
+                await outcome(scope, receive, _dressed(send, passage))
+            else:
+                passage.status = outcome.status
+                await _say(outcome, send)
         except ClientDisconnect:
             passage.status = passage.status or 499
         finally:
@@ -112,60 +119,68 @@ class Gate:
                 passage.route, passage.status, taken, passage.timed,
             )  # fmt: skip
             if passage.changes:
-                self._write_down(request, passage)
+                self._write_down(scope, passage)
 
-    async def _answered(self, request: Request, passage: _Passage) -> Response:
+    async def _answered(
+        self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
+    ) -> Response | Said:
         try:
-            return await self._respond(request, passage)
+            return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
             return problem.response(error)
         except ClientDisconnect:
             raise
         except Exception:
-            logger.exception("%s %s", request.method, request.scope["raw_path"])
+            logger.exception("%s %s", scope["method"], scope["raw_path"])
             return problem.response(
                 Problem("defect", "it is in the server's log: please report it with that")
             )
 
-    async def _respond(self, request: Request, passage: _Passage) -> Response:
-        self._check_host(request)
-        found = self._found(request)
+    async def _respond(
+        self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
+    ) -> Response | Said:
+        self._check_host(headers)
+        found = self._found(scope)
         route = found.route
-        passage.route, passage.timed = route.path, route.timed
-        passage.changes = route.changes
-        who = self._let_in(request, found, passage)
-        query = read_query(route.query, request.scope["query_string"])
+        passage.route, passage.timed, passage.changes = route.path, route.timed, route.changes
+        who = self._let_in(scope, headers, found, passage)
+        query = read_query(route.query, scope["query_string"])
         if who is not None and who.queues:
             query = await confined(self.service, who, found, query)
         body = None
-        if request.method not in _SAFE:
-            body = read_body(route.body, await self._body(request))
-        call = Call(self.service, request, who, found.path, query, body)
+        if scope["method"] not in _SAFE:
+            body = read_body(route.body, await self._body(headers, receive))
+        call = Call(self.service, scope, headers, who, found.path, query, body)
         outcome: Outcome
         if route.wait is not None:
             outcome = await route.wait(call)
         else:
             assert route.run is not None
             outcome = await self.service.call(route.run, call)
-        return outcome if isinstance(outcome, Response) else _json(request, outcome)
+        return outcome if isinstance(outcome, Response) else _said(scope, headers, outcome)
 
-    def _check_host(self, request: Request) -> None:
+    def _check_host(self, headers: Headers) -> None:
         """Whether the browser means us: a name that somebody let point here is none of ours."""
-        host = _host_name(request.headers.get("host", ""))
-        if host in self._hosts or (self._everywhere and _is_address(host)):
+        said = headers.get(b"host", b"")
+        if self._is_ours(said):
             return
+        host = _host_name(said)
         raise Problem(
             "misdirected",
             f"this server does not go by the name {host!r}: use another URL, or start it with "
             f"--host-name {host or 'NAME'}",
         )
 
-    def _found(self, request: Request) -> Found:
-        raw: bytes = request.scope["raw_path"]
+    def _goes_by(self, header: bytes) -> bool:
+        host = _host_name(header)
+        return host in self._hosts or (self._everywhere and _is_address(host))
+
+    def _found(self, scope: Scope) -> Found:
+        raw: bytes = scope["raw_path"]
         path = raw.decode("ascii", "replace")
         if self._prefix and (path == self._prefix or path.startswith(f"{self._prefix}/")):
             path = path[len(self._prefix) :] or "/"
-        found = self._routes.find(request.method, path)
+        found = self._routes.find(scope["method"], path)
         if isinstance(found, Found):
             return found
         if found:
@@ -176,96 +191,79 @@ class Gate:
             )  # fmt: skip
         raise Problem("unknown-path", "/docs lists what there is")
 
-    def _let_in(self, request: Request, found: Found, passage: _Passage) -> Principal | None:
+    def _let_in(
+        self, scope: Scope, headers: Headers, found: Found, passage: _Passage
+    ) -> Principal | None:
         """Who asks, if the role is enough."""
         needed = found.route.role
         if needed is None:
             return None
-        who = passage.who = self._known(request)  # also of one that is refused
+        who = passage.who = self._known(scope, headers)  # also of one that is refused
         if not may(who.role, needed):
             raise Problem(
                 "forbidden",
                 f"{who.name} has the role {who.role}, this needs {needed}: use another token",
             )
-        if who.by_cookie and request.method not in _SAFE:
-            self._refuse_foreign(request)
+        if who.by_cookie and scope["method"] not in _SAFE:
+            _refuse_foreign(headers)
         return who
 
-    def _known(self, request: Request) -> Principal:
-        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-        if scheme:
-            token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
-            if token is not None:
-                return by_token(token)
-            raise self._unknown(request, "this token opens nothing: make one with `stayer token`")
-        cookie = request.cookies.get(self.service.sessions.cookie)
+    def _known(self, scope: Scope, headers: Headers) -> Principal:
+        shown = headers.get(b"authorization", b"")
+        if (known := self._let_in_now.get(shown)) is not None:
+            return known
+        scheme, _, secret = shown.decode("latin-1").partition(" ")
+        if not scheme:
+            return self._by_cookie(scope)
+        token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise self._unknown(scope, "this token opens nothing: make one with `stayer token`")
+        if not self._let_in_now:  # the next turn asks again: a token may be removed at any time
+            asyncio.get_running_loop().call_soon(self._let_in_now.clear)
+        who = self._let_in_now[shown] = by_token(token)
+        return who
+
+    def _by_cookie(self, scope: Scope) -> Principal:
+        cookie = Request(scope).cookies.get(self.service.sessions.cookie)
         if cookie is None:
             raise Problem("unauthorized", _HOW, {"www-authenticate": "Bearer"})
         who = self.service.sessions.read(cookie)
         if who is None:
-            raise self._unknown(request, "this session is over: use a login link, or a token")
+            raise self._unknown(scope, "this session is over: use a login link, or a token")
         return who
 
-    def _unknown(self, request: Request, detail: str) -> Problem:
-        if wait := self.service.failures.count(_address(request)):
+    def _unknown(self, scope: Scope, detail: str) -> Problem:
+        if wait := self.service.failures.count(_address(scope)):
             return Problem(
                 "too-many-failures", "wait a minute, then use the right token",
                 {"retry-after": str(wait)},
             )  # fmt: skip
         return Problem("unauthorized", detail, {"www-authenticate": "Bearer"})
 
-    @staticmethod
-    def _refuse_foreign(request: Request) -> None:
-        """A browser sends the cookie along whoever made it ask; the header only for us."""
-        origin = request.headers.get("origin")
-        ours = _host_name(request.headers.get("host", ""))
-        foreign = origin is not None and urlsplit(origin).hostname != ours
-        if foreign or not request.headers.get(WRITES):
-            raise Problem(
-                "forbidden", f"a change by cookie needs the header {WRITES}: 1, and our own page"
-            )
-
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+        message = await receive()
+        body: bytes = message.get("body", b"")
         limit = self.service.settings.body_limit
-        body = bytearray()
-        received = 0
-        more = True
-        while more:
-            message = await request.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            piece, more = message.get("body", b""), message.get("more_body", False)
-            received += len(piece)
-            if received <= limit:
-                body += piece
-            elif received > limit + _DRAINED:
-                break  # most who send too much hear why; who sends without end does not
-        if received > limit:
-            raise Problem(
-                "body-too-large", f"the limit is {format_size(limit)}: send less at a time",
-                {"connection": "close"},
-            )  # fmt: skip
-        if body:
-            media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media != JSON_MEDIA or "content-encoding" in request.headers:
-                raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
-        return bytes(body)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if message.get("more_body", False) or len(body) > limit:
+            body = await _rest(message, receive, limit)
+        if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
+            raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
+        return body
 
-    def _write_down(self, request: Request, passage: _Passage) -> None:
+    def _write_down(self, scope: Scope, passage: _Passage) -> None:
         """Who did what, when, from where, and whether it was done."""
         who = passage.who
-        target = request.scope["raw_path"].decode("ascii", "replace")
-        if query := request.scope["query_string"].decode("ascii", "replace"):
-            target += f"?{query}"
         self.service.audit.note(
-            **{
-                "who": who.name if who else None,
-                "role": who.role if who else None,
-                "by": ("session" if who.by_cookie else "token") if who else None,
-                "from": _address(request),
-                "did": f"{request.method} {target}",
-                "status": passage.status,
-            }
+            who.name if who else None,
+            who.role if who else None,
+            ("session" if who.by_cookie else "token") if who else None,
+            _address(scope),
+            scope["method"],
+            scope["raw_path"],
+            scope["query_string"],
+            passage.status,
         )
 
 
@@ -275,27 +273,100 @@ _HOW = (
 )
 
 
-def _json(request: Request, outcome: object) -> Response:
+class Said(NamedTuple):
+    """An answer of JSON, ready to be sent."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    content: bytes
+
+
+def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
     """An answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)
-    headers = dict(answer.headers or {})
-    if request.method in _SAFE and answer.status == 200:
-        tag = f'W/"{hashlib.blake2b(content, digest_size=9).hexdigest()}"'
-        headers.update({"etag": tag, "cache-control": "private, no-cache"})
-        asked = request.headers.get("if-none-match", "")
-        if asked and tag.removeprefix("W/") in asked:
-            return Response(status_code=304, headers=headers)
-    else:
-        headers.setdefault("cache-control", "no-store")
-    return Response(content, answer.status, headers=headers, media_type=JSON_MEDIA)
+    headers = [] if answer.headers is None else _raw(answer.headers)
+    if scope["method"] in _SAFE and answer.status == 200:
+        tag = f'W/"{hashlib.blake2b(content, digest_size=9).hexdigest()}"'.encode()
+        headers += (b"etag", tag), (b"cache-control", b"private, no-cache")
+        if tag.removeprefix(b"W/") in asked.get(b"if-none-match", b""):
+            return Said(304, headers, b"")
+    elif answer.headers is None or "cache-control" not in answer.headers:
+        headers.append(_UNKEPT)
+    headers += (b"content-length", b"%d" % len(content)), _MEDIA
+    return Said(answer.status, headers, content)
 
 
-def _host_name(header: str) -> str:
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+async def _say(said: Said, send: Send) -> None:
+    headers = said.headers + _HEADERS
+    await send({"type": "http.response.start", "status": said.status, "headers": headers})
+    await send({"type": "http.response.body", "body": said.content})
+
+
+def _dressed(send: Send, passage: _Passage) -> Send:
+    """Sends what another kind of response says, with the headers that every answer has."""
+
+    async def dressed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            passage.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+        await send(message)
+
+    return dressed
+
+
+async def _rest(message: Message, receive: Receive, limit: int) -> bytes:
+    """A body that comes in pieces, or is too large."""
+    body = bytearray()
+    received = 0
+    while True:
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece = message.get("body", b"")
+        received += len(piece)
+        if received <= limit:
+            body += piece
+        # Most who send too much hear why; who sends without end does not.
+        if not message.get("more_body", False) or received > limit + _DRAINED:
+            break
+        message = await receive()
+    if received > limit:
+        raise Problem(
+            "body-too-large", f"the limit is {format_size(limit)}: send less at a time",
+            {"connection": "close"},
+        )  # fmt: skip
+    return bytes(body)
+
+
+@lru_cache(maxsize=256)
+def _is_json(header: bytes | None) -> bool:
+    return header is not None and (
+        header.decode("latin-1").partition(";")[0].strip().lower() == JSON_MEDIA
+    )
+
+
+def _refuse_foreign(headers: Headers) -> None:
+    """A browser sends the cookie along whoever made it ask; the header only for us."""
+    origin = headers.get(b"origin")
+    ours = _host_name(headers.get(b"host", b""))
+    foreign = origin is not None and urlsplit(origin.decode("latin-1")).hostname != ours
+    if foreign or not headers.get(WRITES):
+        raise Problem(
+            "forbidden",
+            f"a change by cookie needs the header {WRITES.decode()}: 1, and our own page",
+        )
+
+
+def _host_name(header: bytes) -> str:
     """`example.org:8787` → `example.org`, `[::1]:8787` → `::1`."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    name, _, port = header.partition(":")
+    said = header.decode("latin-1")
+    if said.startswith("["):
+        return said[1:].partition("]")[0].lower()
+    name, _, port = said.partition(":")
     return name.lower().removesuffix(".") if not port or port.isdecimal() else ""
 
 
@@ -307,8 +378,9 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client else "unknown"
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return client[0] if client else "unknown"
 
 
 async def _live(receive: Receive, send: Send, service: Service) -> None:

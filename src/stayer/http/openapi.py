@@ -12,6 +12,7 @@ from msgspec import Struct
 from stayer import __version__
 from stayer.core import codec
 from stayer.core.explanation import Reason
+from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.flows import Part
 from stayer.core.model import (
@@ -30,13 +31,14 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Notice
 from stayer.core.schedule import Schedule
 from stayer.core.scheduling import WrittenSchedule
 from stayer.core.written import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS
-from stayer.http.tasks import BATCH_LIMIT
+from stayer.http.submit import BATCH_LIMIT
 
 Schema = dict[str, Any]
 
@@ -239,6 +241,10 @@ def _flow_schemas(counts: Schema) -> Schema:
         "after_tasks": {**names, "description": "Ids of tasks outside the flow."},
         "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
         "at_once": {"type": "integer", "minimum": 1},
+        "near": {
+            **_STRING,
+            "description": "One of those that it runs after: on whose node to run.",
+        },
     }
     written = _struct(WrittenSubmission)
     fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
@@ -327,6 +333,14 @@ def _schemas() -> Schema:
         "Checkpoint": _record(
             Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
         ),
+        "Failure": _record(
+            Failure, first=_TIME, last=_TIME, queues={"type": "array", "items": _STRING},
+            lately={
+                "type": "array", "items": _INTEGER,
+                "description": "How many failed in each half hour of the last day.",
+            },
+        ),
+        "Failures": _object(failures=_array("Failure"), faults=_INTEGER, tasks=_INTEGER),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
@@ -340,6 +354,9 @@ def _schemas() -> Schema:
         },
         "Schedules": _object(schedules=_array("Schedule")),
         "ScheduleWithTicks": _with("Schedule", {"following": {"type": "array", "items": _TIME}}),
+        "Notice": _record(Notice, tuple(n for n in Notice.__struct_fields__ if n != "record")),
+        "NoticePage": _object(notices=_array("Notice"), next=_optional(_STRING)),
+        "NoticesTold": _object(notices=_INTEGER),
         "Handles": _record(Handles),
         "Worker": _record(Worker),
         "Workers": _object(workers=_array("Worker")),

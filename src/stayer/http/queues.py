@@ -64,7 +64,8 @@ Count = Annotated[int, Meta(ge=1, lt=2**31)]
 class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of a queue: what is not named stays, null takes it away. `key_limits` are those of
     single keys, `rate` is written `100/1h`. `retention` is how many seconds after their end tasks,
-    logs and results are kept; null: as the workers are told.
+    logs and results are kept; null: as the workers are told. `notify` are hooks that are told of
+    its tasks: `mail`, `failed:https://…`.
     """
 
     paused: bool | None = None
@@ -73,6 +74,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     key_limits: dict[str, Count | None] | UnsetType = UNSET
     rate: str | UnsetType | None = UNSET
     fair: Fair | UnsetType | None = UNSET
+    notify: tuple[str, ...] | UnsetType | None = UNSET
     retention: dict[Kept, Annotated[float, Meta(ge=0, le=CENTURY)] | None] | UnsetType = UNSET
 
 

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
@@ -36,10 +37,15 @@ JSON_MEDIA = "application/json"
 EVENT_STREAM = "text/event-stream"
 
 
+Headers: TypeAlias = Mapping[bytes, bytes]
+"""Of a request, as they came, by their names in small letters."""
+
+
 class Answer(NamedTuple):
     """What a route says: JSON, or a response that is something else."""
 
-    content: JSON
+    content: JSON | msgspec.Raw
+    """Raw: it is JSON already."""
     status: int = 200
     headers: Mapping[str, str] | None = None
 
@@ -48,11 +54,17 @@ class Call(NamedTuple):
     """One request to one route, already let in and understood."""
 
     service: Service
-    request: Request
+    scope: Scope
+    headers: Headers
     who: Principal | None
     path: dict[str, str]
     query: Any
     body: Any
+
+    @property
+    def request(self) -> Request:
+        """For those who want more of it than headers; made when it is asked for, as few do."""
+        return Request(self.scope)
 
     @property
     def store(self) -> Store:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from stayer.http import flows, log, queues, schedules, stats, streams, system, tasks, workers
+from stayer.http import (
+    faults,
+    flows,
+    log,
+    notices,
+    queues,
+    schedules,
+    stats,
+    streams,
+    submit,
+    system,
+    tasks,
+    workers,
+)
 from stayer.http.filters import ListQuery, TaskFilter
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
 from stayer.http.tasks import CancelBody
@@ -16,7 +29,7 @@ _BYTES = "application/octet-stream"
 
 _SUBMITTING = (
     Route(
-        method="POST", path="/v1/tasks", role="submit", wait=tasks.submit,
+        method="POST", path="/v1/tasks", role="submit", wait=submit.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
         "accepted again (200).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
@@ -28,6 +41,12 @@ _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
         summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
+    ),
+    Route(
+        method="GET", path="/v1/failures", role="read", run=faults.find,
+        summary="What failed, by fault, the most frequent first: `fingerprint` is the same for all "
+        "that failed in the same way.",
+        query=faults.FailuresQuery, answer="Failures",
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,
@@ -77,7 +96,7 @@ _LOOKING = (
 _STEERING = (
     Route(
         method="PATCH", path=_TASK, role="operate", run=tasks.set_task,
-        summary="Change the priority or the limits of a task that has not ended.",
+        summary="Change the priority, the limits or the hooks of a task that has not ended.",
         body=tasks.SetBody, body_needed=True, answer="Task", problems=(404, 409, 415),
     ),
     Route(
@@ -90,6 +109,11 @@ _STEERING = (
         body=tasks.CancelBody, answer="Task", problems=(404, 409, 415),
     ),
     Route(
+        method="POST", path=f"{_TASK}/retry", role="operate", run=tasks.retry,
+        summary="Run a finished task again, from its last checkpoint or from the start.",
+        body=tasks.RetryBody, answer="Task", problems=(404, 409, 415),
+    ),
+    Route(
         method="POST", path=f"{_TASK}/signal", role="operate", run=tasks.signal,
         summary="Send a signal (USR1, TERM, 15) to the main process of a running task.",
         body=tasks.SignalBody, body_needed=True, answer="Task", problems=(404, 409, 415),
@@ -100,7 +124,6 @@ _STEERING = (
             answer="Task", problems=(404, 409),
         )
         for verb, run, summary in (
-            ("retry", tasks.retry, "Run a finished task again."),
             ("hold", tasks.hold, "Keep a task from being taken until it is released."),
             ("release", tasks.release, "Let a held task be taken again."),
             ("pause", tasks.pause, "Stop a running task where it is."),
@@ -113,13 +136,17 @@ _STEERING = (
         summary="Cancel the unfinished tasks that match, a page at a time.",
         query=TaskFilter, body=tasks.CancelBody, answer="TaskPage", problems=(415,),
     ),
+    Route(
+        method="POST", path="/v1/tasks/retry", role="operate", run=tasks.retry_many,
+        summary="Run the failed and cancelled tasks that match again, a page at a time.",
+        query=TaskFilter, body=tasks.RetryBody, answer="TaskPage", problems=(415,),
+    ),
     *(
         Route(
             method="POST", path=f"/v1/tasks/{verb}", role="operate", run=run,
             summary=f"{summary}, a page at a time.", query=TaskFilter, answer="TaskPage",
         )
         for verb, run, summary in (
-            ("retry", tasks.retry_many, "Run the failed and cancelled tasks that match again"),
             ("hold", tasks.hold_many, "Hold the queued tasks that match"),
             ("release", tasks.release_many, "Release the held tasks that match"),
         )
@@ -157,7 +184,7 @@ _FLOWS = (
     Route(
         method="POST", path=f"{_FLOW}/retry", role="operate", run=flows.retry,
         summary="Run again what failed or was cancelled; what is complete stays.",
-        answer="FlowTold", problems=(404, 409),
+        body=tasks.RetryBody, answer="FlowTold", problems=(404, 409, 415),
     ),
     Route(
         method="GET", path=f"{_TASK}/upstreams", role="read", run=flows.upstreams,
@@ -266,6 +293,29 @@ _WORKERS = (
     ),
 )  # fmt: skip
 
+_NOTICES = (
+    Route(
+        method="GET", path="/v1/notices", role="read", run=notices.find,
+        summary="What was told, or is to be told, to hooks, newest first, page by page.",
+        query=notices.NoticesQuery, answer="NoticePage",
+    ),
+    Route(
+        method="GET", path=f"{_TASK}/notices", role="read", run=notices.of_task,
+        summary="The same of one task.", query=notices.OfTask, answer="NoticePage",
+        problems=(404,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/retry", role="operate", run=notices.retry,
+        summary="Deliver notices that failed, or that wait for their next try, now.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+    Route(
+        method="POST", path="/v1/notices/drop", role="operate", run=notices.drop,
+        summary="Forget notices.",
+        body=notices.NoticesBody, body_needed=True, answer="NoticesTold", problems=(415,),
+    ),
+)  # fmt: skip
+
 _SYSTEM = (
     Route(
         method="GET", path="/v1/events", role="read", wait=streams.events,
@@ -348,6 +398,7 @@ GROUPS = {
     "Flows": _FLOWS,
     "Queues": _QUEUES,
     "Schedules": _SCHEDULES,
+    "Notices": _NOTICES,
     "Workers": _WORKERS,
     "The whole": _SYSTEM,
     "Pages": _PAGES,

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stayer.core.errors import BadInput, Refused
 from stayer.http.access import Access
 from stayer.http.gate import Gate
+from stayer.http.route import Route
+from stayer.http.routes import ROUTES
 from stayer.http.service import Service, Settings
 from stayer.store import Store
 
@@ -23,17 +25,18 @@ _GRACE = 5
 """How long open requests may take when the server ends, in seconds."""
 
 
-def make_app(service: Service) -> ASGIApp:
+def make_app(service: Service, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
     """The server as an ASGI application."""
-    plain = Gate(service)
+    plain = Gate(service, routes)
     packed = GZipMiddleware(plain, minimum_size=1000, compresslevel=5)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # Programs that submit seldom ask for it, and it costs them a tenth of their speed.
-        wanted = scope["type"] == "http" and any(
-            name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"]
-        )
-        await (packed if wanted else plain)(scope, receive, send)
+        for name, value in scope.get("headers", ()):
+            if name == b"accept-encoding" and b"gzip" in value:
+                await packed(scope, receive, send)
+                return
+        await plain(scope, receive, send)
 
     return app
 

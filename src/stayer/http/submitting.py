@@ -1,7 +1,9 @@
 """Submits that share a round trip: those that come while one is under way go together in the next.
 
 Alone, each would wait for its own commit; so ten at once cost little more than one, and one alone
-waits for nobody.
+waits for nobody. Where many came together last time, the next ones are given a moment to do so
+again: who has just been answered comes back sooner than a commit is made, and without that moment
+the crowd falls into two halves that take turns, at twice the price.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from stayer.core import ids
 from stayer.core.errors import StoreError
 from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
@@ -19,6 +22,10 @@ TOGETHER = 1000
 """How many tasks go to the store at once."""
 WAITING = 20_000
 """How many may wait for it; more are turned away."""
+MOMENT = 0.001
+"""Who comes back is waited for as long as somebody has come within this time, in seconds."""
+MOMENTS = 5
+"""How many of these in a row at most."""
 
 _Call = Callable[[Callable[[Sequence[NewTask]], list[Submitted]], Sequence[NewTask]],
                  Awaitable[list[Submitted]]]  # fmt: skip
@@ -35,6 +42,16 @@ class Submitter:
         self._waiting: deque[_Waiting] = deque()
         self._tasks = 0
         self._working: asyncio.Task[None] | None = None
+        self._crowd = 1
+        """How many came together last time."""
+        self._ids: list[str] = []
+        self._moment: asyncio.Future[None] | None = None
+
+    def draw_id(self) -> str:
+        """A new task id. In a crowd, neighbours share their beginning, as those of one batch do."""
+        if not self._ids:
+            self._ids = ids.generate_many(min(self._crowd, TOGETHER))
+        return self._ids.pop()
 
     async def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """As the store's own."""
@@ -46,14 +63,34 @@ class Submitter:
         self._tasks += len(tasks)
         if self._working is None:
             self._working = loop.create_task(self._work())
+        elif self._moment is not None and len(self._waiting) >= self._crowd:
+            _finish(self._moment)
         return await answer
 
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await self._submit_together(self._next())
+                if len(self._waiting) < self._crowd:
+                    await self._gather()
+                batch = self._next()
+                await self._submit_together(batch)
+                self._crowd = len(batch) + len(self._waiting)
+                self._ids.clear()
         finally:
             self._working = None
+
+    async def _gather(self) -> None:
+        """Until as many wait as were here last time, or nobody comes any more."""
+        loop = asyncio.get_running_loop()
+        for _ in range(MOMENTS):
+            seen = len(self._waiting)
+            self._moment = loop.create_future()
+            timer = loop.call_later(MOMENT, _finish, self._moment)
+            await self._moment
+            timer.cancel()
+            if not seen < len(self._waiting) < self._crowd:
+                break
+        self._moment = None
 
     def _next(self) -> list[_Waiting]:
         """All that wait, as far as they fit."""
@@ -85,6 +122,11 @@ class Submitter:
             if not answer.done():  # else who asked has gone
                 answer.set_result(answers[begin : begin + len(some)])
             begin += len(some)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _fail(answer: asyncio.Future[list[Submitted]], error: Exception) -> None:

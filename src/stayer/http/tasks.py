@@ -1,129 +1,30 @@
-"""Tasks: submitting, looking, and the verbs on one and on many."""
+"""Tasks: looking, and the verbs on one and on many."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any
-from urllib.parse import quote
 
-import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from stayer import control, telemetry
-from stayer.core import codec, explanation, submission, units
-from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, TooLarge, UnknownTask
+from stayer import control
+from stayer.core import codec, explanation, units
+from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, UnknownTask
 from stayer.core.model import (
     FINISHED,
     JSON,
     QUEUED,
     RUNNING,
     Filter,
-    NewTask,
     State,
-    Submitted,
     Task,
 )
-from stayer.core.written import parse_submission
 from stayer.explain import explain as find_reasons
-from stayer.http.confine import check_answer, check_new
 from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
-
-_SMALL = 16_000
-"""Bodies of so many bytes are read in passing."""
-BATCH_LIMIT = 1000
-"""How many tasks one request may bring."""
-
-
-class TasksBody(Struct, frozen=True):
-    """Many submissions."""
-
-    tasks: tuple[msgspec.Raw, ...]
-
-
-async def submit(call: Call) -> Answer:
-    """One task (an object), or many (an array, or `{"tasks": […]}`)."""
-    body: bytes = call.body
-    # A small one is read sooner than a thread is found for it.
-    asked = await call.service.call(_asked, call) if len(body) > _SMALL else _asked(call)
-    headers = call.request.headers
-    trace = telemetry.carried(headers.get("traceparent"), headers.get("tracestate"))
-    if isinstance(asked, NewTask):
-        with telemetry.submitting([asked], trace) as traced:
-            [answer] = await call.service.submitter.submit(traced)
-        location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
-        shown = _accepted(call, asked, answer)
-        return Answer(shown, 201 if answer.fresh else 200, {"location": location})
-    answers: list[Submitted] = []
-    if asked:
-        with telemetry.submitting(asked, trace) as traced:
-            answers = await call.service.submitter.submit(traced)
-    many = [_accepted(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
-    fresh = any(answer.fresh for answer in answers)
-    return Answer({"tasks": list[JSON](many)}, 201 if fresh else 200)
-
-
-def _asked(call: Call) -> NewTask | list[NewTask]:
-    """What the body asks for."""
-    body: bytes = call.body
-    beginning = body.lstrip()[:1]
-    if beginning == b"[":
-        return _many(call, _pieces(body, tuple[msgspec.Raw, ...]))
-    if beginning == b"{" and b'"tasks"' in body:
-        try:
-            fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        except msgspec.DecodeError:
-            fields = {}  # what is wrong is said below
-        if fields.keys() == {"tasks"}:
-            return _many(call, _pieces(body, TasksBody).tasks)
-    return _new_task(call, body, "body")
-
-
-def _pieces(body: bytes, kind: Any) -> Any:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadInput(f"the body is not a list of tasks: {error}") from None
-
-
-def _many(call: Call, pieces: tuple[msgspec.Raw, ...]) -> list[NewTask]:
-    if len(pieces) > BATCH_LIMIT:
-        raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
-    return [_new_task(call, bytes(piece), f"task {n}") for n, piece in enumerate(pieces)]
-
-
-def _new_task(call: Call, text: bytes, what: str) -> NewTask:
-    said = parse_submission(text, what)
-    assert call.who is not None
-    settings = call.service.settings
-    queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
-    defaults = {"queue": queue, "retries": settings.retries, "owner": call.who.name}
-    try:
-        new = submission.new_task(**{**defaults, **said})
-        codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
-    except BadInput as error:
-        error.args = (f"{what}: {error}",)
-        raise
-    check_new(call.who, new)
-    return new
-
-
-def _accepted(call: Call, new: NewTask, answer: Submitted) -> dict[str, JSON]:
-    assert call.who is not None
-    check_answer(call.who, answer)
-    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": answer.fresh}
-    if other := control.difference(new, answer):
-        shown["warning"] = f"task {new.id} {other}"
-    if answer.purged:
-        shown["purged"] = True
-    return shown
-
-
-def _quoted(id: str) -> str:
-    return id if id.isascii() and id.isalnum() else quote(id, safe="")
 
 
 def find(call: Call) -> Answer:
@@ -256,6 +157,7 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     silence_limit: float | str | UnsetType | None = UNSET
     memory_limit: int | str | UnsetType | None = UNSET
     more_time: float | str | UnsetType = UNSET
+    notify: tuple[str, ...] | None = None
 
 
 def cancel(call: Call) -> Answer:
@@ -264,11 +166,24 @@ def cancel(call: Call) -> Answer:
     return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
 
+class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to run it again."""
+
+    from_start: Annotated[
+        bool, Meta(description="Forget its checkpoint, the results of its steps and its progress.")
+    ] = False
+
+
+def retry(call: Call) -> Answer:
+    """From its checkpoint, or from the start."""
+    task = control.retry(call.store, call.path["id"], from_start=call.body.from_start)
+    return Answer(codec.record(task))
+
+
 def _verb(act: Callable[[Store, str], Task]) -> Callable[[Call], Answer]:
     return lambda call: Answer(codec.record(act(call.store, call.path["id"])))
 
 
-retry = _verb(control.retry)
 hold = _verb(control.hold)
 release = _verb(control.release)
 pause = _verb(control.pause)
@@ -294,10 +209,15 @@ def set_task(call: Call) -> Answer:
         if written is not UNSET:
             limits[name] = 0 if written is None else _read(f"{name}_limit", read, written)
     more = None if body.more_time is UNSET else _read("more_time", units.duration, body.more_time)
-    if body.priority is None and not limits and more is None:
+    if body.priority is None and not limits and more is None and body.notify is None:
         raise BadInput(f"say what to set: {', '.join(SetBody.__struct_fields__)}")
     task = control.set(
-        call.store, call.path["id"], priority=body.priority, limits=limits, more_time=more
+        call.store,
+        call.path["id"],
+        priority=body.priority,
+        limits=limits,
+        more_time=more,
+        notify=body.notify,
     )
     return Answer(codec.record(task))
 
@@ -345,7 +265,12 @@ def cancel_many(call: Call) -> Answer:
 
 def retry_many(call: Call) -> Answer:
     """Those that match and failed or were cancelled."""
-    return _bulk(call, lambda id: control.retry(call.store, id), ("failed", "cancelled"))
+    from_start = call.body.from_start
+    return _bulk(
+        call,
+        lambda id: control.retry(call.store, id, from_start=from_start),
+        ("failed", "cancelled"),
+    )
 
 
 def hold_many(call: Call) -> Answer:
@@ -363,7 +288,7 @@ class PurgeBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     before: Annotated[str, Meta(description="Ended before: RFC 3339, or how long ago (7d).")]
     states: tuple[State, ...] = FINISHED
-    limit: Annotated[int, Meta(ge=1, le=BATCH_LIMIT)] = 500
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 500
 
 
 def purge(call: Call) -> Answer:

@@ -13,6 +13,9 @@ const FINISHED = ["complete", "failed", "cancelled"];
  * @typedef {{verb: import("./icons.js").Icon, label: string, danger?: boolean, fits: (task: any) => boolean, run: (task: any) => Promise<boolean>}} Verb
  */
 
+const FROM_CHECKPOINT = "its last checkpoint, if it saved one";
+const FROM_START = "the start";
+
 /** @param {any} task @param {string} verb @param {unknown} [body] */
 const tell = (task, verb, body) => post(taskPath(task.id, verb), body);
 
@@ -37,8 +40,19 @@ function simple(verb, label, fits, sentence, done) {
 
 /** @type {Verb[]} */
 export const VERBS = [
-  simple("retry", "Retry", (task) => FINISHED.includes(task.state),
-    "It goes back to its queue and runs once more, from its last checkpoint if it saved one.", "back in its queue"),
+  {
+    verb: "retry", label: "Retry", fits: (task) => FINISHED.includes(task.state),
+    run: (task) => ask({
+      heading: `Retry ${title(task, 50)}?`, button: "Retry",
+      sentence: "It goes back to its queue and runs once more.",
+      fields: [{ name: "from", label: "From", options: [FROM_CHECKPOINT, FROM_START],
+        hint: "From the start: its checkpoint and the results of its finished steps are forgotten." }],
+      act: async ({ from }) => {
+        await tell(task, "retry", { from_start: from === FROM_START });
+        toast(`${clean(task.id, 24)}: back in its queue`);
+      },
+    }),
+  },
   simple("pause", "Pause", (task) => task.state === "started" && !task.paused,
     "Its processes are stopped where they are and keep their memory. Its limits stand still with it.", "asked to pause"),
   simple("resume", "Resume", (task) => task.state === "started" && task.paused,

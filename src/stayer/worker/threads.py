@@ -50,6 +50,8 @@ class ThreadOptions(Struct, frozen=True, kw_only=True):
     store: str
     """The URL with its password, for the pool."""
     app: str
+    names: tuple[str, ...]
+    """Of the tasks in it."""
     threads: int
     queues: tuple[str, ...] = ("default",)
     evenly: bool = False
@@ -113,7 +115,7 @@ class ThreadsWorker(BeatingWorker):
             version=__version__,
             draining=self._draining,
             lease=self._options.lease,
-            handles=Handles(names=("*",), threads=True),
+            handles=Handles(names=self._options.names, threads=True),
         )
 
     def _finished(self) -> bool:

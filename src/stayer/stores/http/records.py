@@ -10,8 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core import codec, rate, scheduling
+from stayer.core.failures import Failures
 from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
+from stayer.core.notices import Notice
 from stayer.core.schedule import Schedule
 from stayer.core.submission import written
 from stayer.core.units import instant
@@ -55,6 +57,11 @@ def schedule(shown: Mapping[str, Any]) -> Schedule:
     return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
 
 
+def notice(shown: Mapping[str, Any]) -> Notice:
+    """A notice from its record."""
+    return read(Notice, shown)
+
+
 def flow(shown: Mapping[str, Any]) -> FlowInfo:
     """A flow from its record."""
     parts = tuple(
@@ -72,6 +79,15 @@ def flow(shown: Mapping[str, Any]) -> FlowInfo:
             for part in shown["parts"]
         },
     )
+
+
+def failures(shown: Mapping[str, Any]) -> Failures:
+    """What failed, by fault."""
+    found = [
+        {**each, "first": instant(each["first"]), "last": instant(each["last"])}
+        for each in shown["failures"]
+    ]
+    return msgspec.convert({**shown, "failures": found}, Failures)
 
 
 def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:

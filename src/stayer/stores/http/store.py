@@ -25,6 +25,7 @@ from stayer.core.errors import (
     UnknownTask,
 )
 from stayer.core.explanation import Explanation
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
@@ -50,6 +51,7 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
@@ -136,24 +138,29 @@ class HttpStore:
     def cancel_flow(self, id: str, grace: float | None) -> int:
         return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
 
-    def retry_flow(self, id: str) -> int:
-        return int(self._ask("POST", _path("flows", id, "retry"))["tasks"])
+    def retry_flow(self, id: str, from_start: bool) -> int:
+        body: JSON = {"from_start": from_start}
+        return int(self._ask("POST", _path("flows", id, "retry"), body=body)["tasks"])
 
     def ask(self, id: str, happening: Happening) -> Task:
         match happening:
             case Cancel(grace=grace):
                 return self._verb(id, "cancel", {"grace": grace})
-            case Retry() | Hold() | Release():
+            case Retry(from_start=from_start):
+                return self._verb(id, "retry", {"from_start": from_start})
+            case Hold() | Release():
                 return self._verb(id, type(happening).__name__.lower())
             case Ask(verb=verb, arguments=arguments):
                 return self._verb(id, verb, dict(arguments) or None)
-            case Set(priority=priority, limits=limits):
+            case Set(priority=priority, limits=limits, notify=notify):
                 wanted: dict[str, JSON] = {
                     name if name == "more_time" else f"{name}_limit": value
                     for name, value in limits.items()
                 }
                 if priority is not UNSET:
                     wanted["priority"] = priority
+                if notify is not UNSET:
+                    wanted["notify"] = list(notify)
                 return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
             case _:
                 self._for_workers()
@@ -187,6 +194,7 @@ class HttpStore:
             "key": filter.key, "unique": filter.unique,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
             "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
+            "fingerprint": filter.fingerprint,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:
@@ -232,6 +240,10 @@ class HttpStore:
             for task in page.tasks
             if task.started_at is not None and task.finished_at is not None
         ]
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        query: Query = {"queue": tuple(queues), "limit": min(limit, _PAGE)}
+        return records.failures(self._ask("GET", "/v1/failures", query))
 
     def attempts(self, id: str) -> list[Attempt]:
         found = self._of_task(id, "attempts")
@@ -352,6 +364,28 @@ class HttpStore:
             return False
         return True
 
+    # Notices
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        query = {"task": task, "state": state, "cursor": cursor, "limit": min(limit, _PAGE)}
+        answer = self._ask("GET", "/v1/notices", query)
+        return NoticePage(tuple(map(records.notice, answer["notices"])), answer["next"])
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("retry", ids)
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("drop", ids)
+
+    def _each_notice(self, verb: str, ids: Sequence[str]) -> int:
+        told = 0
+        for start in range(0, len(ids), _PAGE):
+            body: JSON = {"ids": [*ids[start : start + _PAGE]]}
+            told += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
+        return told
+
     # What only workers do
 
     def _for_workers(self) -> NoReturn:
@@ -388,6 +422,14 @@ class HttpStore:
         self._for_workers()
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        self._for_workers()
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         self._for_workers()
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:

@@ -14,6 +14,7 @@ from stayer.core.errors import (
     UnknownQueue,
     UnknownWorker,
 )
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.flows import check as check_ties
@@ -38,11 +39,12 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import figures, incoming, reading, record, schedules
+from stayer.stores.redis import failures, figures, incoming, notices, reading, record, schedules
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
@@ -52,7 +54,7 @@ from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
 from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import packed_groups, packed_ties
+from stayer.stores.redis.submitting import Decided, Promised, packed_groups, packed_ties
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
@@ -114,20 +116,28 @@ class RedisStore:
             return False
         return True
 
+    def accept(self, tasks: Sequence[NewTask], flow: bytes, decided: Decided) -> None:
+        """Take in the part of this shard of what has been decided, as far as it is not there."""
+        self._submit(tasks, flow, decided)
+
     def _submit(
-        self, tasks: Sequence[NewTask], flow: bytes = b""
+        self, tasks: Sequence[NewTask], flow: bytes = b"", decided: Decided | None = None
     ) -> tuple[float, list[record.Raw], set[str], set[str]]:
         """The time, what was not fresh, which wait, and which are needed by others of them."""
         tied = packed_ties(tasks)
-        if tied:
+        if tied and decided is None:
             check_ties(tasks)
         needed = {id for new in tasks for id in (*new.after, *new.behind)} if tied else set()
-        arguments = Arguments(fixed=6)
+        if decided is not None:
+            needed |= decided.needed
+        states = b"" if decided is None else record.pack(decided.states)
+        arguments = Arguments(fixed=7)
         packed = record.pack(packed_groups(tasks, arguments, needed))
         twice = int(len({new.id for new in tasks}) < len(tasks))
         now, *answer = self._run(
-            "submit", packed, twice, record.pack(tied) if tied else "", flow, *arguments.values
-        )
+            "submit", packed, twice, record.pack(tied) if tied else "", flow, states,
+            *arguments.values,
+        )  # fmt: skip
         if len(answer) == 1:
             ties.refuse(answer[0])
         told, waiting, ended_before = answer
@@ -273,6 +283,9 @@ class RedisStore:
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return reading.durations(self._run("durations", queue, limit))
 
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        return failures.find([(self._server, queues)], limit)
+
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)
 
@@ -326,6 +339,25 @@ class RedisStore:
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return int(self._run("forget", limit, _retention(retention)))
 
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        return notices.take_notices(self._server, hooks, limit, lease, age)
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return notices.settle_notice(self._server, notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        return notices.page(self._server, task, state, cursor, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return int(self._run("retry_notices", *ids))
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return int(self._run("drop_notices", *ids))
+
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._server, names)
 
@@ -356,8 +388,10 @@ def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Su
         if how == 1:
             [task] = record.tasks([value], (0, parameters, result))
             known[number] = Submitted(task, False)
-        else:
+        elif how == 2:
             known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+        else:
+            raise Promised(value.decode())
     return known
 
 
@@ -373,6 +407,8 @@ def _said(settings: QueueSettings) -> dict[str, record.Raw]:
             said[field] = {
                 key: False if value is None else value for key, value in said[field].items()
             }
+    if "notify" in settings:
+        said["notify"] = "\n".join(settings["notify"]) or False
     if rate := settings.get("rate"):
         said["rate"] = (rate.count, rate.per)
     return said

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from stayer.core import codec
 from stayer.core.model import Change
+from stayer.core.notices import words
 from stayer.stores.redis.record import (
     NUMBER_OF,
     RESULT_BYTES,
@@ -23,6 +24,8 @@ _PLAIN = [
     for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
 ]
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
+_FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
+_NEAR_NODE, _NEAR_UNTIL = NUMBER_OF["near_node"], NUMBER_OF["near_until"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -48,7 +51,7 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
         if special or mine != likeness:
             likeness = None if special else mine
             waits = False if change.waits is UNSET else change.waits
-            groups.append((*mine, waits, _sets(change), []))
+            groups.append((*mine, waits, _sets(change), words(change) or False, []))
         groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
     return groups
 
@@ -61,19 +64,25 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
         change.order, change.returned, change.late,
         False if change.note is None else change.note,
         None if delay is UNSET else "none" if delay is None else float(delay),
-        change.error is UNSET, change.orders is UNSET,
+        change.error is UNSET, change.orders is UNSET, change.from_start,
     )  # fmt: skip
 
 
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
-    return bool(change.orders or change.error or change.policy or change.waits) or not (
-        change.held is UNSET
-        and change.pid is UNSET
-        and change.failures is UNSET
-        and change.interruptions is UNSET
-        and change.losses is UNSET
-        and change.priority is UNSET
+    said = (change.orders, change.error, change.policy, change.waits, change.near)
+    return (
+        any(said)
+        or change.fingerprint is not None
+        or not (
+            change.held is UNSET
+            and change.pid is UNSET
+            and change.failures is UNSET
+            and change.interruptions is UNSET
+            and change.losses is UNSET
+            and change.priority is UNSET
+            and change.notify is UNSET
+        )
     )
 
 
@@ -88,8 +97,15 @@ def _sets(change: Change) -> list[Raw]:
         sets += _ERROR, text(change.error)
     if change.policy is not UNSET:
         sets += _POLICY, text(change.policy)
+    if change.notify is not UNSET:
+        sets += _NOTIFY, change.notify or False
     if change.orders is not UNSET:
         sets += _ORDERS, [packed_order(order) for order in change.orders] or False
+    if change.near is not None:
+        node, wait = change.near
+        sets += _NEAR_NODE, node, _NEAR_UNTIL, wait  # to which the script adds its time
+    if change.fingerprint is not None:
+        sets += _FINGERPRINT, change.fingerprint
     return sets
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -18,8 +19,8 @@ from stayer.core.flows import (
     kept_out,
     relayed,
 )
-from stayer.core.model import State
-from stayer.stores.redis import changes, record
+from stayer.core.model import State, Task
+from stayer.stores.redis import changes, reading, record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
@@ -31,16 +32,18 @@ class _About(msgspec.Struct):
     name: str
     owner: str | None
     created: float
+    micros: int
     parts: tuple[Part, ...]
 
 
 _about = msgspec.json.Decoder(_About).decode
 
 
-def packed(flow: NewFlow) -> bytes:
-    """A new flow as the script gets it; its times come from there."""
+def packed(flow: NewFlow, created: float | None = None) -> bytes:
+    """A new flow as the script gets it; its time comes from there, unless it is given."""
     about = {"name": flow.name, "owner": flow.owner, "parts": flow.parts}
-    return record.pack((flow.id, msgspec.json.encode(about).decode()))
+    moment = () if created is None else (repr(created),)
+    return record.pack((flow.id, msgspec.json.encode(about).decode(), *moment))
 
 
 class FlowKnown(Exception):
@@ -68,11 +71,26 @@ def refuse(problem: Raw) -> NoReturn:
 
 def relay(server: Server, limit: int) -> bool:
     """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
-    values, heard = server.run("outbox", limit)
+    values, heard, *_ = server.run("outbox", limit, record.pack({}))
+    return tell(server, values, heard, partial(reading.get, server))
+
+
+def tell(
+    server: Server,
+    values: Sequence[bytes],
+    heard: Sequence[Raw],
+    get: Callable[[Sequence[str]], Sequence[Task | None]],
+) -> bool:
+    """Let these waiters hear of what has ended; whether there is more to pass on."""
     told: list[Raw] = []
-    for task, (number, *words) in zip(record.tasks(values), heard, strict=True):
+    tasks = record.tasks(values)
+    wanted = list(dict.fromkeys(task.policy.near for task in tasks if task.policy.near))
+    nearby = dict(zip(wanted, get(wanted), strict=True)) if wanted else {}
+    for task, (number, *words) in zip(tasks, heard, strict=True):
         ended = [_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
-        change = relayed(task, ended, number - len(ended)) if task.state == "waiting" else None
+        upstream = nearby.get(task.policy.near) if task.policy.near else None
+        left = number - len(ended)
+        change = relayed(task, ended, left, upstream) if task.state == "waiting" else None
         group = changes.packed_groups([change], Arguments(0))[0] if change else False
         told.append((task.id, number, [each.id for each in ended], group))
     return bool(server.run("relay", record.pack(told)))
@@ -106,27 +124,28 @@ def waits(server: Server, id: str, limit: int) -> tuple[list[str], int]:
 def flows(server: Server, cursor: str | None, limit: int) -> FlowPage:
     """One page, and where the next one begins."""
     following, *rows = server.run("flows", "", cursor or "", limit)
-    return FlowPage(tuple(_flows(rows)), following.decode() or None)
+    return FlowPage(tuple(found for _, found in read(rows)), following.decode() or None)
 
 
 def flow(server: Server, id: str) -> FlowInfo | None:
     """One flow."""
     _, *rows = server.run("flows", id, "", 1)
-    return next(iter(_flows(rows)), None) if id else None
+    return next((found for _, found in read(rows)), None) if id else None
 
 
-def _flows(rows: Sequence[Raw]) -> list[FlowInfo]:
+def read(rows: Sequence[Raw]) -> list[tuple[str, FlowInfo]]:
+    """Flows as the script tells of them, each with its place in the order of all."""
     return [_flow(*rows[at : at + 3]) for at in range(0, len(rows), 3)]
 
 
-def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> FlowInfo:
+def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> tuple[str, FlowInfo]:
     about = _about(stored)
     counts: dict[str, dict[State, int]] = {}
     for at in range(0, len(pairs), 2):
         state, _, part = pairs[at].decode().partition(" ")
         if number := int(pairs[at + 1]):
             counts.setdefault(part, {})[state] = number
-    return FlowInfo(
+    found = FlowInfo(
         id=id.decode(),
         name=about.name,
         owner=about.owner,
@@ -134,3 +153,4 @@ def _flow(id: bytes, stored: bytes, pairs: Sequence[Any]) -> FlowInfo:
         parts=about.parts,
         counts=counts,
     )
+    return f"{about.micros:016d}{found.id}", found

@@ -102,7 +102,7 @@ def queues(answer: Raw) -> list[QueueInfo]:
 
 def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
     name, settings, key_limits, *rest = stored
-    paused, limit, key_limit, fair, *rate = settings
+    paused, limit, key_limit, fair, *rate, notify = settings
     counts, oldest, retention = rest[:8], rest[8], rest[9]
     bucket = _bucket(*rate)
     return QueueInfo(
@@ -115,6 +115,7 @@ def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
             for key, each in zip(key_limits[::2], key_limits[1::2], strict=True)
         },
         fair=None if fair is None else fair.decode(),
+        notify=() if notify is None else tuple(notify.decode().split("\n")),
         rate=None if bucket is None else bucket.rate,
         next_start=None if bucket is None else bucket.next(now),
         counts=dict(zip(STATES, counts, strict=True)),

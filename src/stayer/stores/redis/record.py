@@ -40,6 +40,7 @@ FIELDS = (
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
     "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
     "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
+    "notify", "checkpoint_at", "near_node", "near_until", "fingerprint",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -109,7 +110,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
         False if new.owner is None else new.owner,
     ]  # fmt: skip
     is_tied = dependents or new.flow is not None or bool(new.after or new.behind)
-    is_ordered = new.key is not None or new.unique is not None
+    is_ordered = new.key is not None or new.unique is not None or bool(new.notify)
     if is_tied or not _is_plain(new):
         fields += (
             False, False, False, False, False,
@@ -134,14 +135,14 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
             False if new.key is None else new.key,
             False if new.unique is None else new.unique,
             new.unique_while == "waiting" and new.unique_while,
-            new.unique_for or False,
+            new.unique_for or False, new.notify or False,
         )  # fmt: skip
     return pack(fields)
 
 
 def _is_plain(new: NewTask) -> bool:
     """It has nothing but parameters and an owner, as most have."""
-    if new.key is not None or new.unique is not None:
+    if new.key is not None or new.unique is not None or new.notify:
         return False
     special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
     return (
@@ -168,7 +169,7 @@ def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -
         now, eta, None, None, new.policy, 0, (), 0, None, False, None,
         None if start_before is None else float(start_before),
         new.flow, new.part, len(new.after) + len(new.behind), dependents, new.key, new.unique,
-        new.unique_while, new.unique_for,
+        new.unique_while, new.unique_for, new.notify,
     )  # fmt: skip
 
 
@@ -237,7 +238,7 @@ def _long_task(record: list[Raw]) -> Task:
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
         paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
-        unique_for,
+        unique_for, notify, checkpoint_at, near_node, near_until, fingerprint,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -270,6 +271,11 @@ def _long_task(record: list[Raw]) -> Task:
         None if key is False else key,
         None if unique is False else unique,
         unique_while or "alive", float(unique_for or 0.0),
+        () if notify is False else tuple(notify),
+        None if checkpoint_at is False else float(checkpoint_at),
+        near_node or None,
+        None if near_until is False else float(near_until),
+        fingerprint or None,
     )  # fmt: skip
 
 

@@ -55,6 +55,8 @@ class Call(Struct, frozen=True):
     key: str
     name: str
     arguments: tuple[Any, ...]
+    prefix: str | None = None
+    """Below which its keys are, if not below that of all."""
 
 
 class Moved(StoreUnusable):
@@ -102,7 +104,7 @@ class Server:
         """
         now = "" if self._clock is None else repr(float(self._clock()))
         scripts = [script(call.name) for call in calls]
-        given = [(1, call.key, prefix, now, *call.arguments) for call in calls]
+        given = [(1, call.key, call.prefix or prefix, now, *call.arguments) for call in calls]
         replicas = self.address.replicas if any(each.confirmed for each in scripts) else 0
         with self.connection() as connection:
             commands = [
@@ -270,7 +272,7 @@ def _is_quiet(connection: Any) -> bool:
 
 
 def _moved(url: str, error: RedisError) -> Moved:
-    return Moved(f"{url} is a node of a cluster ({error}): give the URL of a single server")
+    return Moved(f"{url} is a node of a cluster ({error}): write redis+cluster://host:port")
 
 
 def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
@@ -284,6 +286,8 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (UnicodeEncodeError, DataError) as error:
         raise BadInput(f"{url} can't keep this value: {error}") from error
+    except MovedError as error:
+        raise _moved(url, error) from error
     except RedisError as error:
         raise _translation(url, error) from error
     except OSError as error:
@@ -291,7 +295,7 @@ def translated(url: str) -> Iterator[None]:
 
 
 def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
-    said = str(error)
+    said = str(error).rstrip(".")
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return StoreUnusable(

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec import Struct
+
 from stayer.core import codec
 from stayer.core.model import NewTask
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import PARAMETERS_BYTES, PARAMETERS_TEXT, Raw, apart, from_new
+
+
+class Decided(Struct, frozen=True):
+    """What a shard of a cluster is told with its part of tasks that come all or none."""
+
+    needed: frozenset[str]
+    """Those of them that others are to run after, in whichever shards."""
+    states: dict[str, str]
+    """Of what they are to run after in other shards."""
+
+
+class Promised(Exception):
+    """On a cluster: a unique word is promised to another task: `nonce id`."""
+
 
 _AT_ONCE = 1000
 """How many tasks may be in a group: each is a few arguments of a command in Lua."""
@@ -55,10 +71,16 @@ def _expire(new: NewTask) -> float | str | None:
 
 def packed_ties(tasks: Sequence[NewTask]) -> list[Raw]:
     """What these are to run after: {id, upstreams, those that need only have ended, whether the
-    others need no more}.
+    others need no more, the one of them near which it is to run}.
     """
     return [
-        (new.id, new.after, new.behind, new.policy.when_failed == "run")
+        (
+            new.id,
+            new.after,
+            new.behind,
+            new.policy.when_failed == "run",
+            False if new.policy.near is None else new.policy.near,
+        )
         for new in tasks
         if new.after or new.behind
     ]

@@ -8,11 +8,12 @@ from functools import lru_cache
 from msgspec import UNSET
 
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
+from stayer.core.notices import told, words
 from stayer.stores.sql import history
 from stayer.stores.sql.complete import complete, groups
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import count_run
-from stayer.stores.sql.rows import SHARE, by_seq, cells, json_cell
+from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (
@@ -26,8 +27,14 @@ _OPTIONAL = (
     "priority",
     "policy",
     "orders",
+    "notify",
 )
-_RETURNING = " RETURNING seq, queue, share, reserved_at, dependents"
+_RETURNING = (
+    " RETURNING seq, queue, share, reserved_at, dependents, notify, "
+    "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
+)
+_NOBODY = [None, None]
+"""No hooks, neither the task's nor its queue's."""
 _NOT_TAKEN = (
     ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
     'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
@@ -104,12 +111,17 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         )
     if row is None:
         return None
-    seq, queue, share, since, dependents = row
+    seq, queue, share, since, dependents, *notify = row
     _trace(ledger, change, number, seq, queue, before)
     if share is not None and before in RUNNING and change.to not in RUNNING:
         count_run(tx, queue, share, since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
+    if change.from_start:
+        tx.run("checkpoint.forget", seq)
+    if notify != _NOBODY and (happened := words(change)):
+        hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
+        ledger.heard_of(seq, number, happened, told(hooks, happened))
     if change.waits is not UNSET:
         wait_for(tx, seq, change.waits)
     elif before == "waiting" != change.to:
@@ -185,16 +197,22 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
             columns.update(started_at=now, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
+            node, wait = change.near or (None, 0.0)
+            columns.update(near_node=node, near_until=None if node is None else now + wait)
         if change.state == "started":
             columns["paused"] = False
         if change.to in FINISHED:
             columns["finished_at"] = now
+            if change.fingerprint is not None:
+                columns["fingerprint"] = change.fingerprint
         elif change.state in FINISHED:
-            columns.update(finished_at=None, ending=None, start_before=None)
+            columns.update(finished_at=None, ending=None, start_before=None, fingerprint=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:
         columns["worker"] = change.worker
+    if change.from_start:
+        columns.update(progress=None, checkpoint_at=None)
     return columns
 
 

@@ -51,6 +51,8 @@ def _limits(settings: QueueSettings) -> list[Row]:
     if "rate" in settings:
         rate = settings["rate"]
         changed.append(("queue.rate", rate and rate.count, rate and rate.per))
+    if "notify" in settings:
+        changed.append(("queue.notify", json_cell(settings["notify"])))
     if "fair" in settings:
         changed.append(("queue.fair", settings["fair"]))
     return changed

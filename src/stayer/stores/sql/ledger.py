@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from stayer.core.model import RUNNING, STATES, State
 from stayer.stores.sql import history
-from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.notices import rows_of
+from stayer.stores.sql.rows import by_seq, json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 
 _POSITION = {state: index for index, state in enumerate(STATES)}
@@ -46,6 +47,7 @@ class Ledger:
         self._counts: dict[str, list[int]] = {}
         self._workers: set[str] = set()
         self._outbox: list[Row] = []
+        self._heard_of: list[tuple[int, int, Sequence[str], Sequence[str]]] = []
 
     def moved(self, queue: str, before: State | None, after: State, number: int = 1) -> None:
         """So many tasks of the queue came from one state (None: from nowhere) into another."""
@@ -114,9 +116,16 @@ class Ledger:
         self._outbox.append((id, state, self._tx.now))
 
     @property
-    def has_ends_for_others(self) -> bool:
-        """There is something for the outbox."""
-        return bool(self._outbox)
+    def has_news_for_others(self) -> bool:
+        """There is something for the outbox, or a notice of a task as it is by now."""
+        return bool(self._outbox or self._heard_of)
+
+    def heard_of(
+        self, seq: int, number: int, happened: Sequence[str], targets: Sequence[str]
+    ) -> None:
+        """These outside are to hear what happened to a task, in the event of that number."""
+        if targets:
+            self._heard_of.append((seq, number, happened, targets))
 
     def write(self) -> bool:
         """Enter it all; whether something came into the outbox."""
@@ -135,7 +144,14 @@ class Ledger:
             tx.run("wake.worker", worker)
         if self._outbox:
             tx.many("outbox.add", self._outbox)
+        if self._heard_of:
+            self._write_notices(tx)
         return bool(self._outbox)
+
+    def _write_notices(self, tx: Transaction) -> None:
+        tasks = by_seq(tx, [seq for seq, *_ in self._heard_of])
+        for task, (_, number, happened, targets) in zip(tasks, self._heard_of, strict=True):
+            tx.many("notice.add", rows_of(task, tx.now, number, happened, targets))
 
     def _write_events(self, tx: Transaction) -> None:
         rows = [(batch.last, tx.now, json_cell(batch.ids), *batch.what) for batch in self._events]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Unpack
 
-from msgspec.structs import replace
-
-from stayer.core.errors import LeaseLost, Refused, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -32,19 +31,24 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import check, server_version
-from stayer.stores.redis.cluster import listing, news
+from stayer.stores.redis import failures
+from stayer.stores.redis.check import server_version
+from stayer.stores.redis.cluster import far, forgetting, incoming, listing, news, schedules
+from stayer.stores.redis.cluster.check import check
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
-from stayer.stores.redis.keys import key
+from stayer.stores.redis.flows import FlowKnown
+from stayer.stores.redis.notices import check_cursor, merged
 
 OLDEST = (7, 0)
-_NO_FLOWS = "on a cluster tasks can't depend on each other yet. Nothing was accepted"
+_AT_ONCE, _ROUNDS = 500, 8
+"""How many dependents hear of an end in one step, and how many of these follow a commit."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
@@ -79,21 +83,27 @@ class ClusterStore:
         self._nodes.close()
 
     def check(self) -> list[Finding]:
-        return [finding for server in self._nodes.primaries() for finding in check(server)]
+        return check(self._nodes)
 
     def now(self) -> float:
-        name = key("shards", self._nodes.options.prefix)
-        return self._nodes.at(name, lambda server: server.now())
+        return self._shards.now()
 
     # The one road
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if any(new.after or new.behind for new in tasks):
-            raise Refused(_NO_FLOWS)
+            answers = self._shards.plans.submit(tasks)
+            self._relay()
+            return answers
         return self._shards.submit(tasks) if tasks else []
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
-        raise Refused(_NO_FLOWS)
+        try:
+            self._shards.plans.submit(tasks, flow)
+        except FlowKnown:
+            return False
+        self._relay()
+        return True
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -118,6 +128,17 @@ class ClusterStore:
         return self._shards.of(queue).reserve(worker, [queue], limit, handles)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        applied = self._commit_again(changes)
+        self._relay()
+        return applied
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        queues = [self._shards.ended.pop() for _ in range(len(self._shards.ended))]
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
+
+    def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         applied = self._commit(changes)
         missed = [number for number, task in enumerate(applied) if task is None]
         if missed:
@@ -130,12 +151,13 @@ class ClusterStore:
 
     def _commit(self, changes: Sequence[Change]) -> list[Task | None]:
         applied: list[Task | None] = [None] * len(changes)
-        places = self._shards.by_place([change.id for change in changes], changes)
-        for queue, numbered in places.items():
-            if queue:
-                tasks = self._shards.of(queue).commit([change for _, change in numbered])
-                for (number, _), task in zip(numbered, tasks, strict=True):
-                    applied[number] = task
+        places = self._shards.places([change.id for change in changes])
+        waits = [(places[c.id], c.waits) for c in changes if c.waits and c.id in places]
+        far.listen(self._shards, waits, {})
+        for queue, numbered in far.in_order(changes, places):
+            tasks = self._shards.of(queue).commit([change for _, change in numbered])
+            for (number, _), task in zip(numbered, tasks, strict=True):
+                applied[number] = task
         return applied
 
     def turn(
@@ -167,6 +189,7 @@ class ClusterStore:
                 applied[number] = each
             given += tasks
         self._shards.remember(given)
+        self._relay()
         return applied, given
 
     def _turn(
@@ -181,14 +204,24 @@ class ClusterStore:
         return shard.turn(worker, changes, [queue], limit, handles)
 
     def promote(self, limit: int) -> float | None:
+        moments = [self.now() + FORSAKEN] if self._shards.plans.sweep() else []
         due_left = late_left = limit
-        moments: list[float] = []
+        noted: list[str] = []
+        came_in = incoming.waiting(self._shards)
         for name in self._shards.names():
             answer = self._shards.server_of(name).run("promote", due_left, late_left)
-            following, _, _, due, late = answer
+            following, _, notes, due, late = answer
             due_left, late_left = due_left - due, late_left - late
             if following is not None:
                 moments.append(float(following))
+            if notes:
+                noted.append(name)
+        if noted and far.relay(self._shards, noted, limit, 1):
+            return 0.0
+        if came_in and incoming.take(self._shards, self.commit, limit):
+            return self.now()
+        if noted or came_in:
+            moments += [float(each[0]) for each in self._shards.each("promote", 0, 0) if each[0]]
         return min(moments, default=None)
 
     # Workers
@@ -235,16 +268,25 @@ class ClusterStore:
         return listing.find(self._shards, filter, cursor, limit)
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        return [Upstreams((), ()) for _ in ids]
+        found = [Upstreams() for _ in ids]
+        for queue, numbered in self._shards.by_place(ids, ids).items():
+            if queue:
+                answers = self._shards.of(queue).upstreams([id for _, id in numbered])
+                for (number, _), each in zip(numbered, answers, strict=True):
+                    found[number] = each
+        return found
 
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
-        return [], 0
+        queue = self._place(id)
+        return ([], 0) if queue is None else self._shards.of(queue).waits(id, limit)
 
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
-        return FlowPage(())
+        self._shards.plans.sweep()
+        return far.flows(self._shards, cursor, limit)
 
     def flow(self, id: str) -> FlowInfo | None:
-        return None
+        self._shards.plans.finish_one(name_of(id))
+        return far.flow(self._shards, id)
 
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
@@ -254,6 +296,10 @@ class ClusterStore:
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        names = dict.fromkeys(queues) or self._shards.names()
+        return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
@@ -295,76 +341,56 @@ class ClusterStore:
         return listing.figures(self._shards, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
-        return self._forgetting(name, lambda shard: shard.drop_queue(name, limit))
+        return forgetting.drop_queue(self._shards, name, limit)
 
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
-        gone: list[str] = []
-        for queue, some in self._among(ids):
-            if len(gone) < limit:
-                gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
-        self._shards.let_go(gone)
-        return gone
-
-    def _among(self, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
-        """The queues to look in, and for which ids."""
-        if ids is None:
-            return [(name, None) for name in self._shards.names()]
-        places = self._shards.by_place(ids, ids)
-        return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
+        return forgetting.purge(self._shards, ids, states, before, limit)
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        seen = 0
-        for name in self._shards.names():
-            if seen < limit:
-                step = partial(RedisStore.forget, retention=retention, limit=limit - seen)
-                seen += self._forgetting(name, step)
-        return seen
+        return forgetting.forget(self._shards, retention, limit)
 
-    def _forgetting(self, name: str, step: Callable[[RedisStore], int]) -> int:
-        """A step that forgets tasks, and tells of each; their claims are let go afterwards."""
-        shard = self._shards.of(name)
-        since = shard.last_event()
-        answer = step(shard)
-        while events := shard.watch(since, 0, 1000):
-            self._shards.let_go([each.id for each in events if each.event == "deleted"])
-            since = events[-1].number
-        return answer
+    # Notices
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        found: list[Notice] = []
+        for shard in self._shards.all():
+            if len(found) < limit:
+                found += shard.take_notices(hooks, limit - len(found), lease, age)
+        return found
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return self._shards.of(notice.queue).settle_notice(notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        check_cursor(cursor)
+        pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
+        return merged(pages, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.retry_notices(ids) for shard in self._shards.all())
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.drop_notices(ids) for shard in self._shards.all())
 
     # Schedules
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        found = [each for shard in self._shards.all() for each in shard.schedules(names)]
-        return sorted(found, key=lambda schedule: schedule.name)
+        return schedules.schedules(self._shards, names)
 
     def due_schedules(self, limit: int) -> list[Schedule]:
-        found = [each for shard in self._shards.all() for each in shard.due_schedules(limit)]
-        return sorted(found, key=lambda schedule: schedule.next or 0.0)[:limit]
+        return schedules.due_schedules(self._shards, limit)
 
     def put_schedule(self, schedule: Schedule) -> Schedule:
-        """In the shard of its queue, so that a tick and its tasks are one step."""
-        queue = schedule.task.queue
-        self._shards.add([queue])
-        put = self._shards.of(queue).put_schedule(schedule)
-        for name in self._shards.names():
-            if name != queue:
-                self._shards.of(name).drop_schedule(schedule.name)
-        return put
+        return schedules.put_schedule(self._shards, schedule)
 
     def fire(self, firing: Firing) -> bool:
-        """Ids are claimed first; what comes of a claim is up to the step that compares."""
-        homes = [name for name in self._shards.names() if self._has(name, firing.name)]
-        claims = self._shards.claims.mention(firing.tasks) if homes else []
-        for home in homes:
-            taken = {claim.id for claim in claims if claim.queue == home}
-            fresh = tuple(new for new in firing.tasks if new.id in taken)
-            if self._shards.of(home).fire(replace(firing, tasks=fresh)):
-                return True
-        return False
+        return schedules.fire(self._shards, firing)
 
     def drop_schedule(self, name: str) -> bool:
-        return sum(shard.drop_schedule(name) for shard in self._shards.all()) > 0
-
-    def _has(self, queue: str, schedule: str) -> bool:
-        return bool(self._shards.of(queue).schedules([schedule]))
+        return schedules.drop_schedule(self._shards, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -27,6 +27,18 @@ class Claim(Struct, frozen=True):
     nonce: str
     task: NewTask | None
     """What is to be submitted, unless it is known to be there."""
+    plan: str | None = None
+    """The name of the plan that it comes with, until it is there."""
+
+
+class Planned(Protocol):
+    """A plan, for which ids are claimed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def nonce(self) -> str: ...
 
 
 class Claims:
@@ -35,24 +47,21 @@ class Claims:
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
 
-    def claim(self, tasks: Sequence[NewTask]) -> list[Claim]:
+    def claim(self, tasks: Sequence[NewTask], plan: Planned | None = None) -> list[Claim]:
         """The claim on each id: a new one, or the one that is there."""
-        nonces = [secrets.token_hex(4) for _ in tasks]
+        mine = [_new_claim(new, plan) for new in tasks]
         answers = self._run(
             "claim",
-            [
-                (new.id, new.queue, nonce, pack(new))
-                for new, nonce in zip(tasks, nonces, strict=True)
-            ],
+            [(each.id, each.queue, each.nonce, pack(each.task), each.plan or "") for each in mine],
         )
         return [
-            Claim(new.id, new.queue, nonce, new) if answer is None else _claim(new.id, answer)
-            for new, nonce, answer in zip(tasks, nonces, answers, strict=True)
+            each if answer is None else _claim(each.id, answer)
+            for each, answer in zip(mine, answers, strict=True)
         ]
 
     def mention(self, tasks: Sequence[NewTask]) -> list[Claim]:
         """The same, but nobody has to finish what comes of it: the task may come, or not."""
-        given = [(new.id, new.queue, secrets.token_hex(4), "") for new in tasks]
+        given = [(new.id, new.queue, secrets.token_hex(4), "", "") for new in tasks]
         answers = self._run("claim", given)
         return [
             Claim(new.id, new.queue, said[2], None) if answer is None else _claim(new.id, answer)
@@ -72,12 +81,15 @@ class Claims:
         open_ones = [claim for claim in claims if claim.task is not None]
         self._run("settle_claim", [(claim.id, claim.nonce) for claim in open_ones])
 
-    def take_over(self, gone: Claim, new: NewTask) -> Claim | None:
+    def take_over(self, gone: Claim, new: NewTask, plan: Planned | None = None) -> Claim | None:
         """Claim an id whose task is gone; None if somebody else was faster."""
-        nonce = secrets.token_hex(4)
-        given = (new.id, gone.nonce, new.queue, nonce, pack(new))
-        done = self._run("take_claim", [given])[0] == 1
-        return Claim(new.id, new.queue, nonce, new) if done else None
+        mine = _new_claim(new, plan)
+        given = (new.id, gone.nonce, new.queue, mine.nonce, pack(new), mine.plan or "")
+        return mine if self._run("take_claim", [given])[0] == 1 else None
+
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Nothing comes of these, which belong to a plan."""
+        self._run("release_claim", [(claim.id, claim.nonce) for claim in claims])
 
     def expire(self, claims: Sequence[Claim]) -> None:
         """Their tasks are gone: let the claims go as well, in time."""
@@ -93,6 +105,17 @@ class Claims:
         return answers
 
 
+def _new_claim(new: NewTask, plan: Planned | None) -> Claim:
+    nonce = secrets.token_hex(8) if plan is None else plan.nonce
+    return Claim(new.id, new.queue, nonce, new, None if plan is None else plan.name)
+
+
 def _claim(id: str, answer: Any) -> Claim:
-    queue, nonce, task = answer
-    return Claim(id, queue.decode(), nonce.decode(), None if task is None else _decode(task))
+    queue, nonce, task, plan = answer
+    return Claim(
+        id,
+        queue.decode(),
+        nonce.decode(),
+        None if task is None else _decode(task),
+        None if plan is None else plan.decode(),
+    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stayer.stores.redis import RedisStore
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.cluster.nodes import Nodes
-from stayer.stores.redis.server import Server
+from stayer.stores.redis.server import Call, Server
 
 
 class Shard(Server):
@@ -20,12 +21,13 @@ class Shard(Server):
 
     def __init__(self, nodes: Nodes, tag: str, clock: Callable[[], float] | None) -> None:
         options = nodes.options
+        self._nowhere = f"{options.prefix}:{{{tag}}}:nowhere"
         super().__init__(
             Address(
                 url=nodes.url,
                 prefix=f"{options.prefix}:{{{tag}}}",
                 database=0,
-                open=nodes.open_any,
+                open=lambda: nodes.server_of(self._nowhere).open_connection(),
                 moves=True,
                 replicas=options.replicas,
                 confirming=options.confirming,
@@ -33,7 +35,10 @@ class Shard(Server):
             clock,
         )
         self._nodes = nodes
-        self._nowhere = f"{self.address.prefix}:nowhere"
+
+    def call(self, name: str, *arguments: Any) -> Call:
+        """A script to be run here together with others elsewhere."""
+        return Call(self._nowhere, name, arguments, self.address.prefix)
 
     def run(self, name: str, *arguments: Any) -> Any:
         prefix, keys = self.address.prefix, (self._nowhere,)
@@ -46,3 +51,14 @@ class Shard(Server):
 
     def close(self) -> None:
         """The connections are those of the nodes."""
+
+
+class ShardStore(RedisStore):
+    """The store of one queue. Its ends may concern others: who knows them passes them on."""
+
+    def __init__(self, shard: Shard, on_end: Callable[[], None]) -> None:
+        super().__init__(shard)
+        self._on_end = on_end
+
+    def _relay(self) -> None:
+        self._on_end()

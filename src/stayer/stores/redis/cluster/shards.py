@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
-from stayer.stores.redis import RedisStore, record
+from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.claims import Claim, Claims
 from stayer.stores.redis.cluster.nodes import Nodes
-from stayer.stores.redis.cluster.shard import Shard
+from stayer.stores.redis.cluster.plans import Plans
+from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.keys import key, tag
 from stayer.stores.redis.server import translated
-from stayer.stores.redis.submitting import packed_groups
+from stayer.stores.redis.submitting import Promised, packed_groups
 
 LOBBY = "%lobby"
 """The shard in which all workers are known. No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
+_TRIES = 20
 
 T = TypeVar("T")
 
@@ -31,7 +37,10 @@ class Shards:
         self.nodes = nodes
         self.claims = Claims(nodes)
         self._clock = clock
-        self._stores: dict[str, RedisStore] = {}
+        self.ended: set[str] = set()
+        """Queues in which something has ended that others may have to hear of."""
+        self.plans = Plans(self)
+        self._stores: dict[str, ShardStore] = {}
         self._servers: dict[str, Shard] = {}
         self._known: set[str] = set()
         self._places: dict[str, str] = {}
@@ -39,13 +48,14 @@ class Shards:
 
     # Queues
 
-    def of(self, queue: str) -> RedisStore:
+    def of(self, queue: str) -> ShardStore:
         """The store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
                 name = queue if queue == LOBBY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
-                self._stores[queue] = RedisStore(self._servers[queue])
+                on_end = partial(self.ended.add, queue)
+                self._stores[queue] = ShardStore(self._servers[queue], on_end)
             return self._stores[queue]
 
     def server_of(self, queue: str) -> Shard:
@@ -58,7 +68,8 @@ class Shards:
         fresh = sorted(set(queues) - self._known)
         if fresh:
             name = key("shards", self.nodes.options.prefix)
-            self.nodes.ask(name, "SADD", name, *fresh)
+            if self.nodes.ask(name, "SADD", name, *fresh):
+                self.nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
             self._known.update(fresh)
 
     def names(self) -> list[str]:
@@ -67,9 +78,18 @@ class Shards:
         found = self.nodes.ask(name, "SMEMBERS", name)
         return sorted(each.decode() for each in found)
 
-    def all(self) -> list[RedisStore]:
+    def all(self) -> list[ShardStore]:
         """All that there are."""
         return [self.of(name) for name in self.names()]
+
+    def each(self, script: str, *arguments: Any) -> list[Any]:
+        """What a script answers in each of them, by name: one round trip a node."""
+        calls = [self.server_of(name).call(script, *arguments) for name in self.names()]
+        return self.nodes.run_many(calls) if calls else []
+
+    def now(self) -> float:
+        """The time of one of the nodes."""
+        return self.nodes.at(key("shards", self.nodes.options.prefix), lambda server: server.now())
 
     # Ids
 
@@ -101,9 +121,13 @@ class Shards:
         asked = [id for id in dict.fromkeys(ids) if id not in found]
         if asked:
             claims = [claim for claim in self.claims.find(asked) if claim is not None]
+            planned = [claim for claim in claims if claim.plan is not None]
+            claims = [claim for claim in claims if claim.plan is None]
             unsettled = [claim for claim in claims if claim.task is not None]
             if unsettled:
                 self.finish(unsettled)
+            if planned:
+                claims += self.plans.finish(planned)
             found |= {claim.id: claim.queue for claim in claims}
         return found
 
@@ -125,12 +149,27 @@ class Shards:
         answers: dict[int, Submitted] = {}
         for queue, numbers in groups.items():
             tasks = [task for number in numbers if (task := claims[number].task) is not None]
-            answers |= zip(numbers, self.of(queue).submit(tasks), strict=True)
+            answers |= zip(numbers, self._submit_to(queue, tasks), strict=True)
         self.claims.settle(claims)
         # Another task may have the same unique word: then none came of the claim.
         idle = [claim for number, claim in enumerate(claims) if not _is_of(answers[number], claim)]
         self.claims.expire(idle)
         return [answers[number] for number in range(len(claims))]
+
+    def _submit_to(self, queue: str, tasks: Sequence[NewTask]) -> list[Submitted]:
+        """To a shard; a unique word may be promised to a task that comes with others, or not."""
+        for _ in range(_TRIES):
+            try:
+                return self.of(queue).submit(tasks)
+            except Promised as promise:
+                words = [new.unique for new in tasks if new.unique]
+                self.plans.settle_promise(queue, str(promise), words)
+        raise self._contended()
+
+    def _contended(self) -> StoreUnreachable:
+        return StoreUnreachable(
+            f"{self.nodes.url}: others submit the same again and again: try again later"
+        )
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept each id once, in whichever queue."""
@@ -142,7 +181,7 @@ class Shards:
             # What becomes of the second may depend on what became of the first, and of all between.
             return [self.submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
-        claims = self.claims.claim(tasks)
+        claims = self._claimed(tasks)
         mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
         answers: dict[int, Submitted] = {}
         unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
@@ -159,12 +198,37 @@ class Shards:
         self.remember(answer.task for answer in answers.values() if not answer.purged)
         return [answers[number] for number in range(len(tasks))]
 
-    def _known_one(self, claim: Claim, new: NewTask) -> Submitted:
-        """What became of a task that was there once."""
+    def _claimed(self, tasks: Sequence[NewTask]) -> list[Claim]:
+        """The claim on each id; none of them belongs to a plan."""
+        claims = self.claims.claim(tasks)
+        for _ in range(_TRIES):
+            blocked = [number for number, claim in enumerate(claims) if claim.plan is not None]
+            if not blocked:
+                return claims
+            for number in blocked:
+                self.plans.settle(claims[number])
+            again = self.claims.claim([tasks[number] for number in blocked])
+            for number, claim in zip(blocked, again, strict=True):
+                claims[number] = claim
+        raise self._contended()
+
+    def known(self, claim: Claim) -> Submitted | None:
+        """What became of what was claimed; None if it is not even remembered."""
+        if claim.task is not None:
+            [answer] = self.finish([claim])
+            if not _is_of(answer, claim) and not answer.purged:
+                return None
+            return Submitted(answer.task, False, answer.purged)
         if (task := self.of(claim.queue).get([claim.id])[0]) is not None:
             return Submitted(task, False)
         if (left := self._left_of(claim)) is not None:
             return Submitted(left, False, True)
+        return None
+
+    def _known_one(self, claim: Claim, new: NewTask) -> Submitted:
+        """What became of a task that was there once."""
+        if (there := self.known(replace(claim, task=None))) is not None:
+            return there
         self.forget([claim.id])
         taken = self.claims.take_over(claim, new)
         if taken is None:

@@ -22,7 +22,7 @@ local newest
 for _, group_of in ipairs(cmsgpack.unpack(ARGV[8])) do
   for number, id in ipairs(group_of[G_IDS]) do
     local entry, how = accept(group_of, number)
-    newest = how == 1 and entry.r[ID] or id -- another may hold its unique word
+    if how < 3 then newest = how == 1 and entry.r[ID] or id end -- another may hold its unique word
   end
 end
 if newest then

@@ -1,8 +1,8 @@
 -- Let waiters hear of what has ended: each in one step with what becomes of it.
 -- ARGV   3 {id, how many it waits for, {those that have ended}, a group of one change or false} of each waiter
 --        (MessagePack, see lib/change.lua)
--- returns how many are in the outbox now
--- needs: base, lines, tasks, unique, change
+-- returns how many notes of ends there are now
+-- needs: base, lines, tasks, ends, unique, delivery, notices, change
 
 -- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
 local waiters = cmsgpack.unpack(ARGV[3])
@@ -17,4 +17,4 @@ for _, each in ipairs(waiters) do
   end
 end
 flush()
-return call('HLEN', key_outbox())
+return open_notes()

@@ -1,6 +1,6 @@
 -- Store.set_queue: change a queue's settings, making it if need be.
 -- ARGV   3 the name, 4 the settings to be changed (MessagePack: paused (1 or 0), limit, key_limit, key_limits
---        {key = limit}, rate {count, seconds}, fair, retention {what = seconds}; false takes one away)
+--        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}; false takes one away)
 -- returns as queues.lua
 -- to be confirmed by replicas: what was paused must not start
 -- needs: base, lines, tasks, queues
@@ -19,7 +19,7 @@ local function set(field, value)
 end
 
 local function set_limits()
-  for _, field in ipairs({'limit', 'key_limit', 'fair'}) do
+  for _, field in ipairs({'limit', 'key_limit', 'fair', 'notify'}) do
     if wanted[field] ~= nil then set(field, wanted[field]) end
   end
   for each, limit in pairs(wanted.key_limits or {}) do

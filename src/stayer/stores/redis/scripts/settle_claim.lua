@@ -5,5 +5,5 @@
 
 local key = key_claim(ARGV[3])
 if call('HGET', key, 'nonce') ~= ARGV[4] then return 0 end
-call('HDEL', key, 'task')
+call('HDEL', key, 'task', 'plan')
 return 1

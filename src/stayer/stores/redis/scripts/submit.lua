@@ -1,38 +1,41 @@
 -- Store.submit and Store.submit_flow: accept tasks, each id once.
 -- ARGV   3 the tasks in groups (MessagePack, see lib/submit.lua), 4 whether an id comes twice (1 or 0),
 --        5 what they are to run after (MessagePack, see lib/ties.lua), or '', 6 a flow (MessagePack: {id,
---        about it as JSON}), or ''; the rest: records, and values kept apart
+--        about it as JSON, its time or nothing}), or '', 7 states of upstreams in other shards (MessagePack: id
+--        → state) if this is a part of what has been decided, or ''; the rest: records, and values kept apart
 -- returns {now, {index, how, value, parameters, result, …} of those that were not fresh, ids of those that
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
 --         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
 -- to be confirmed by replicas: what was accepted must not get lost
--- needs: base, lines, tasks, unique, submit, ties
+-- needs: base, lines, tasks, ends, unique, submit, ties
 
 local given = cmsgpack.unpack(ARGV[3])
 local ties = ARGV[5] ~= '' and cmsgpack.unpack(ARGV[5]) or {}
 local flow = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6]) or nil
-if flow then
+local decided = ARGV[7] ~= ''
+if decided then states_elsewhere = cmsgpack.unpack(ARGV[7]) end
+if flow and not decided then
   if call('EXISTS', key_flow(flow[1])) == 1 then return {exact(now), 'known flow'} end
   local in_use = ids_in_use(given)
   if #in_use > 0 then return {exact(now), {'taken', in_use}} end
 end
 if flow or #ties > 0 then
-  local problem = look_at_words(given, ties, flow) or look_at_upstreams(given, ties)
+  local problem = not decided and look_at_words(given, ties, flow) or look_at_upstreams(given, ties)
   if problem then return {exact(now), problem} end
 end
 
-local known, index = {}, 0
+local known, index, fresh = {}, 0, 0
 for _, one in ipairs(given) do
   if ARGV[4] == '1' or flow or #ties > 0 or not accept_all(one) then
     fetch_all(one[G_IDS])
     for number in ipairs(one[G_IDS]) do
       local entry, how = accept(one, number)
-      if how ~= 0 then known[#known + 1] = {index + number - 1, how, entry} end
+      if how ~= 0 then known[#known + 1] = {index + number - 1, how, entry} else fresh = fresh + 1 end
     end
   end
   index = index + #one[G_IDS]
 end
-if flow then add_flow(flow) end
+if flow and fresh > 0 then add_flow(flow) end
 local waiting = tie(ties)
 flush()
 

@@ -5,7 +5,7 @@
 --        apart
 -- returns how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more
--- needs: base, lines, tasks, unique, submit, change
+-- needs: base, lines, tasks, ends, unique, submit, delivery, notices, change
 
 local KEPT = 1000
 

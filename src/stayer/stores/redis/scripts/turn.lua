@@ -4,7 +4,7 @@
 -- returns {which were applied (1 or 0), values, kept apart, whether others are to hear of it (1 or 0)}, or
 --         the error LEASELOST
 -- to be confirmed by replicas: what was given must not be given to another
--- needs: base, lines, tasks, unique, change, expire, reserve
+-- needs: base, lines, tasks, ends, unique, delivery, notices, change, expire, reserve
 
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end

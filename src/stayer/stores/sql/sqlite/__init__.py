@@ -10,6 +10,7 @@ from typing import Unpack
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -33,10 +34,11 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
+from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import figures, keeping, reading, schedules
+from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import applied, commit
@@ -183,9 +185,9 @@ class SqliteStore:
         with self._write() as tx:
             ledger = Ledger(tx)
             answers = applied(tx, changes, ledger)
-            if ledger.has_ends_for_others:
-                ledger.write()
-                relay(tx, _AT_ONCE)
+            if ledger.has_news_for_others:
+                if ledger.write():
+                    relay(tx, _AT_ONCE)
                 ledger = Ledger(tx)
             tasks = reserve(tx, worker, queues, limit, handles, ledger)
             ledger.write()
@@ -293,6 +295,10 @@ class SqliteStore:
         with self._read() as tx:
             return reading.durations(tx, queue, limit)
 
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        with self._read() as tx:
+            return failures.find(tx, queues, limit)
+
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
             return reading.attempts(tx, id)
@@ -353,6 +359,33 @@ class SqliteStore:
                 return 0
         with self._write() as tx:
             return forget(tx, retention, limit)
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        with self._read() as tx:  # as with `forget`
+            if not notices.is_anything_due(tx, hooks, age):
+                return []
+        with self._write() as tx:
+            return notices.take_notices(tx, hooks, limit, lease, age)
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        with self._write() as tx:
+            return notices.settle_notice(tx, notice, delivery)
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        with self._read() as tx:
+            return notices.page(tx, task, state, cursor, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        with self._write() as tx:
+            return notices.retry_notices(tx, ids)
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        with self._write() as tx:
+            return notices.drop_notices(tx, ids)
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         with self._read() as tx:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
 from stayer.stores.sql.rows import (
     RESERVED_COLUMNS,
     SCHEDULE_COLUMNS,
@@ -37,13 +38,14 @@ PRAGMA temp_store = MEMORY;
 
 def statements() -> dict[str, str]:
     """The named statements of this dialect."""
-    texts = load_statements(_HERE / "statements.sql")
+    texts = load_statements(_HERE / "statements.sql") | load_statements(_HERE / "notices.sql")
     stand_ins = {
         "task": TASK_COLUMNS,
         "schedule": SCHEDULE_COLUMNS,
         "reserved": RESERVED_COLUMNS,
         "unusual": UNUSUAL,
         "share": SHARE,
+        "notice": NOTICE_COLUMNS,
         "unneeded": texts["unneeded"],
     }
     for word, meant in stand_ins.items():

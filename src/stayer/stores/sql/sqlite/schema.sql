@@ -25,6 +25,7 @@ CREATE TABLE stayer_queues (
         key_limit IS NOT NULL OR key_limits IS NOT NULL OR fair IS NOT NULL
     ) VIRTUAL,
     retention TEXT, -- JSON object: seconds by what is kept
+    notify TEXT, -- JSON array of hooks, each with its words in front: "ended:mail"
     -- The logs, and the results, of tasks that ended up to this moment have been forgotten.
     logs_gone REAL NOT NULL DEFAULT 0,
     results_gone REAL NOT NULL DEFAULT 0,
@@ -104,6 +105,9 @@ CREATE TABLE stayer_tasks (
     part TEXT, -- its name in the flow
     upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
     dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
+    near_node TEXT, -- the node that has it for itself while it is pending …
+    near_until REAL, -- … and until when
+    fingerprint TEXT, -- of what went wrong, while it is failed
     -- What happened to it, a line each, so that a change writes one row and no more (history.py).
     history TEXT NOT NULL DEFAULT '',
     reserved_at REAL, -- its last attempt
@@ -111,6 +115,8 @@ CREATE TABLE stayer_tasks (
     "unique" TEXT CHECK ("unique" <> ''),
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
     unique_for REAL NOT NULL DEFAULT 0,
+    notify TEXT CHECK (json_type(notify) = 'array'), -- JSON array of hooks
+    checkpoint_at REAL, -- stayer_checkpoints.at
     -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
     -- Every change of a row computes it, whether it has such a word or not: again without `IN`.
     unique_end REAL GENERATED ALWAYS AS (
@@ -127,9 +133,12 @@ CREATE TABLE stayer_tasks (
     share TEXT,
     line TEXT GENERATED ALWAYS AS (length(share) || ' ' || share || ifnull(key, '')) VIRTUAL,
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
-    -- tasks for others costs them nothing.
+    -- tasks for others costs them nothing. So with those that a node has for itself.
     lane TEXT GENERATED ALWAYS AS (
-        CASE
+        iif(
+            near_node IS NULL, '',
+            'near ' || length(CAST(near_node AS BLOB)) || ' ' || near_node || ' '
+        ) || CASE
             WHEN command IS NOT NULL THEN 'command ' || json_extract(command, '$[0]')
             WHEN name IS NOT NULL THEN 'name ' || name
             ELSE ''
@@ -172,6 +181,14 @@ CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
 WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+-- What a node has for itself.
+CREATE INDEX stayer_tasks_near ON stayer_tasks (near_node, near_until)
+WHERE near_node IS NOT NULL AND state = 'pending';
+
+-- What failed, by fault.
+CREATE INDEX stayer_tasks_failures ON stayer_tasks (fingerprint, queue, finished_at)
+WHERE fingerprint IS NOT NULL;
 
 CREATE TABLE stayer_schedules (
     name TEXT PRIMARY KEY,
@@ -220,6 +237,29 @@ CREATE TABLE stayer_outbox (
 ) WITHOUT ROWID;
 
 CREATE INDEX stayer_outbox_at ON stayer_outbox (at);
+
+-- What is to be told to somebody outside, and what was told. It outlives its task.
+CREATE TABLE stayer_notices (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    task TEXT NOT NULL, -- stayer_tasks.id
+    queue TEXT NOT NULL,
+    event TEXT NOT NULL,
+    "to" TEXT NOT NULL, -- the name of a hook, or a URL
+    attempt INTEGER NOT NULL,
+    at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
+    tries INTEGER NOT NULL DEFAULT 0,
+    next REAL,
+    said TEXT,
+    record TEXT NOT NULL, -- JSON object: the task as it was
+    hook TEXT GENERATED ALWAYS AS (iif(instr("to", '://'), '', "to")) VIRTUAL
+);
+
+CREATE INDEX stayer_notices_due ON stayer_notices (hook, next) WHERE state = 'pending';
+CREATE INDEX stayer_notices_old ON stayer_notices (state, at);
+CREATE INDEX stayer_notices_task ON stayer_notices (task);
+CREATE INDEX stayer_notices_state ON stayer_notices (state);
 
 CREATE TABLE stayer_flows (
     seq INTEGER PRIMARY KEY,

@@ -1,10 +1,11 @@
 -- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
--- or 'none'), two more that make them alike, ids to wait for, {field, value, …} to be set, changes}; what is not there is
--- false. A change is {id, attempt, form and value of the result}.
+-- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
+-- what it means to those who want to hear (words, or false), changes}; what is not there is false. A change
+-- is {id, attempt, form and value of the result}.
 
-local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY, C_WAITS,
-  C_SETS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15
+local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
+  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -52,7 +53,7 @@ local function set_what_follows(r, group, attempt)
     if FINISHED[to] then
       r[FINISHED_AT] = now
     elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING], r[START_BEFORE] = nil, nil, nil
+      r[FINISHED_AT], r[ENDING], r[START_BEFORE], r[FINGERPRINT] = nil, nil, nil, nil
     end
   end
   if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
@@ -91,6 +92,7 @@ local function trace(entry, group, attempt, before, fault)
     number = note_event(r[ID], r[QUEUE], words.event, attempt, group[C_WORKER], words.note)
   end
   if words.said then remember(entry, number, attempt, words.said) end
+  return number
 end
 
 local function tell(r, group, before)
@@ -126,7 +128,7 @@ local function wait_for(id, upstreams)
       entry.r[DEPENDENTS] = true
     end
     if not entry or FINISHED[entry.r[STATE]] then
-      call('HSET', key_outbox(), upstream, entry and entry.r[STATE] or 'cancelled')
+      if entry then note_end(upstream, entry.r[STATE]) else note_unknown(upstream) end
       told = true
     end
   end
@@ -140,20 +142,29 @@ local function apply(group, change)
   if not before then return false end
   local r, fault, sets = entry.r, false, group[C_SETS]
   local revives = r[UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
-  if revives and holder_of(r[QUEUE], r[UNIQUE], r[ID]) then return false end
+  if revives and (holder_of(r[QUEUE], r[UNIQUE], r[ID]) or promised(r[UNIQUE], r[ID])) then return false end
   touch(entry)
+  if QUEUED[group[C_TO]] and group[C_TO] ~= before then r[NEAR_NODE], r[NEAR_UNTIL] = nil, nil end
   for number = 1, #sets, 2 do
     r[sets[number]] = sets[number + 1] or nil
+    if sets[number] == NEAR_UNTIL then r[NEAR_UNTIL] = now + sets[number + 1] end
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
   set_result(entry, change[3], change[4])
   set_what_follows(r, group, attempt)
-  trace(entry, group, attempt, before, fault)
+  local number = trace(entry, group, attempt, before, fault)
+  if group[C_WORDS] and (r[NOTIFY] or settings_of(r[QUEUE]).notify) then
+    note_notices(entry, group[C_WORDS], number)
+  end
   tell(r, group, before)
   if revives then note_holder(entry) end
+  if group[C_FROM_START] then
+    r[PROGRESS], r[CHECKPOINT_AT] = nil, nil
+    call('DEL', key_checkpoint(r[ID]))
+  end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
   if r[DEPENDENTS] and FINISHED[r[STATE]] then
-    call('HSET', key_outbox(), r[ID], r[STATE])
+    note_end(r[ID], r[STATE])
     told = true
   end
   return entry

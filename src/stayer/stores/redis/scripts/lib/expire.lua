@@ -7,10 +7,15 @@ local function expire(entry)
   local r = entry.r
   r[STATE], r[UPDATED], r[FINISHED_AT], r[ENDING], r[ERROR] = 'failed', now, now, 'expired', EXPIRED
   r[ORDERS], r[RETURNED_FROM] = nil, nil
+  local kind = r[NAME] and r[NAME] ~= '' and r[NAME] or r[COMMAND] and r[COMMAND][1] or ''
+  r[FINGERPRINT] = string.sub(redis.sha1hex(EXPIRED_SHAPE .. '\n' .. kind), 1, FINGERPRINT_LENGTH)
   if r[DEPENDENTS] then
-    call('HSET', key_outbox(), r[ID], r[STATE])
+    note_end(r[ID], r[STATE])
     wake(r[QUEUE]) -- so that somebody passes it on
   end
   local number = note_event(r[ID], r[QUEUE], 'failed', r[ATTEMPT], false, 'expired')
   remember(entry, number, r[ATTEMPT], saying({now, 'failed', false, 'expired'}))
+  if r[NOTIFY] or settings_of(r[QUEUE]).notify then
+    note_notices(entry, {'failed', 'ended', 'expired'}, number)
+  end
 end

@@ -1,9 +1,8 @@
 -- Deleting a task with all that belongs to it. The id of one that had ended stays refused.
 
--- Whether a task that has not ended was to run after this one.
-local function is_needed(entry)
-  if not entry.r[DEPENDENTS] then return false end
-  local ids = call('SMEMBERS', key_dependents(entry.r[ID]))
+-- Whether a task of this store, or shard, that has not ended was to run after this one.
+local function is_awaited(upstream)
+  local ids = call('SMEMBERS', key_dependents(upstream))
   for first = 1, #ids, 100 do
     local some = {unpack(ids, first, math.min(first + 99, #ids))}
     fetch_all(some)
@@ -13,6 +12,17 @@ local function is_needed(entry)
     end
   end
   return false
+end
+
+-- Where some of another shard may have to, it has to be asked: until it has been, the task stays.
+local function is_needed(entry)
+  local id = entry.r[ID]
+  if not entry.r[DEPENDENTS] then return false end
+  if is_awaited(id) then return true end
+  local heard, free, til = unpack(IS_SHARD and call('HMGET', key_listeners(id), 'heard', 'free', 'until') or {})
+  if not heard or (free == heard and tonumber(til) > now) then return false end
+  call('SADD', key_asked(), id)
+  return true
 end
 
 local function forget(entry)
@@ -26,6 +36,7 @@ local function forget(entry)
   if r[DEPENDENTS] and call('SCARD', key_waiters(id)) > 0 then
     call('HSET', key_outbox(), id, r[FINISHED_AT] and r[STATE] or 'cancelled')
   end
+  if r[DEPENDENTS] then note_afar(id) end
   local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_checkpoint(id),
                 key_upstreams(id), key_dependents(id)}
   for attempt = 1, r[ATTEMPT] do

@@ -12,18 +12,25 @@ local function settings_of(queue)
   local known = settings_of_queues[queue]
   if not known then
     local said = call('HMGET', key_queue(queue), 'paused', 'limit', 'lined', 'fair', 'key_limit', 'rate',
-                      'rate_per', 'tokens', 'tokens_at')
+                      'rate_per', 'tokens', 'tokens_at', 'notify')
     known = {paused = said[1] == '1', limit = said[2], lined = said[3] and true, fair = said[4],
-             key_limit = said[5], rate = said[6], rate_per = said[7], tokens = said[8], tokens_at = said[9]}
+             key_limit = said[5], rate = said[6], rate_per = said[7], tokens = said[8], tokens_at = said[9],
+             notify = said[10]}
     settings_of_queues[queue] = known
   end
   return known
 end
 
-local function lane_of(r)
+local function handler_of(r)
   if r[COMMAND] then return 'command ' .. r[COMMAND][1] end
   if r[NAME] then return 'name ' .. r[NAME] end
   return ''
+end
+
+-- What a node has for itself stands in lanes of its own (see core/locality.py).
+local function lane_of(r)
+  if not r[NEAR_NODE] then return handler_of(r) end
+  return 'near ' .. #r[NEAR_NODE] .. ' ' .. r[NEAR_NODE] .. ' ' .. handler_of(r)
 end
 
 local function share_of(r, fair)

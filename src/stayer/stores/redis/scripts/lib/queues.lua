@@ -22,7 +22,7 @@ end
 
 local function queue_info(name)
   local settings = call('HMGET', key_queue(name), 'paused', 'limit', 'key_limit', 'fair', 'rate', 'rate_per',
-                        'tokens', 'tokens_at')
+                        'tokens', 'tokens_at', 'notify')
   local info = {name, settings, call('HGETALL', key_key_limits(name))}
   for number, state in ipairs(STATES) do info[number + 3] = count(name, state) end
   local oldest = call('ZRANGE', key_state(name, 'pending'), 0, 0)[1]

@@ -18,7 +18,7 @@ local function numbered(record, seq, flags)
 end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
--- purged (then the entry is what is left of it).
+-- purged (then the entry is what is left of it), 3 its unique word is promised (then it is to whom).
 local nothing_purged = false -- it has been looked at: none of these ids was ever here
 local waits_of = {} -- id → {id, a or b, …} of what a new task has to wait for
 local function accept(group, number)
@@ -30,6 +30,8 @@ local function accept(group, number)
   local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
   local holder = r[UNIQUE] and holder_of(r[QUEUE], r[UNIQUE])
   if holder then return holder, 1 end
+  local promise = r[UNIQUE] and promised(r[UNIQUE], id)
+  if promise then return promise, 3 end
   if left then call('DEL', key_purged(id)) end
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
@@ -47,7 +49,10 @@ local function accept(group, number)
   local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
   entries[id] = entry
   touched[#touched + 1] = entry
-  if r[UNIQUE] then note_holder(entry) end
+  if r[UNIQUE] then
+    note_holder(entry)
+    if #KEYS > 0 then call('HDEL', key_promised(), r[UNIQUE]) end
+  end
   r[SEQ] = note_event(id, r[QUEUE], r[STATE], 0, false, false)
   -- A new eta may be the next one due: those who sleep until then should look again.
   wake(r[QUEUE])

@@ -1,7 +1,9 @@
 -- What new tasks are to run after: {id, upstreams, those that need only have ended, whether the others
--- need no more}.
+-- need no more, the one of them near which it is to run}.
 
-local T_ID, T_AFTER, T_BEHIND, T_ANYHOW = 1, 2, 3, 4
+local states_elsewhere = {} -- of upstreams in other shards, as they were before these tasks came
+
+local T_ID, T_AFTER, T_BEHIND, T_ANYHOW, T_NEAR = 1, 2, 3, 4, 5
 
 local function ids_in_use(given)
   local found = {}
@@ -41,12 +43,7 @@ local function look_at_words(given, ties, flow)
 end
 
 local function state_of(id, is_new)
-  local entry = fetch(id)
-  if entry then return entry.r[STATE] end
-  if is_new[id] then return 'pending' end
-  local left = call('GET', key_purged(id))
-  left = left and cmsgpack.unpack(left)
-  return left and left[5] > now - REMEMBERED and left[2]
+  return is_new[id] and 'pending' or known_state(id) or states_elsewhere[id]
 end
 
 local function note_waits(one, waits, is_new)
@@ -56,7 +53,10 @@ local function note_waits(one, waits, is_new)
       local state = state_of(upstream, is_new)
       if not state then return {'unknown upstream', one[T_ID], upstream} end
       local anyhow = number == 2 or one[T_ANYHOW]
-      if not named[upstream] and state ~= 'complete' and not (anyhow and FINISHED[state]) then
+      -- How the one ended that it is to run near, and where, is told as if it ended now.
+      local waits_anyhow = upstream == one[T_NEAR]
+      local counts = state == 'complete' or anyhow and FINISHED[state]
+      if not named[upstream] and (waits_anyhow or not counts) then
         waits[#waits + 1] = upstream
         waits[#waits + 1] = number == 1 and 'a' or 'b'
       end
@@ -96,8 +96,8 @@ local function add_waiter(upstream, id, waiters)
   write(waiters, key_waiters(upstream), id)
   local entry = fetch(upstream)
   if not entry or FINISHED[entry.r[STATE]] then
-    local left = not entry and call('GET', key_purged(upstream))
-    call('HSET', key_outbox(), upstream, entry and entry.r[STATE] or left and cmsgpack.unpack(left)[2] or 'cancelled')
+    local state = known_state(upstream)
+    if state then call('HSET', key_outbox(), upstream, state) else note_unknown(upstream) end
     ended_before = true
   end
 end
@@ -139,9 +139,12 @@ local function tie(ties)
   return waiting
 end
 
+-- Of a flow with tasks in several shards each knows its own, and all know the same time.
 local function add_flow(flow)
-  local micros = math.floor(now * 1000000 + 0.5)
+  if call('EXISTS', key_flow(flow[1])) == 1 then return end
+  local created = flow[3] or NOW
+  local micros = math.floor(created * 1000000 + 0.5)
   call('SET', key_flow(flow[1]),
-       string.format('{"created":%s,"micros":%.0f,', NOW, micros) .. string.sub(flow[2], 2))
+       string.format('{"created":%s,"micros":%.0f,', created, micros) .. string.sub(flow[2], 2))
   call('ZADD', key_flows(), 0, string.format('%016.0f', micros) .. flow[1])
 end

@@ -15,6 +15,12 @@ local function is_holder(entry, but)
   return ends and ends > now
 end
 
+-- On a cluster: the claim (`nonce id`) of another task that comes with others, all or none, and is to hold the word.
+local function promised(word, id)
+  local promise = #KEYS > 0 and call('HGET', key_promised(), word)
+  return promise and string.sub(promise, string.find(promise, ' ', 1, true) + 1) ~= id and promise or nil
+end
+
 -- The entry of the task that holds the word, other than the one named.
 local function holder_of(queue, word, but)
   local new = newcomers[queue] and newcomers[queue][word]

@@ -1,0 +1,116 @@
+"""`notices`: who was told of which tasks, trying again, and hooks themselves."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import rich_click as click
+
+from stayer import control, notice_control
+from stayer.cli.command import Given, Group, argument
+from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.values import complete_task
+from stayer.core.errors import BadInput
+from stayer.core.notices import NOTICE_STATES, NoticeState, notice_record
+from stayer.store import Store
+
+_IDS = argument(
+    "ids", nargs=-1, metavar="[ID...]", help="Ids of notices; the beginning of one will do."
+)
+_FAILED = click.option("--failed", is_flag=True, help="All that have failed.")
+
+
+@click.group(cls=Group, invoke_without_command=True)
+@click.option("--task", metavar="ID", help="Of this task.", shell_complete=complete_task)
+@click.option(
+    "--state",
+    type=click.Choice(NOTICE_STATES),
+    metavar="STATE",
+    help=f"In this state: {', '.join(NOTICE_STATES)}.",
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, metavar="N",
+    help="Show at most so many. Default: 50.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print an array of notices, as JSON.")
+@click.pass_context
+def notices(
+    context: click.Context, task: str | None, state: NoticeState | None, limit: int, as_json: bool
+) -> None:
+    """List what was told, or is to be told, to hooks; try again, or try out a hook.
+
+    A task's hooks are named with --notify, a queue's with `stayer queues set`. A notice stays
+    pending until it is delivered, or has failed too often.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    given: Given = context.obj
+    store = given.store()
+    of = None if task is None else control.resolve(store, task)
+    found = list(islice(notice_control.find_all(store, of, state), limit))
+    if as_json:
+        print_json_array(map(notice_record, found))
+    elif not found:
+        note(f"no such notices in {store.url}")
+    else:
+        from stayer.cli.notice_table import notices_table
+        from stayer.cli.tables import draw
+
+        draw(notices_table(found, store.now()))
+
+
+@notices.command()
+@_IDS
+@_FAILED
+@click.pass_obj
+def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
+    """Deliver notices now: those that failed, or wait for their next try."""
+    store = given.store()
+    wanted = _chosen(store, ids, failed)
+    say(f"{many(notice_control.retry(store, wanted), 'notice')} will be delivered")
+
+
+@notices.command()
+@_IDS
+@_FAILED
+@click.pass_obj
+def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
+    """Forget notices, delivered or not."""
+    store = given.store()
+    wanted = _chosen(store, ids, failed)
+    say(f"{many(notice_control.drop(store, wanted), 'notice')} forgotten")
+
+
+def _chosen(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
+    if bool(ids) == failed:
+        raise BadInput("say which: ids of notices, or --failed for all that have failed")
+    if failed:
+        return [notice.id for notice in notice_control.find_all(store, state="failed")]
+    return notice_control.resolve(store, ids)
+
+
+@notices.command()
+@argument("hook", metavar="HOOK", help="The name of a hook of stayer.toml, or a URL.")
+@click.pass_obj
+def test(given: Given, hook: str) -> int:
+    """Tell a hook of a made-up task, from here and now, and show what comes of it.
+
+    With the settings of this stayer.toml; workers elsewhere may have others.
+    """
+    from stayer.delivery.deliverer import configured, sample, try_once
+
+    whom = configured(given.config())
+    answered = try_once(whom, sample(whom, hook))
+    (say if answered.delivered else note)(answered.said)
+    return 0 if answered.delivered else 1
+
+
+@notices.command()
+def secret() -> None:
+    """Print a new secret to sign notices with, for stayer.toml and for the receiver."""
+    import base64
+    import os
+
+    from stayer.core.hooks import SECRET
+
+    say(SECRET + base64.b64encode(os.urandom(32)).decode())

@@ -1,0 +1,43 @@
+"""What a file says of hooks and notices, checked when it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from stayer.core.errors import BadConfig, BadInput
+
+
+def read_hooks(path: Path, in_file: Mapping[str, object]) -> dict[str, Any]:
+    """The tables `[notices]` and `[hooks.NAME]`, as they are written; paths are the file's."""
+    rules, found = in_file.get("notices", {}), in_file.get("hooks", {})
+    if not rules and not found:
+        return {}
+    from stayer.core import hooks  # few have any, and all would pay
+
+    if not isinstance(rules, dict):
+        raise BadConfig(f"{path}: notices is not a table: write [notices], its settings below")
+    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+        raise BadConfig(f"{path}: hooks: write [hooks.NAME] before what a hook is")
+    try:
+        hooks.read_rules(rules)
+    except BadInput as error:
+        raise BadConfig(f"{path}: notices.{error}") from None
+    for name, table in found.items():
+        try:
+            hooks.read_hook(name, table)
+        except BadInput as error:
+            raise BadConfig(f"{path}: hooks.{name}: {error}") from None
+    return {
+        "notices": _placed(path, rules),
+        "hooks": {name: _placed(path, table) for name, table in found.items()},
+    }
+
+
+def _placed(path: Path, table: dict[str, Any]) -> dict[str, Any]:
+    if "secret_file" not in table:
+        return table
+    secret_file = path.parent / os.path.expanduser(table["secret_file"])
+    return {**table, "secret_file": str(secret_file)}

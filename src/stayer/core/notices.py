@@ -1,0 +1,270 @@
+"""Telling somebody outside how a task fares: hooks as they are written, notices as they are kept.
+
+A hook says whom to tell of what: `failed,expired:mail`. Before the colon are words for what may
+happen to a task; behind it is the name of a hook of the configuration, or a URL. A notice is one
+thing to be told to one of them. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import FINISHED, JSON, QUEUED, Change, State, Task
+from stayer.core.units import rfc3339
+
+NoticeState = Literal["pending", "delivered", "failed"]
+NOTICE_STATES: tuple[NoticeState, ...] = ("pending", "delivered", "failed")
+
+ENDED = "ended"
+ENDINGS = ("error", "killed", "oom", "timeout", "silent", "lost", "expired")
+"""How a task may have failed for good."""
+WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying")
+"""What a hook may ask to be told of."""
+_FAILURES = ("error", "killed", "oom", "timeout", "silent")
+
+HOOKS_LIMIT = 10
+"""How many hooks a task, or a queue, may have."""
+_TARGET_LIMIT = 2000
+_HOOK = re.compile(rf"((?:{'|'.join(WORDS)})(?:,(?:{'|'.join(WORDS)}))*):(.*)")
+_LIKE_EVENTS = re.compile(r"([a-z]+(?:,[a-z]+)+|[a-z]+):(?!//)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_URL = re.compile(
+    r"https?://(?P<user>[^/?#]*@)?(?P<host>[^/?#@:\[\]]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?([/?#].*)?"
+)
+_EXAMPLE = "write for example mail, failed,expired:mail or https://example.org/hook"
+
+FIELD_LIMIT = 8_000
+"""A field of a record that is longer as JSON is left out of a notice."""
+_TRACEBACK = 4_000
+SAID_LIMIT = 4_000
+"""How much is kept of what came of the last try, in characters."""
+
+NOBODY = "nobody who delivers knows this hook: name it in the configuration of workers"
+"""What is said of a notice that nobody has tried for long enough."""
+
+KEPT = 30 * 86400.0
+"""How long a notice that is delivered or has failed is kept, in seconds from its making."""
+
+_FIRST_WAIT, _GROWTH, _LONGEST_WAIT, _SPREAD = 10.0, 3.0, 4 * 3600.0, 0.4
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """Something to be told to somebody, and how far that has come."""
+
+    id: str
+    """The same at every try: by it a receiver tells a repetition."""
+    task: str
+    queue: str
+    event: str
+    """`complete`, `failed`, `cancelled`, `started` or `retrying`."""
+    to: str
+    """The name of a hook, or a URL."""
+    attempt: int
+    at: float
+    """When it happened."""
+    state: NoticeState = "pending"
+    tries: int = 0
+    """How often somebody has set out to deliver it, the one under way included."""
+    next: float | None = None
+    """When it is to be tried again; while it is being delivered, when that counts as lost."""
+    said: str | None = None
+    """What came of the last try."""
+    record: dict[str, JSON] = {}
+    """The task as it was then, in the words of every door."""
+
+
+class NoticePage(Struct, frozen=True):
+    """Some notices, newest first, and where to go on (None: that was all)."""
+
+    notices: tuple[Notice, ...]
+    next: str | None = None
+
+
+class Delivery(Struct, frozen=True):
+    """What came of a try: delivered; to be tried again `after` so many seconds; or neither, for
+    good.
+    """
+
+    delivered: bool
+    said: str
+    after: float | None = None
+
+    @property
+    def state(self) -> NoticeState:
+        """Where it leads."""
+        if self.delivered:
+            return "delivered"
+        return "failed" if self.after is None else "pending"
+
+
+def parse(written: str) -> str:
+    """A hook as the stores keep it, with its words in front; BadInput says what to mend."""
+    if not isinstance(written, str) or not written.strip():
+        raise BadInput(f"notify {written!r}: say whom to tell: {_EXAMPLE}")
+    hook = written.strip()
+    found = _HOOK.fullmatch(hook)
+    words, target = (found[1], found[2].strip()) if found else (ENDED, hook)
+    if not found and (like := _LIKE_EVENTS.match(hook)):
+        raise BadInput(
+            f"notify {written!r}: {like[1]!r} is nothing that can happen to a task: there are "
+            f"{', '.join(WORDS)}"
+        )
+    _check_target(written, target)
+    return f"{','.join(dict.fromkeys(words.split(',')))}:{target}"
+
+
+def parse_all(written: Sequence[str]) -> tuple[str, ...]:
+    """Hooks as the stores keep them, each once."""
+    if isinstance(written, str) or not isinstance(written, Sequence):
+        raise BadInput(f"notify {written!r}: give a list, such as [{written!r}]")
+    hooks = tuple(dict.fromkeys(map(parse, written)))
+    if len(hooks) > HOOKS_LIMIT:
+        raise BadInput(f"notify: {len(hooks)} hooks are too many, at most {HOOKS_LIMIT} fit")
+    return hooks
+
+
+def _check_target(written: str, target: str) -> None:
+    if target in WORDS:
+        raise BadInput(f"notify {written!r}: that says of what, not whom to tell: {_EXAMPLE}")
+    if not is_url(target):
+        if not _NAME.fullmatch(target):
+            raise BadInput(f"notify {written!r}: {target!r} is no hook's name: {_EXAMPLE}")
+        return
+    if len(target) > _TARGET_LIMIT or not target.isascii() or not target.isprintable():
+        raise BadInput(
+            f"notify {written[:80]!r}: give a URL of at most {_TARGET_LIMIT} plain characters; "
+            "write others as %XX"
+        )
+    if " " in target:
+        raise BadInput(f"notify {written!r}: a URL has no spaces: write %20")
+    parts = _URL.fullmatch(target)
+    if parts is None:
+        raise BadInput(f"notify {written!r}: only http and https can be told: {_EXAMPLE}")
+    if parts["user"]:
+        raise BadInput(
+            f"notify …@{parts['host']}: a task is no place for a password, others can read it: "
+            "make it a hook of the configuration, and name that"
+        )
+
+
+def is_url(target: str) -> bool:
+    """Whether it says where to go, and not just who."""
+    return "://" in target
+
+
+def hook_name(target: str) -> str:
+    """The name of the hook; nothing if it is a URL."""
+    return "" if is_url(target) else target
+
+
+def words(change: Change) -> tuple[str, ...]:
+    """What a change of a task's state means to those who want to hear; nothing, to most."""
+    return meaning(change.state, change.to, change.ending)
+
+
+def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
+    """The same, the word that names the event first."""
+    if to == before:
+        return ()
+    if to in FINISHED:
+        return (to, ENDED, ending) if to == "failed" and ending is not None else (to, ENDED)
+    if to == "started":
+        return ("started",)
+    if to in QUEUED and ending in _FAILURES:
+        return ("retrying",)
+    return ()
+
+
+def told(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
+    """Whom these hooks want told of what happened, each once."""
+    targets: dict[str, None] = {}
+    for hook in hooks:
+        wanted, _, target = hook.partition(":")
+        if not set(wanted.split(",")).isdisjoint(happened):
+            targets[target] = None
+    return list(targets)
+
+
+def notice_id(task: str, at: float, number: int, target: str) -> str:
+    """The id of what is to be told of an event of this number; no other can come to have it."""
+    text = f"{task}\n{at:.17g}\n{number}\n{target}"
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:24]
+
+
+def bounded(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
+    """The task's record as a notice has it: without its variables and hooks, which may be secret,
+    and without what is long; `left_out` names that, and what is not known anymore.
+    """
+    shown = codec.record(task)
+    del shown["env"], shown["notify"], shown["orders"]
+    error = shown["error"]
+    if isinstance(error, dict) and isinstance(trace := error.get("traceback"), str):
+        error["traceback"] = trace[-_TRACEBACK:]
+    left_out: list[JSON] = [
+        name
+        for name, value in shown.items()
+        if name in also or (value and len(codec.encode(value)) > FIELD_LIMIT)
+    ]
+    for name in left_out:
+        shown[str(name)] = None
+    return {**shown, "left_out": left_out}
+
+
+def notice_record(notice: Notice) -> dict[str, JSON]:
+    """A notice as JSON shows it."""
+    return {
+        "id": notice.id,
+        "task": notice.task,
+        "queue": notice.queue,
+        "event": notice.event,
+        "to": notice.to,
+        "attempt": notice.attempt,
+        "at": rfc3339(notice.at),
+        "state": notice.state,
+        "tries": notice.tries,
+        "next": None if notice.next is None else rfc3339(notice.next),
+        "said": notice.said,
+    }
+
+
+def payload(notice: Notice) -> dict[str, JSON]:
+    """What a receiver is told."""
+    return {
+        "type": f"task.{notice.event}",
+        "timestamp": rfc3339(notice.at),
+        "id": notice.id,
+        "data": dict(notice.record),
+    }
+
+
+def sentence(notice: Notice) -> str:
+    """The same in a line for people."""
+    shown = notice.record
+    what = shown.get("name") or " ".join(map(str, _list(shown.get("command"))))
+    said = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
+    said += " is being retried" if notice.event == "retrying" else f" {notice.event}"
+    error = shown.get("error")
+    if notice.event in ("failed", "retrying") and isinstance(error, dict):
+        said += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
+    return f"{said} [queue {notice.queue}, attempt {notice.attempt}]"
+
+
+def _list(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else []
+
+
+def wait(id: str, tries: int) -> float:
+    """Seconds until the next try after so many: longer each time, and spread, lest all that failed
+    together come back together.
+    """
+    longest = min(_LONGEST_WAIT, _FIRST_WAIT * _GROWTH ** min(tries - 1, 20))
+    chance = zlib.crc32(f"{id} {tries}".encode()) / 2**32
+    return longest * (1 - _SPREAD / 2 + _SPREAD * chance)

@@ -1,0 +1,1 @@
+"""Delivering notices: workers and servers do it in passing, whoever comes first."""

@@ -1,0 +1,129 @@
+"""`POST /v1/tasks`: the way that is gone most often, and so the shortest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct
+
+from stayer import control, telemetry
+from stayer.core import codec, ids, submission
+from stayer.core.accepted import accepted
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.model import JSON, NewTask, Submitted
+from stayer.core.written import parse_submission
+from stayer.http.confine import check_answer, check_new
+from stayer.http.route import Answer, Call
+
+_SMALL = 16_000
+"""Bodies of so many bytes are read in passing."""
+BATCH_LIMIT = 1000
+"""How many tasks one request may bring."""
+_encode = msgspec.json.Encoder().encode
+
+
+class TasksBody(Struct, frozen=True):
+    """Many submissions."""
+
+    tasks: tuple[Raw, ...]
+
+
+async def submit(call: Call) -> Answer:
+    """One task (an object), or many (an array, or `{"tasks": […]}`)."""
+    body: bytes = call.body
+    # A small one is read sooner than a thread is found for it.
+    if len(body) > _SMALL:
+        asked = await call.service.call(_asked, call, ids.generate)
+    else:
+        asked = _asked(call, call.service.submitter.draw_id)
+    if isinstance(asked, NewTask):
+        [answer] = await _submitted(call, [asked])
+        location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
+        shown = _accepted(call, asked, answer)
+        return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
+    answers = await _submitted(call, asked) if asked else []
+    many = [_accepted(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
+    fresh = any(answer.fresh for answer in answers)
+    return Answer(Raw(b'{"tasks":[%b]}' % b",".join(many)), 201 if fresh else 200)
+
+
+async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
+    """Accepted, as a part of the trace that the caller or this server has."""
+    parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
+    if parent is None and not call.service.traced:
+        return await call.service.submitter.submit(tasks)
+    trace = telemetry.carried(_text(parent), _text(state))
+    with telemetry.submitting(tasks, trace) as traced:
+        return await call.service.submitter.submit(traced)
+
+
+def _text(header: bytes | None) -> str | None:
+    return None if header is None else header.decode("latin-1")
+
+
+def _asked(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
+    """What the body asks for; `draw` gives the id of one that has none."""
+    body: bytes = call.body
+    beginning = body.lstrip()[:1]
+    if beginning == b"[":
+        return _many(call, _pieces(body, tuple[Raw, ...]))
+    if beginning == b"{" and b'"tasks"' in body:
+        try:
+            fields = msgspec.json.decode(body, type=dict[str, Raw])
+        except msgspec.DecodeError:
+            fields = {}  # what is wrong is said below
+        if fields.keys() == {"tasks"}:
+            return _many(call, _pieces(body, TasksBody).tasks)
+    return _new_task(call, body, "body", draw)
+
+
+def _pieces(body: bytes, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadInput(f"the body is not a list of tasks: {error}") from None
+
+
+def _many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
+    if len(pieces) > BATCH_LIMIT:
+        raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
+    draw = iter(ids.generate_many(len(pieces))).__next__
+    return [_new_task(call, bytes(piece), f"task {n}", draw) for n, piece in enumerate(pieces)]
+
+
+def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> NewTask:
+    said = parse_submission(text, what)
+    assert call.who is not None
+    settings = call.service.settings
+    queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
+    said.setdefault("queue", queue)
+    said.setdefault("retries", settings.retries)
+    said.setdefault("owner", call.who.name)
+    try:
+        new = submission.new_task(draw=draw, **said)
+        codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    except BadInput as error:
+        error.args = (f"{what}: {error}",)
+        raise
+    check_new(call.who, new)
+    return new
+
+
+def _accepted(call: Call, new: NewTask, answer: Submitted) -> bytes:
+    assert call.who is not None
+    check_answer(call.who, answer)
+    if answer.fresh:
+        return accepted(answer.task)
+    shown: dict[str, JSON] = {**codec.record(answer.task), "fresh": False}
+    if other := control.difference(new, answer):
+        shown["warning"] = f"task {new.id} {other}"
+    if answer.purged:
+        shown["purged"] = True
+    return _encode(shown)
+
+
+def _quoted(id: str) -> str:
+    return id if id.isascii() and id.isalnum() else quote(id, safe="")

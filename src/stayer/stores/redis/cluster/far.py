@@ -1,0 +1,184 @@
+"""What ties tasks of different queues together.
+
+A task that waits for one in another shard has that in the set of what it waits for, as if it were
+here; and the shard of the other knows that this one listens. An end there is noted to be told afar;
+whoever sees the note tells each shard that listens to look again, and then takes it away. To look
+again is a note too, in the shard of who waits; whoever sees that one asks how the other is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from stayer.core.flows import FlowInfo, FlowPage
+from stayer.core.model import Change, NewTask, State
+from stayer.stores.redis import flows as ties
+from stayer.stores.redis.record import Raw, pack
+
+if TYPE_CHECKING:
+    from stayer.stores.redis.cluster.shards import Shards
+
+GONE = "cancelled"
+"""What a task counts as that was deleted before its end."""
+
+
+def states(shards: Shards, ids: Sequence[str]) -> dict[str, str]:
+    """How these tasks are, or were when they were purged; those that nobody knows are left out."""
+    found: dict[str, str] = {}
+    shards.forget(ids)  # a place that was remembered may be one of the past
+    for queue, numbered in shards.by_place(ids, ids).items():
+        if queue:
+            some = [id for _, id in numbered]
+            answers = shards.server_of(queue).run("known_states", *some)
+            found |= _told(some, answers)
+    return found
+
+
+def listen_for(shards: Shards, tasks: Sequence[NewTask]) -> dict[str, str]:
+    """Listen to all in other shards that these new tasks are to run after; how those are."""
+    coming = {new.id: new.queue for new in tasks}
+    wanted = {new.id: (new.queue, (*new.after, *new.behind)) for new in tasks}
+    return listen(shards, wanted.values(), coming)
+
+
+def listen(
+    shards: Shards, wanted: Iterable[tuple[str, Sequence[str]]], coming: Mapping[str, str]
+) -> dict[str, str]:
+    """Let queues hear of the ends of tasks in others, some of which have still to come."""
+    pairs = list(wanted)
+    outside = {id for _, ids in pairs for id in ids} - coming.keys()
+    shards.forget(outside)
+    places = {**(shards.places(sorted(outside)) if outside else {}), **coming}
+    asked: dict[tuple[str, str], dict[str, None]] = {}
+    for queue, ids in pairs:
+        for id in ids:
+            if id in places and places[id] != queue:
+                asked.setdefault((places[id], queue), {})[id] = None
+    found = dict.fromkeys(outside, GONE) | dict.fromkeys(coming, "pending")
+    for (place, queue), those in asked.items():
+        given = [part for id in those for part in (id, int(id in coming))]
+        answers = shards.server_of(place).run("listen", queue, *given)
+        found |= _told(list(those), answers)
+    return found
+
+
+def _told(ids: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, str]:
+    pairs = zip(ids, answers, strict=True)
+    return {id: answer.decode() for id, answer in pairs if answer is not None}
+
+
+def relay(shards: Shards, queues: Iterable[str], limit: int, rounds: int) -> bool:
+    """Pass on what has ended in these queues, and what follows from it; whether there is more."""
+    todo = list(queues)
+    for _ in range(rounds):
+        if not todo:
+            break
+        todo = list(dict.fromkeys(each for queue in todo for each in _step(shards, queue, limit)))
+    return bool(todo)
+
+
+def _step(shards: Shards, queue: str, limit: int) -> list[str]:
+    """Pass on some of it; the queues in which there is more to do now."""
+    server = shards.server_of(queue)
+    values, heard, unknown, afar = server.run("outbox", limit, pack({}))
+    more = ties.tell(server, values, heard, shards.get)
+    if unknown:
+        words = [each.decode() for each in unknown]
+        notes = dict(zip(words[::2], words[1::2], strict=True))
+        now = states(shards, list(notes))
+        seen = {id: (note, now.get(id, GONE)) for id, note in notes.items()}
+        values, heard, *_ = server.run("outbox", limit, pack(seen))
+        more = ties.tell(server, values, heard, shards.get)
+    stirred = []
+    if afar:
+        stirred = _tell_afar(shards, afar)
+        passed = [part for id, note, *_ in afar for part in (id, note)]
+        more = server.run("passed_on", *passed) > 0
+    return [*stirred, queue] if more else stirred
+
+
+def _tell_afar(shards: Shards, afar: Sequence[Raw]) -> list[str]:
+    """Let others look again; those that have something to do then."""
+    told: dict[str, list[Raw]] = {}
+    for id, _, is_gone, *queues in afar:
+        for queue in queues:
+            told.setdefault(queue.decode(), []).extend((id, is_gone))
+    return [
+        queue
+        for queue, those in told.items()
+        if shards.server_of(queue).run("look_again", *those) > 0
+    ]
+
+
+_RANKS = {state: rank for rank, state in enumerate(("waiting", "scheduled", "pending"))}
+
+
+def in_order(
+    changes: Sequence[Change], places: Mapping[str, str]
+) -> list[tuple[str, list[tuple[int, Change]]]]:
+    """Changes with their numbers, in groups by queue. What waits comes after what it waits for, so
+    that it does not hear of an end that is being taken back; and what may begin when another has
+    ended comes before what can end.
+    """
+    ranks: dict[str, int] = {}
+    groups: dict[tuple[int, str], list[tuple[int, Change]]] = {}
+    for number, change in enumerate(changes):
+        if (queue := places.get(change.id)) is None:
+            continue
+        rank = _RANKS.get(change.state, len(_RANKS))
+        for id in change.waits or ():
+            rank = max(rank, ranks.get(id, 0) + (places.get(id) != queue))
+        ranks[change.id] = rank
+        groups.setdefault((rank, queue), []).append((number, change))
+    return [(queue, group) for (_, queue), group in sorted(groups.items())]
+
+
+def free(shards: Shards, queue: str, limit: int) -> bool:
+    """Ask the others if they need what is to be forgotten here; whether some of it is free."""
+    server = shards.server_of(queue)
+    asked = server.run("asked", limit)
+    by_queue: dict[str, list[bytes]] = {}
+    for id, _, *queues in asked:
+        for each in queues:
+            by_queue.setdefault(each.decode(), []).append(id)
+    needed = {
+        id for each, ids in by_queue.items() for id in shards.server_of(each).run("needed", *ids)
+    }
+    unneeded = [part for id, heard, *_ in asked if id not in needed for part in (id, heard)]
+    if unneeded:
+        server.run("free", *unneeded)
+    return bool(unneeded)
+
+
+def flow(shards: Shards, id: str) -> FlowInfo | None:
+    """One flow, put together from the shards that have some of it."""
+    answers = shards.each("flows", id, "", 1) if id else []
+    return next(iter(_merged(answers).values()), None)
+
+
+def flows(shards: Shards, cursor: str | None, limit: int) -> FlowPage:
+    """One page. All shards have the flows in the same order."""
+    found = _merged(shards.each("flows", "", cursor or "", limit + 1))
+    places = sorted(found, reverse=True)
+    shown = tuple(found[place] for place in places[:limit])
+    return FlowPage(shown, places[limit - 1] if len(places) > limit > 0 else None)
+
+
+def _merged(answers: Sequence[Raw]) -> dict[str, FlowInfo]:
+    found: dict[str, FlowInfo] = {}
+    for _, *rows in answers:
+        for place, part in ties.read(rows):
+            found[place] = _sum(found[place], part) if place in found else part
+    return found
+
+
+def _sum(one: FlowInfo, other: FlowInfo) -> FlowInfo:
+    counts: dict[str, dict[State, int]] = {part: {**of} for part, of in one.counts.items()}
+    for part, of in other.counts.items():
+        mine = counts.setdefault(part, {})
+        for state, number in of.items():
+            mine[state] = mine.get(state, 0) + number
+    return replace(one, counts=counts)

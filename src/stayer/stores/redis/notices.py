@@ -1,0 +1,104 @@
+"""Notices: taken for a while, settled, listed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from stayer.core import notices
+from stayer.core.errors import BadInput
+from stayer.core.notices import NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
+from stayer.stores.redis import record
+from stayer.stores.redis.record import Raw
+from stayer.stores.redis.server import Server
+
+_PLACE = re.compile("[0-9]{16}[0-9a-f]{24}")
+
+
+def take_notices(
+    server: Server, hooks: Sequence[str], limit: int, lease: float, age: float
+) -> list[Notice]:
+    """Those that are due, now this one's for a while."""
+    times = repr(float(lease)), repr(float(age))
+    return [
+        _notice(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()
+    ]
+
+
+def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
+    """What came of the try, if it still is this one's."""
+    after = "" if delivery.after is None else repr(float(delivery.after))
+    said = delivery.said[:SAID_LIMIT]
+    return bool(
+        server.run("settle_notice", notice.id, notice.tries, delivery.state, after, said) == 1
+    )
+
+
+def page(
+    server: Server, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+) -> NoticePage:
+    """One page, and where the next one begins."""
+    check_cursor(cursor)
+    if task == "":
+        return NoticePage(())
+    rows = server.run("notices", task or "", state or "", cursor or "", limit + 1)
+    return cut([_notice(*row) for row in rows], limit)
+
+
+def check_cursor(cursor: str | None) -> None:
+    """BadInput if it is none."""
+    if cursor is not None and not _PLACE.fullmatch(cursor):
+        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
+
+
+def cut(found: Sequence[Notice], limit: int) -> NoticePage:
+    """A page of what was found, which goes on if there is more than that."""
+    shown = found[:limit]
+    return NoticePage(tuple(shown), _place(shown[-1]) if len(found) > limit else None)
+
+
+def _place(notice: Notice) -> str:
+    """Where it stands in a list, as the scripts have it."""
+    return f"{int(notice.at * 1000000 + 0.5):016d}{notice.id}"
+
+
+def merged(pages: Sequence[NoticePage], limit: int) -> NoticePage:
+    """The pages of several shards as one."""
+    found = sorted((each for page in pages for each in page.notices), key=_place, reverse=True)
+    shown = cut(found, limit)
+    if shown.next is None and shown.notices and any(page.next is not None for page in pages):
+        return NoticePage(shown.notices, _place(shown.notices[-1]))
+    return shown
+
+
+def _notice(id: bytes, pairs: Sequence[Raw]) -> Notice:
+    known = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    following, said = known.get(b"next"), known.get(b"said")
+    kept_apart = (0, known.get(b"parameters"), known.get(b"result"))
+    [task] = record.tasks([known[b"record"]], kept_apart)
+    return Notice(
+        id=id.decode(),
+        task=known[b"task"].decode(),
+        queue=known[b"queue"].decode(),
+        event=known[b"event"].decode(),
+        to=known[b"to"].decode(),
+        attempt=int(known[b"attempt"]),
+        at=float(known[b"at"]),
+        state=msgspec.convert(known[b"state"].decode(), NoticeState),
+        tries=int(known[b"tries"]),
+        next=None if following is None else float(following),
+        said=None if said is None else said.decode(),
+        record=notices.bounded(task, also=_not_copied(known)),
+    )
+
+
+def _not_copied(known: dict[bytes, bytes]) -> list[str]:
+    """What the task keeps apart, and was too long to be kept with the notice."""
+    flags = known[b"record"][0]
+    apart = {
+        "parameters": flags & (record.PARAMETERS_TEXT | record.PARAMETERS_BYTES),
+        "result": flags & (record.RESULT_TEXT | record.RESULT_BYTES),
+    }
+    return [name for name, is_apart in apart.items() if is_apart and name.encode() not in known]

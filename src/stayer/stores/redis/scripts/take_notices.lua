@@ -1,0 +1,46 @@
+-- Store.take_notices: those that are due, for one who will deliver them.
+-- ARGV   3 limit, 4 for how many seconds they are this one's, 5 after how many a pending one of another
+--        hook is too old, 6 what is said of it then; the rest: names of hooks, '' for all that go to a URL
+-- returns {id, its hash as a list} of each
+-- needs: base, delivery
+
+local AT_ONCE = 100
+local limit, lease, age = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local hooks = {}
+for number = 7, #ARGV do hooks[ARGV[number]] = true end
+
+local function old(state, before)
+  local places = call('ZRANGEBYLEX', key_notices(state), '-', '(' .. notice_place(before, ''), 'LIMIT', 0, AT_ONCE)
+  local ids = {}
+  for number, place in ipairs(places) do ids[number] = string.sub(place, 17) end
+  return ids
+end
+
+for _, id in ipairs(old('pending', math.max(0, now - age))) do
+  local notice = known_notice(id)
+  if not hooks[hook_of(notice.to)] and tonumber(notice.next) <= now then
+    move_notice(id, notice, 'failed', nil, ARGV[6])
+  end
+end
+for _, state in ipairs({'delivered', 'failed'}) do
+  for _, id in ipairs(old(state, math.max(0, now - NOTICES_KEPT))) do drop_notice(id, known_notice(id)) end
+end
+
+local due = {}
+for hook in pairs(hooks) do
+  local found = call('ZRANGEBYSCORE', key_notices_due(hook), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
+  for number = 1, #found, 2 do due[#due + 1] = {tonumber(found[number + 1]), found[number]} end
+end
+table.sort(due, function(one, other)
+  if one[1] ~= other[1] then return one[1] < other[1] end
+  return one[2] < other[2]
+end)
+
+local taken = {}
+for number = 1, math.min(limit, #due) do
+  local id = due[number][2]
+  call('HINCRBY', key_notice(id), 'tries', 1)
+  move_notice(id, known_notice(id), 'pending', now + lease)
+  taken[number] = {id, call('HGETALL', key_notice(id))}
+end
+return taken

@@ -1,0 +1,100 @@
+"""Notices: made in the step that they tell of, taken for a while, settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from stayer.core import codec, notices
+from stayer.core.errors import BadInput
+from stayer.core.model import JSON, Task
+from stayer.core.notices import KEPT, NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
+from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.transaction import Row, Transaction
+
+COLUMNS = 'seq, id, task, queue, event, "to", attempt, at, state, tries, next, said, record'
+_AT_ONCE = 100
+"""How many old ones are seen to in one step."""
+_NEWEST = 2**62
+_record = msgspec.json.Decoder(dict[str, JSON])
+
+
+def rows_of(
+    task: Task, now: float, number: int, happened: Sequence[str], targets: Sequence[str]
+) -> list[Row]:
+    """The parameters of the statement `notice.add`, one for each who is to be told."""
+    record = codec.encode(notices.bounded(task))
+    return [
+        (
+            notices.notice_id(task.id, now, number, target), task.id, task.queue, happened[0],
+            target, task.attempt, now, record,
+        )
+        for target in targets
+    ]  # fmt: skip
+
+
+def is_anything_due(tx: Transaction, hooks: Sequence[str], age: float) -> bool:
+    """Whether taking would find something to do."""
+    row = tx.one("notices.any", tx.now, json_cell(list(hooks)), tx.now - age, tx.now - KEPT)
+    return row is not None and row[0] != 0
+
+
+def take_notices(
+    tx: Transaction, hooks: Sequence[str], limit: int, lease: float, age: float
+) -> list[Notice]:
+    """Those that are due, now this one's for a while."""
+    known = json_cell(list(hooks))
+    tx.run("notices.stale", tx.now, known, tx.now - age, NOBODY, _AT_ONCE)
+    for state in ("delivered", "failed"):
+        tx.run("notices.forget", state, tx.now - KEPT, _AT_ONCE)
+    due = sorted(row for hook in hooks for row in tx.all("notices.due", tx.now, hook, limit))
+    seqs = [seq for _, seq in due[:limit]]
+    if not seqs:
+        return []
+    tx.run("notices.take", tx.now + lease, json_cell(seqs))
+    rows = {row[0]: row for row in tx.all("notices.seqs", json_cell(seqs))}
+    return [_notice(rows[seq]) for seq in seqs]
+
+
+def settle_notice(tx: Transaction, notice: Notice, delivery: Delivery) -> bool:
+    """What came of the try, if it still is this one's."""
+    following = None if delivery.after is None else tx.now + delivery.after
+    said = delivery.said[:SAID_LIMIT]
+    return tx.run("notice.settle", delivery.state, following, said, notice.id, notice.tries) == 1
+
+
+def page(
+    tx: Transaction, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+) -> NoticePage:
+    """One page, and where the next one begins."""
+    try:
+        before = _NEWEST if cursor is None else int(cursor)
+    except ValueError:
+        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page") from None
+    if task is not None:
+        rows = tx.all("notices.task", before, limit + 1, state, task)
+    elif state is not None:
+        rows = tx.all("notices.state", before, limit + 1, state)
+    else:
+        rows = tx.all("notices", before, limit + 1)
+    following = str(rows[limit - 1][0]) if len(rows) > limit else None
+    return NoticePage(tuple(map(_notice, rows[:limit])), following)
+
+
+def retry_notices(tx: Transaction, ids: Sequence[str]) -> int:
+    """As if they were new."""
+    return tx.run("notices.retry", tx.now, json_cell(list(ids)))
+
+
+def drop_notices(tx: Transaction, ids: Sequence[str]) -> int:
+    """Forget these."""
+    return tx.run("notices.drop", json_cell(list(ids)))
+
+
+def _notice(row: Row) -> Notice:
+    _, id, task, queue, event, to, attempt, at, state, tries, following, said, record = row
+    return Notice(
+        id=id, task=task, queue=queue, event=event, to=to, attempt=attempt, at=at, state=state,
+        tries=tries, next=following, said=said, record=_record.decode(record),
+    )  # fmt: skip
