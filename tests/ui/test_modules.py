@@ -76,14 +76,3 @@ def test_colours_of_a_terminal(
 )
 def test_how_things_are_written(module: Any, call: str, said: object) -> None:
     assert module("format.js", f"it.{call}") == said
-
-
-def test_failures_of_one_fault_have_one_fingerprint(module: Any) -> None:
-    make = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 4711 at 0xfe in \"a\"\\nb'}})"
-    )
-    other = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 12 at 0x1 in \"b\"\\nc'}})"
-    )
-    assert module("views/failures.js", f"{make}.key === {other}.key")
-    assert module("views/failures.js", f"{make}.line") == 'page # at # in "…"'
