@@ -321,6 +321,8 @@ class Plain:
             return
         if report.progress is not None:
             task = replace(task, progress=report.progress)
+        if report.checkpoint is not None:
+            task = replace(task, checkpoint_at=self.now())
         if report.progress is not None or report.checkpoint is not None:
             task = replace(task, losses=0)
         if report.paused is not None and task.state == "started":

@@ -123,8 +123,8 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "notify": click.option(
         "--notify",
         multiple=True,
-        metavar="[EVENT,...:]HOOK",
-        help="Tell this hook of stayer.toml, or URL, of its end; with failed,expired: before it, "
+        metavar="HOOK",
+        help="Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
         "only of that. May be repeated.",
     ),
     "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),

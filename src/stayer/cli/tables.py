@@ -144,8 +144,9 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
 def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
     """What `top` shows."""
     table = grid(
-        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE*", "TRY", "REPORT", "*",
-        right=("LEFT", "RAN", "CPU", "MEMORY", "TRY", "REPORT"),
+        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "NODE*", "TRY",
+        "REPORT", "*",
+        right=("LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "TRY", "REPORT"),
     )  # fmt: skip
     short = short_ids(task.id for task in tasks)
     for task in tasks:
@@ -156,6 +157,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
             bar(made),
             cell(None if made.remaining is None else age(made.remaining)),
             cell(ran(task, now)),
+            cell(None if (lost := unsaved(task, now)) is None else age(lost)),
             cell(loads.of(task)),
             cell(format_size(task.usage.rss) if task.usage else None),
             cell(task.node),
@@ -240,6 +242,13 @@ def ran(task: Task, now: float) -> str | None:
     if task.state in FINISHED and task.finished_at is not None:
         return format_duration(task.finished_at - task.started_at)
     return None
+
+
+def unsaved(task: Task, now: float) -> float | None:
+    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
+    if task.state != "started" or task.started_at is None:
+        return None
+    return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))
 
 
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:

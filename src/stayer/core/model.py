@@ -226,6 +226,8 @@ class Task(Struct, frozen=True):
     unique_for: float = 0.0
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of it, besides those whom its queue tells."""
+    checkpoint_at: float | None = None
+    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
     near_node: str | None = None
     """The node that has it for itself while it is pending, and until when."""
     near_until: float | None = None

@@ -120,16 +120,18 @@ Channels
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
 On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
-of workers also below `<prefix>:{%lobby}`; and
+of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (SPUBLISH). And
 
-    <prefix>:{<queue>}:listeners:<id>  hash of a task that others in other queues run after: @queue
-                                   → 1; heard: how often one came to listen; free: of these, how
-                                   many are known not to need it, until: for how long
-    <prefix>:{<queue>}:afar        hash: ended tasks that other shards have to hear of, id → a mark
-    <prefix>:{<queue>}:outbox      here a note may be `?` and a mark: somebody has to look
-    <prefix>:{<queue>}:looks       string: the last mark
-    <prefix>:{<queue>}:asked       set: what is to be forgotten, if no other shard needs it
-    <prefix>:{<queue>}:promised    hash: unique word → nonce and id of the claim that will hold it
+    <prefix>:listeners:<id>        hash of a task that others in other queues run after: @queue → 1;
+                                   heard: how often one came to listen; free: up to which of these
+                                   nobody is known to need it, until: for how long
+    <prefix>:afar                  hash: ended tasks that other shards have to hear of, id → a mark
+    <prefix>:looks                 string: the last mark. In the outbox `?` and a mark is a note
+                                   that somebody has to look at a task of another shard
+    <prefix>:asked                 set: what is to be forgotten, if no other shard needs it
+    <prefix>:promised              hash: unique word → nonce and id of the claim that will hold it
+
+are there in that way too. Beside these, once:
 
     <prefix>:shards                set: the names of all queues that ever were
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of

@@ -212,7 +212,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
     if change.late:
         columns["worker"] = change.worker
     if change.from_start:
-        columns["progress"] = None
+        columns.update(progress=None, checkpoint_at=None)
     return columns
 
 

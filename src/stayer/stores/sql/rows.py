@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -40,7 +41,7 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, '
+    'key, "unique", unique_while, unique_for, notify, checkpoint_at, '
     "near_node, near_until, fingerprint, seq"
 )
 """In the order of Task's fields, `seq` behind."""
@@ -107,7 +108,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, near_node, near_until, fingerprint, _,
+        unique_while, unique_for, notify, checkpoint_at, near_node, near_until, fingerprint, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -128,7 +129,8 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        () if notify is None else hooks_from_cell(notify), near_node, near_until, fingerprint,
+        () if notify is None else hooks_from_cell(notify), checkpoint_at, near_node, near_until,
+        fingerprint,
     )  # fmt: skip
 
 
@@ -196,36 +198,59 @@ def json_cell(value: object) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_from_new(
-    new: NewTask, now: float, number: int, *, waits: bool = False, dependents: bool = False
-) -> tuple[Row, Task]:
-    """The parameters of the statement `submit`, and the task as it will be there; `number` is that
-    of the event that it came.
-    """
+class Born(NamedTuple):
+    """How new tasks that were asked for alike come into the world."""
+
+    at: float
+    state: State
+    eta: float | None
+    start_before: float | None
+    upstreams: int
+    dependents: bool
+
+
+likeness: Callable[[NewTask], tuple[Any, ...]] = attrgetter(
+    *(name for name in NewTask.__struct_fields__ if name not in ("id", "parameters", "generated"))
+)
+"""What makes two new tasks alike."""
+
+
+def born(new: NewTask, now: float, *, waits: bool = False, dependents: bool = False) -> Born:
+    """This one, and those that are like it."""
     eta = now + new.delay if new.delay is not None else new.eta
-    eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
-    start_before = None if start_before is None else float(start_before)
     state: State = "scheduled" if eta is not None and eta > now else "pending"
-    if waits:
-        state = "waiting"
-    upstreams = len(new.after) + len(new.behind)
-    parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
-    row = (
-        new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
-        parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
-        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
-        new.flow, new.part, upstreams, dependents, history.line(number, now, state),
-        new.key, new.unique, new.unique_while, new.unique_for, json_cell(new.notify),
+    return Born(
+        now,
+        "waiting" if waits else state,
+        None if eta is None else float(eta),
+        None if start_before is None else float(start_before),
+        len(new.after) + len(new.behind),
+        dependents,
+    )
+
+
+def cells_in_common(new: NewTask, born: Born) -> Row:
+    """The parameters of the statement `submit` that are not of one task alone."""
+    return (
+        history.after_number(born.at, born.state), new.queue, new.name, json_cell(new.command),
+        new.cwd, json_cell(new.env), born.state, new.held, new.priority, new.owner,
+        json_cell(new.tags), born.at, born.eta, json_cell(new.policy), born.start_before, new.flow,
+        new.part, born.upstreams, born.dependents, new.key, new.unique, new.unique_while,
+        new.unique_for, json_cell(new.notify),
     )  # fmt: skip
-    task = Task(
+
+
+def task_from_new(new: NewTask, born: Born) -> Task:
+    """The task as it will be there."""
+    at, state, eta, start_before, upstreams, dependents = born
+    return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         state, new.held, 0, 0, 0, None, new.priority,
-        new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
+        new.owner, new.tags, None, None, None, None, None, None, at, at, eta, None, None,
         new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
         dependents, new.key, new.unique, new.unique_while, new.unique_for, new.notify,
     )  # fmt: skip
-    return row, task
 
 
 def task_from_purged(row: Row) -> Task:

@@ -116,6 +116,7 @@ CREATE TABLE stayer_tasks (
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
     unique_for REAL NOT NULL DEFAULT 0,
     notify TEXT CHECK (json_type(notify) = 'array'), -- JSON array of hooks
+    checkpoint_at REAL, -- stayer_checkpoints.at
     -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
     -- Every change of a row computes it, whether it has such a word or not: again without `IN`.
     unique_end REAL GENERATED ALWAYS AS (

@@ -4,17 +4,23 @@
 -- statement of that name, {share} for rows.SHARE: what a task that becomes pending has to have there.
 
 -- name: submit
--- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
+-- Tasks that were asked for alike: [id, parameters] of each (JSON array), the number of the event that
+-- the first one came, parameters that are no text (then there is but one task), and what rows.cells_in_common
+-- gives. One statement for all, because each one that is run for a single row costs as much again.
+-- `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
-    id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, start_before, flow, part, upstreams, dependents, history, key, "unique",
+    id, parameters, history, queue, name, command, cwd, env, state, held, priority, owner, tags,
+    created, updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
     unique_while, unique_for, notify, share
-) VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-    ?22, ?23, ?24, ?25, ?26, ?27,
-    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
-     FROM stayer_queues WHERE name = ?2 AND lined)
 )
+SELECT
+    json_extract(value, '$[0]'), ifnull(?3, json_extract(value, '$[1]')),
+    '[' || (?2 + key) || ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, ?18,
+    ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?13, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
+     FROM stayer_queues WHERE name = ?5 AND lined)
+FROM json_each(?1)
+WHERE true
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.purged
@@ -405,8 +411,8 @@ UPDATE stayer_tasks SET progress = ?, losses = 0, updated = ? WHERE seq = ?;
 -- name: report.orders
 UPDATE stayer_tasks SET orders = ? WHERE seq = ?;
 
--- name: report.advanced
-UPDATE stayer_tasks SET losses = 0, updated = ? WHERE seq = ?;
+-- name: report.saved
+UPDATE stayer_tasks SET losses = 0, checkpoint_at = ?1, updated = ?1 WHERE seq = ?2;
 
 -- name: report.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)

@@ -159,7 +159,7 @@ local function apply(group, change)
   tell(r, group, before)
   if revives then note_holder(entry) end
   if group[C_FROM_START] then
-    r[PROGRESS] = nil
+    r[PROGRESS], r[CHECKPOINT_AT] = nil, nil
     call('DEL', key_checkpoint(r[ID]))
   end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end

@@ -384,7 +384,7 @@ local function write_records()
 end
 
 local function tell_listeners()
-  if call('PUBSUB', 'NUMSUB', key_events())[2] == 0 then return end
+  if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', key_events())[2] == 0 then return end
   local told = {}
   for _, each in ipairs(groups) do
     for number, id in ipairs(each[7]) do
@@ -394,7 +394,7 @@ local function tell_listeners()
                          note = each[6] or cjson.null}
     end
   end
-  call('PUBLISH', key_events(), cjson.encode(told))
+  publish(key_events(), cjson.encode(told))
 end
 
 local function write_batch(batch)
@@ -425,11 +425,11 @@ local function write_wakes()
   for queue in pairs(woken) do
     local number = last_number()
     call('HSET', key_queue(queue), 'wakes', number)
-    call('PUBLISH', key_wake(queue), number)
+    publish(key_wake(queue), number)
   end
   for worker in pairs(ordered) do
     if call('EXISTS', key_worker(worker)) == 1 then
-      call('PUBLISH', key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
+      publish(key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
     end
   end
 end
