@@ -154,15 +154,28 @@ def test_the_same_id_for_another_task_is_a_warning(
     assert control.get(store, "t").parameters == 1
 
 
-def test_the_id_of_a_purged_task_is_there_too(stayer: Here, store: Store, worker: str) -> None:
+def test_the_id_of_a_deleted_task_is_refused(stayer: Here, store: Store, worker: str) -> None:
     apply(store, started(store, id="t", parameters={"a": 1}), Done())
     control.delete(store, "t")
 
-    again = stayer("add", "-q", "q", "--id", "t", "--data", "2")
-
-    assert (again.code, again.out) == (0, "t\n")
-    assert "t was here, is complete and has been deleted" in again.err
+    for words in (["add"], ["add", "--json"]):
+        again = stayer(*words, "-q", "q", "--id", "t", "--data", "2")
+        again.refuses("task t was complete and has been deleted", "not accepted again before 2")
+    stayer("run", "--detach", "-q", "q", "--id", "t", "true").refuses("choose another")
     assert everything(store) == []
+
+
+def test_the_ids_of_deleted_tasks_are_left_out_of_many(
+    stayer: Here, store: Store, worker: str
+) -> None:
+    apply(store, started(store, id="t"), Done())
+    control.delete(store, "t")
+
+    added = stayer("add", "--jsonl", "-", input='{"id": "t"}\n{"id": "u"}\n')
+
+    assert (added.code, added.out) == (2, "u\n")
+    assert "task t was complete and has been deleted" in added.err
+    assert "1 task was not accepted" in added.err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
 from stayer.core import codec, submission, units
-from stayer.core.errors import BadInput, TooLarge
+from stayer.core.errors import BadInput, Refused, TooLarge
 from stayer.core.model import Submitted, Value
 
 READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
@@ -204,7 +204,9 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
 
 
 def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
-    """Submit the task that these words and options mean; says so if it is there already."""
+    """Submit the task that these words and options mean; says so if it is there already, and
+    refuses if it was deleted: whoever counts on it would wait for nothing.
+    """
     new = submission.new_task(**task_fields(given, words, options))
     store = given.store(make=True)
     with telemetry.submitting([new]) as traced:
@@ -215,6 +217,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
         )
     elif not answer.fresh:
         other = control.difference(new, answer)
+        if answer.purged:
+            raise Refused(f"task {new.id} {other}")
         if other is None:
             note(f"task {new.id} is already there ({answer.task.state})")
         else:
