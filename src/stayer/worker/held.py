@@ -75,6 +75,11 @@ class Held:
         self._asked = moment()
         return True
 
+    def age(self) -> float:
+        """How long ago its process began, in seconds; 0 if it has not."""
+        started = (self.run.running or {}).get("started")
+        return max(0.0, moment() - started / os.sysconf("SC_CLK_TCK")) if started else 0.0
+
     def is_fenced(self) -> bool:
         """Its keeper has frozen it, for want of a lease."""
         running = self.run.running
