@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sqlite3
+from functools import partial
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -245,7 +246,7 @@ def test_the_log_tells_what_became_of_each_task(fleet: Site) -> None:
     for line in ("task long (sleep) started, pid ", "task fine (true) is complete after ",
                  "task bad (sh) failed after ", "(error, ExitCode: exit code 7",
                  "task again (false) ended after ", ": the next try is due in "):  # fmt: skip
-        until(lambda line=line: line in log.read_text(), f"for {line!r} in the log")
+        until(partial(_has, log, line), f"for {line!r} in the log")
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(60) == 0
@@ -253,6 +254,10 @@ def test_the_log_tells_what_became_of_each_task(fleet: Site) -> None:
     assert "stopping 1 task (" in said
     assert "Ctrl-C again kills at once; `kill -HUP` instead" in said
     assert "task long (sleep) was handed back after " in said
+
+
+def _has(log: Path, line: str) -> bool:
+    return line in log.read_text()
 
 
 def test_few_of_many_failures_of_short_tasks_are_told_one_by_one(

@@ -250,6 +250,7 @@ def test_a_full_key_and_a_spent_rate_are_in_the_forecast(store: Store, clock: Cl
     assert reasons(store, "t") == ["rate"]
     found, following = explain(store, "t").forecast, store.queues(["q"])[0].next_start
     assert found is not None
+    assert following is not None
     assert found.starts == Span(*[following] * 3)
 
 
