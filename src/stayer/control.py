@@ -351,7 +351,8 @@ def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
     waiting = sum(number for state, number in counts.items() if state not in FINISHED)
     if waiting and not force:
         raise Refused(
-            f"queue {name} has {waiting} unfinished tasks: cancel them first, or force the drop"
+            f"queue {name} has {waiting} unfinished {'task' if waiting == 1 else 'tasks'}: cancel "
+            "them first, or drop them too with --force (force=True in Python)"
         )
     total = sum(counts.values())
     while store.drop_queue(name, BATCH):

@@ -63,7 +63,7 @@ class Terminal:
     def echoes(self) -> bool:
         """Whether it shows what is typed, line by line, as a shell wants it."""
         wanted = termios.ECHO | termios.ICANON
-        return termios.tcgetattr(self._ours)[3] & wanted == wanted
+        return bool(termios.tcgetattr(self._ours)[3] & wanted == wanted)
 
     def press_until(self, keys: str, text: str) -> None:
         """Press these keys, again and again as people do, until the screen shows the text.

@@ -147,7 +147,7 @@ def test_a_short_id_names_its_task_everywhere(stayer: Here, store: Store) -> Non
         (["-q", "nope"], ["'nope'", "there are a, b"]),
         (["-q", "a", "-q", "nope"], ["'nope'", "there are a, b"]),
         (["--state", "done"], ["'done'", "pending", "complete"]),
-        (["--since", "soon"], ["--since", "'soon'"]),
+        (["--since", "soon"], ["--since", "'soon'", "2h or 3d (ago)"]),
         (["--since", "2999-01-01"], ["--since"]),
         (["--since", "+1h"], ["--since", "future"]),
         (["-n", "-1"], ["-n"]),

@@ -73,7 +73,7 @@ def test_the_file_may_say_everything(plan, folder: Path) -> None:
     assert found.behaviour == {
         "queues": ("a", "b"), "evenly": False, "slots": 3, "lease": 300.0, "grace": 60.0,
         "kill_interval": 5.0, "time_limit": 43200.0, "silence_limit": 3600.0,
-        "memory_limit": 8 * 1024**3, "fence": "kill",
+        "memory_limit": 8 * 1000**3, "fence": "kill",
     }  # fmt: skip
     assert (found.state_dir, found.log) == (str(folder / "state"), "/var/log/w.log")
 
