@@ -282,3 +282,19 @@ def test_what_can_not_be_unique_is_refused(
 ) -> None:
     stayer("add", "-q", "q", *options).refuses(*words)
     assert everything(store) == []
+
+
+def test_a_command_that_was_announced_must_come(stayer: Here, store: Store) -> None:
+    stayer("add", "-q", "q", "--").refuses("no command after --")
+    assert everything(store) == []
+    stayer("add", "-q", "q", "--", "echo", "--").works()
+
+
+@pytest.mark.parametrize("line", ["echo hi", "ls|wc", "echo $HOME"])
+def test_a_line_for_a_shell_is_hinted_at(stayer: Here, store: Store, line: str) -> None:
+    added = stayer("add", "-q", "q", line)
+
+    assert added.code == 0
+    assert "taken as the name of a program" in added.err
+    assert "sh -c" in added.err
+    stayer("add", "-q", "q", "--", "sh", "-c", line).works()
