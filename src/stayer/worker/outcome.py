@@ -7,12 +7,12 @@ from typing import Any
 
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault, Value
-from stayer.core.units import CENTURY, format_duration, format_size
+from stayer.core.units import CENTURY, format_duration, format_limit
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
     "silent": ("silent", "SilenceLimit", "it gave no sign of life for its limit", format_duration),
-    "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_size),
+    "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_limit),
 }
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
 _NOT_FOUND = 127
