@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.http.serving import Site
 from tests.ui.browsing import logged_in
+from tests.unit.test_kinds import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,12 @@ def test_colours_of_a_terminal(
 ) -> None:
     found = module("ansi.js", f"it.parse({json.dumps(line)}).spans")
     assert [(span["text"], span["look"]) for span in found] == spans
+
+
+def test_kinds_are_those_of_the_server(module: Any) -> None:
+    commands = [command for command, _ in KINDS]
+    found = module("kinds.js", f"{json.dumps(commands)}.map((command) => it.kind({{command}}))")
+    assert found == [kind for _, kind in KINDS]
 
 
 @pytest.mark.parametrize(

@@ -334,7 +334,9 @@ def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
 
 
 def _failed(task: Task, ending: Ending, fault: Fault, **becomes: object) -> Change:
-    mark = fingerprint(task.kind, ending, fault)
+    # Scripts of stores let tasks expire too, and know no kinds.
+    runs = task.program if ending == "expired" else task.kind
+    mark = fingerprint(runs, ending, fault)
     return _finish(task, "failed", ending, error=fault, fingerprint=mark, **becomes)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from stayer.core.kinds import kind_of
+
 if TYPE_CHECKING:
     JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
     """What JSON can say."""
@@ -236,7 +238,12 @@ class Task(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What the task runs: its name, else its program, else nothing."""
+        """What the task runs: its name, else what its command does, else nothing."""
+        return kind_of(self.name, self.command)
+
+    @property
+    def program(self) -> str:
+        """Its name, else the first word of its command, else nothing."""
         return self.name or (self.command[0] if self.command else "")
 
     @property

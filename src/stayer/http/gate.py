@@ -127,7 +127,7 @@ class Gate:
         try:
             return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
-            return problem.response(error)
+            return problem.response(error, self.service.store.url)
         except ClientDisconnect:
             raise
         except Exception:
@@ -217,7 +217,11 @@ class Gate:
             return self._by_cookie(scope)
         token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            raise self._unknown(scope, "this token opens nothing: make one with `stayer token`")
+            raise self._unknown(
+                scope,
+                "this token opens nothing here: make one with `stayer token add` where the server "
+                "was started",
+            )
         if not self._let_in_now:  # the next turn asks again: a token may be removed at any time
             asyncio.get_running_loop().call_soon(self._let_in_now.clear)
         who = self._let_in_now[shown] = by_token(token)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stayer.core import failures
 from stayer.core.failures import STEP, STEPS, Example, Failures, Group, Part
-from stayer.stores.sql.rows import fault_from_cell, json_cell
+from stayer.stores.sql.rows import fault_from_cell, json_cell, kind_from_cells
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -27,8 +27,8 @@ def find(tx: Transaction, queues: Sequence[str], limit: int) -> Failures:
 def _newest(tx: Transaction, group: Group) -> Example:
     found = tx.one("failures.newest", group.fingerprint, group.parts[0].queue)
     assert found is not None  # it was counted in this very transaction
-    id, kind, ending, error = found
-    return Example(id, kind, ending, fault_from_cell(error))
+    id, name, command, ending, error = found
+    return Example(id, kind_from_cells(name, command), ending, fault_from_cell(error))
 
 
 def _lately(tx: Transaction, group: Group) -> list[int]:

@@ -11,6 +11,7 @@ import msgspec
 
 from stayer.core import codec, notices
 from stayer.core.errors import BadInput
+from stayer.core.kinds import kind_of
 from stayer.core.model import (
     STATES,
     Event,
@@ -99,6 +100,11 @@ _seqs = msgspec.json.Decoder(list[int])
 _rows = msgspec.json.Decoder(list[list[Any]])
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
+
+
+def kind_from_cells(name: str | None, command: str | None) -> str:
+    """What a task of this name and command runs."""
+    return kind_of(name, None if command is None else _decoded(_words, command, ("",)))
 
 
 def task_from_row(row: Row) -> Task:

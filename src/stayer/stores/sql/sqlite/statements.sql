@@ -191,8 +191,9 @@ UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
 -- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
--- one has nothing more.
-SELECT json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) FROM stayer_tasks
+-- one has nothing more. As bytes: what others wrote need not be text.
+SELECT CAST(json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) AS BLOB)
+FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
@@ -278,8 +279,8 @@ JOIN stayer_tasks AS t
 WHERE mine.id = ? AND mine.state = 'pending';
 
 -- name: durations
--- queue, limit: kind, seconds.
-SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+-- queue, limit.
+SELECT name, command, finished_at - started_at
 FROM stayer_tasks
 WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
     AND started_at IS NOT NULL
@@ -782,7 +783,7 @@ GROUP BY fingerprint, queue;
 
 -- name: failures.newest
 -- fingerprint, queue.
-SELECT id, coalesce(name, json_extract(command, '$[0]'), ''), ending, error FROM stayer_tasks
+SELECT id, name, command, ending, error FROM stayer_tasks
 WHERE fingerprint = ? AND queue = ?
 ORDER BY finished_at DESC
 LIMIT 1;
