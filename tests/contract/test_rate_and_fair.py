@@ -94,6 +94,10 @@ class TestRate:
         assert store.promote(5) is not None
         store.set_queue("q", paused=True)
         assert store.promote(5) is None
+        store.set_queue("q", paused=False, limit=1)  # which one runs up to
+        assert store.promote(5) is None
+        store.set_queue("q", limit=2)
+        assert store.promote(5) is not None
 
     def test_a_new_one_begins_full_and_none_ends_it(self, store: Store) -> None:
         register(store)
