@@ -46,6 +46,7 @@ COMMANDS = {
     "explain": ["explain", "t"],
     "stats": ["stats"],
     "queues": ["queues"],
+    "notices": ["notices"],
     "workers": ["workers"],
     "init": ["init"],
 }

@@ -165,6 +165,33 @@ class TestFair:
         # Then it is ann's turn
         assert owners(take(store)) == ["ann"]
 
+    def test_what_runs_counts_as_a_usual_run_of_the_queue(self, store: Store, clock: Clock) -> None:
+        # Given that runs have taken 10 s each, all of them ann's
+        register(store)
+        store.set_queue("q", fair="owner")
+        fill(store, 2, owner="ann")
+        for _ in range(2):
+            task = take_one(store)
+            clock.advance(10)
+            apply(store, task, Done())
+
+        # When both have tasks, and none ends
+        fill(store, 3, owner="ann")
+        fill(store, 5, owner="bob")
+
+        # Then bob has as much as ann had after two, and they go on in turns
+        assert owners([take_one(store) for _ in range(5)]) == ["bob", "bob", "ann", "bob", "ann"]
+
+    def test_a_run_that_goes_on_counts_as_long_as_it_runs(self, store: Store, clock: Clock) -> None:
+        register(store)
+        store.set_queue("q", fair="owner")
+        fill(store, 2, owner="ann")
+        fill(store, 4, owner="bob")
+        assert owners(take(store)) == ["ann"]
+        clock.advance(150)
+        # A run counts for a minute at least where none has ended: ann has used 150 s by now.
+        assert owners([take_one(store) for _ in range(4)]) == ["bob", "bob", "bob", "ann"]
+
     def test_a_flood_starves_nobody_and_a_newcomer_does_not_take_all(
         self, store: Store, clock: Clock
     ) -> None:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
+from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
 from stayer.core.units import format_duration, format_size
@@ -143,8 +144,9 @@ def tasks_table(tasks: Sequence[Task], now: float) -> Table:
 def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
     """What `top` shows."""
     table = grid(
-        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE*", "TRY", "REPORT", "*",
-        right=("LEFT", "RAN", "CPU", "MEMORY", "TRY", "REPORT"),
+        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "NODE*", "TRY",
+        "REPORT", "*",
+        right=("LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "TRY", "REPORT"),
     )  # fmt: skip
     short = short_ids(task.id for task in tasks)
     for task in tasks:
@@ -155,6 +157,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
             bar(made),
             cell(None if made.remaining is None else age(made.remaining)),
             cell(ran(task, now)),
+            cell(None if (lost := unsaved(task, now)) is None else age(lost)),
             cell(loads.of(task)),
             cell(format_size(task.usage.rss) if task.usage else None),
             cell(task.node),
@@ -241,6 +244,13 @@ def ran(task: Task, now: float) -> str | None:
     return None
 
 
+def unsaved(task: Task, now: float) -> float | None:
+    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
+    if task.state != "started" or task.started_at is None:
+        return None
+    return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))
+
+
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
     """What `queues` shows: of the states, the usual ones, and those that are not empty."""
     states = [
@@ -273,6 +283,30 @@ def other_limits(queue: QueueInfo) -> str:
     said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
     said += [] if queue.fair is None else [f"fair {queue.fair}"]
     return ", ".join(said)
+
+
+def failures_table(failures: Sequence[Failure], now: float) -> Table:
+    """What `failures` shows."""
+    table = grid(
+        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
+        right=("COUNT", "FIRST", "LAST"),
+    )  # fmt: skip
+    if console().is_terminal:
+        table.columns[6].max_width = _LONGEST_ID
+    short = short_ids(failure.example for failure in failures)
+    for failure in failures:
+        others = len(failure.queues) - 1
+        table.add_row(
+            cell(failure.fingerprint),
+            cell(f"{failure.count:,}", STYLES["failed"]),
+            cell(age(now - failure.first)),
+            cell(age(now - failure.last)),
+            cell(failure.kind),
+            cell(failure.queues[0] + (f" +{others}" if others else "")),
+            cell(short[failure.example]),
+            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+        )
+    return table
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
