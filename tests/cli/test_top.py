@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from stayer import control
 from stayer.cli.tables import Loads, bar, unsaved
 from stayer.core.model import Progress, Report, Task, Usage
 from stayer.store import Store
+from stayer.stores import open_store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.contract.builders import beat, fill, register, started
@@ -126,3 +128,25 @@ def test_a_bar_has_room_for_anything() -> None:
     assert bar(Progress(done=30, total=10)).plain == "██████████ 100%"
     assert bar(Progress(done=-1, total=10)).plain == "··········   0%"
     assert bar(Progress(done=float("nan"), total=10)).plain == "nan"
+
+
+def test_q_ends_it_and_leaves_the_terminal_as_it_was(apart: Apart, store: Store) -> None:
+    with Terminal(apart, "top", width=120) as terminal:
+        terminal.until("q quits")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert terminal.echoes()
+
+
+def test_a_task_whose_worker_is_silent_does_not_look_well(stayer: Here, url: str) -> None:
+    earlier = open_store(url, clock=lambda: time.time() - 500)
+    earlier.setup()
+    register(earlier, slots=4)
+    started(earlier, id="t")
+    report(earlier, 2, done=1.0, total=2.0, remaining=90.0)
+    earlier.close()
+
+    for command in ("top", "ls"):
+        row = stayer(command).works().lines[1]
+        assert "worker silent for 8m 2" in row
+        assert "1m 30s" not in row  # what was left then

@@ -103,12 +103,15 @@ def test_commands_run_where_they_were_submitted() -> None:
     [
         ("", "x.json: empty"),
         ("{", "x.json: not JSON at line 1"),
-        ("[]", "x.json: expected object, got array"),
-        ("{}", "x.json: object missing required field name"),
-        ('{"name": "n"}', "x.json: object missing required field tasks"),
+        ("[]", "x.json: should be an object, not a list (a flow is {"),
+        ("{}", "x.json: the field name is missing (a flow is {"),
+        ('{"name": "n"}', "x.json: the field tasks is missing"),
         ('{"name": "n", "tasks": {}, "x": 1}', "contains unknown field x: allowed are name, tasks"),
-        ('{"name": 1, "tasks": {}}', "x.json: name: expected str, got int"),
-        ('{"name": "n", "tasks": {"a": []}}', "x.json: tasks[...]: expected object, got array"),
+        ('{"name": 1, "tasks": {}}', "x.json: name: should be text, not a whole number"),
+        (
+            '{"name": "n", "tasks": {"a": []}}',
+            "x.json: tasks[...]: should be an object, not a list",
+        ),
         ('{"name": "", "tasks": {"a": {}}}', "the name of a flow"),
     ],
 )
@@ -120,8 +123,8 @@ def test_what_is_no_flow_is_refused(text: str, said: str) -> None:
     ("tasks", "said"),
     [
         ({"a.b": {}}, "x.json: tasks: 'a.b' can't be the name of a part"),
-        ({"a": {"after": "b"}}, "x.json: tasks.a.after: expected array, got str"),
-        ({"a": {"after": [1]}}, "x.json: tasks.a.after[0]: expected str, got int"),
+        ({"a": {"after": "b"}}, 'x.json: tasks.a.after: should be a list, not text: write ["…"]'),
+        ({"a": {"after": [1]}}, "x.json: tasks.a.after[0]: should be text, not a whole number"),
         ({"a": {"after": ["b"]}}, "tasks: a: no part of the flow is called 'b': there are a"),
         ({"a": {"after": ["b"]}, "b": {"after": ["a"]}}, "in a circle: a → b → a"),
         ({"a": {"retries": "x"}}, "x.json: tasks.a: retries: expected int"),

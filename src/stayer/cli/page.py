@@ -12,7 +12,7 @@ from rich.text import Text
 from stayer.cli.output import json_text, many, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran, unsaved
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
-from stayer.core.units import ago, format_duration, format_size
+from stayer.core.units import ago, format_duration, format_limit, format_size
 
 _LINES = 40
 """How much of a long value is shown."""
@@ -124,7 +124,7 @@ def _limits(policy: Policy) -> str:
     limits = (
         ("time", policy.time_limit, format_duration),
         ("silence", policy.silence_limit, format_duration),
-        ("memory", policy.memory_limit, format_size),
+        ("memory", policy.memory_limit, format_limit),
         ("grace", policy.grace, format_duration),
     )
     said = [f"{name} {show(value)}" for name, value, show in limits if value is not None]

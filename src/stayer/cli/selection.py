@@ -162,17 +162,27 @@ def to_filter(store: Store, asked: Asked) -> Filter:
 
 def check_queues(store: Store, names: Sequence[str]) -> None:
     """Raise UnknownQueue, naming those there are, if one of these is not there."""
+    if unknown := _unknown(store, names):
+        raise UnknownQueue(f"no queue {unknown[0]!r} in {store.url}: {_there(store)}")
+
+
+def note_new_queues(store: Store, names: Sequence[str]) -> None:
+    """Say which of these are about to be made: it may be a slip."""
+    for name in _unknown(store, names):
+        note(f"queue {name} is new ({_there(store)})")
+
+
+def _unknown(store: Store, names: Sequence[str]) -> list[str]:
     if not names:
-        return
+        return []
     known = {queue.name for queue in store.queues(names)}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        there = [queue.name for queue in store.queues()]
-        listed = ", ".join(there[:_NAMED]) + (" …" if len(there) > _NAMED else "")
-        raise UnknownQueue(
-            f"no queue {unknown[0]!r} in {store.url}: "
-            + (f"there are {listed}" if there else "there are none yet")
-        )
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def _there(store: Store) -> str:
+    there = [queue.name for queue in store.queues()]
+    listed = ", ".join(there[:_NAMED]) + (" …" if len(there) > _NAMED else "")
+    return f"there are {listed}" if there else "there are none yet"
 
 
 def choose(

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import rich_click as click
@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stayer.cli.fit import Column, fitted
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
 from stayer.core.failures import Failure
@@ -69,10 +70,6 @@ def draw(*pictures: RenderableType) -> None:
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-_LONGEST_ID = 32
-"""On a screen a longer id is cut: the state is worth more."""
-
-
 def grid(*columns: str, right: Sequence[str] = ()) -> Table:
     """An empty table; a column in `right` has numbers, one that ends in * may be cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -109,69 +106,105 @@ def _shared(one: str, other: str) -> int:
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def tasks_table(tasks: Sequence[Task], now: float) -> Table:
+Silent = Mapping[str, float]
+"""Workers that have not been heard of lately: their ids, and for how long."""
+
+
+def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
     """What `ls` shows."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
-    table = grid(
-        "ID", "STATE", "QUEUE*", "KIND*", *(f"{name.upper()}*" for name in words), "PROGRESS*",
-        "AGE", "RAN", "TRY", "NODE*",
-        right=("AGE", "RAN", "TRY"),
-    )  # fmt: skip
-    if console().is_terminal:
-        table.columns[0].max_width = _LONGEST_ID
+    columns = [
+        Column("ID", least=_SHORT + 2),
+        Column("STATE"),
+        Column("QUEUE", least=8, rank=3, goes=3),
+        Column("KIND", least=8, rank=2),
+        *(Column(name.upper(), least=8, rank=4) for name in words),
+        Column("PROGRESS", least=20, rank=1),
+        Column("AGE", right=True),
+        Column("RAN", right=True),
+        Column("TRY", right=True, goes=2),
+        Column("NODE", least=8, rank=5, goes=1),
+    ]
     short = short_ids(task.id for task in tasks)
-    for task in tasks:
-        state = cell(task.state, STYLES.get(task.state, ""))
-        if task.held:
-            state.append(" held", "bold magenta")
-        if task.paused:
-            state.append(" paused", "bold magenta")
-        table.add_row(
+    rows = [
+        (
             cell(short[task.id]),
-            state,
+            _state(task),
             cell(task.queue),
             cell(task.kind),
             *(cell(getattr(task, name)) for name in words),
-            news(task, now),
+            news(task, now, silent),
             cell(age(now - task.created)),
-            cell(ran(task, now)),
+            cell(ran(task, _last_heard(task, now, silent))),
             cell(task.attempt or None),
             cell(task.node),
         )
-    return table
+        for task in tasks
+    ]
+    return fitted(columns, rows, console().width)
 
 
-def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
+def _state(task: Task) -> Text:
+    state = cell(task.state, STYLES.get(task.state, ""))
+    if task.held:
+        state.append(" held", "bold magenta")
+    if task.paused:
+        state.append(" paused", "bold magenta")
+    return state
+
+
+def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
     """What `top` shows."""
-    table = grid(
-        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "NODE*", "TRY",
-        "REPORT", "*",
-        right=("LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "TRY", "REPORT"),
-    )  # fmt: skip
+    columns = [
+        Column("ID", least=_SHORT + 2),
+        Column("KIND", least=8, rank=1),
+        Column("PROGRESS"),
+        *(Column(heading, right=True) for heading in ("LEFT", "RAN", "UNSAVED", "CPU", "MEMORY")),
+        Column("NODE", least=8, rank=3, goes=1),
+        Column("TRY", right=True, goes=2),
+        Column("REPORT", right=True, goes=3),
+        Column("", least=8, rank=2),
+    ]
     short = short_ids(task.id for task in tasks)
+    rows = []
     for task in tasks:
         made = task.progress or Progress()
-        table.add_row(
-            cell(short[task.id]),
-            cell(task.kind),
-            bar(made),
-            cell(None if made.remaining is None else age(made.remaining)),
-            cell(ran(task, now)),
-            cell(None if (lost := unsaved(task, now)) is None else age(lost)),
-            cell(loads.of(task)),
-            cell(format_size(task.usage.rss) if task.usage else None),
-            cell(task.node),
-            cell(task.attempt),
-            cell(None if made.at is None else age(now - made.at)),
-            _condition(task, made),
+        left = None if made.remaining is None or task.worker in silent else age(made.remaining)
+        rows.append(
+            (
+                cell(short[task.id]),
+                cell(task.kind),
+                bar(made),
+                cell(left),
+                cell(ran(task, _last_heard(task, now, silent))),
+                cell(None if (lost := unsaved(task, now)) is None else age(lost)),
+                cell(loads.of(task)),
+                cell(format_size(task.usage.rss) if task.usage else None),
+                cell(task.node),
+                cell(task.attempt),
+                cell(None if made.at is None else age(now - made.at)),
+                _silence(task, silent) or _condition(task, made),
+            )
         )
-    return table
+    return fitted(columns, rows, console().width)
 
 
 def _condition(task: Task, made: Progress) -> Text:
     if task.cancel_wanted:
         return cell("stopping", "magenta")
     return cell("paused", "bold magenta") if task.paused else cell(made.message, "dim")
+
+
+def _silence(task: Task, silent: Silent) -> Text | None:
+    """Nobody knows what a task does whose worker is not heard of."""
+    if task.state not in RUNNING or task.worker is None or task.worker not in silent:
+        return None
+    return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
+
+
+def _last_heard(task: Task, now: float, silent: Silent) -> float:
+    """Until when it is known to have run."""
+    return now - silent.get(task.worker or "", 0.0)
 
 
 class Loads:
@@ -205,8 +238,10 @@ def bar(made: Progress) -> Text:
     return text.append(f" {100 * share:3.0f}%")
 
 
-def news(task: Task, now: float) -> Text:
+def news(task: Task, now: float, silent: Silent) -> Text:
     """How far it is, what went wrong, or when it is due: whatever there is to say now."""
+    if (unheard := _silence(task, silent)) is not None:
+        return unheard
     if task.state == "failed" and task.error:
         return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
     if task.state == "scheduled" and task.eta is not None:
@@ -238,7 +273,7 @@ def ran(task: Task, now: float) -> str | None:
     if task.started_at is None:
         return None
     if task.state == "started":
-        return format_duration(now - task.started_at)
+        return format_duration(max(0.0, now - task.started_at))
     if task.state in FINISHED and task.finished_at is not None:
         return format_duration(task.finished_at - task.started_at)
     return None
@@ -287,26 +322,33 @@ def other_limits(queue: QueueInfo) -> str:
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:
     """What `failures` shows."""
-    table = grid(
-        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
-        right=("COUNT", "FIRST", "LAST"),
-    )  # fmt: skip
-    if console().is_terminal:
-        table.columns[6].max_width = _LONGEST_ID
+    columns = [
+        Column("FINGERPRINT"),
+        Column("COUNT", right=True),
+        Column("FIRST", right=True, goes=1),
+        Column("LAST", right=True),
+        Column("KIND", least=8, rank=1),
+        Column("QUEUE", least=8, rank=3, goes=3),
+        Column("EXAMPLE", least=_SHORT + 2, goes=2),
+        Column("ERROR", least=12, rank=2),
+    ]
     short = short_ids(failure.example for failure in failures)
+    rows = []
     for failure in failures:
         others = len(failure.queues) - 1
-        table.add_row(
-            cell(failure.fingerprint),
-            cell(f"{failure.count:,}", STYLES["failed"]),
-            cell(age(now - failure.first)),
-            cell(age(now - failure.last)),
-            cell(failure.kind),
-            cell(failure.queues[0] + (f" +{others}" if others else "")),
-            cell(short[failure.example]),
-            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+        rows.append(
+            (
+                cell(failure.fingerprint),
+                cell(f"{failure.count:,}", STYLES["failed"]),
+                cell(age(now - failure.first)),
+                cell(age(now - failure.last)),
+                cell(failure.kind),
+                cell(failure.queues[0] + (f" +{others}" if others else "")),
+                cell(short[failure.example]),
+                cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+            )
         )
-    return table
+    return fitted(columns, rows, console().width)
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

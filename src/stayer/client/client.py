@@ -18,7 +18,7 @@ from stayer.client.processor import Processor
 from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.core import scheduling
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, StoreUnusable
 from stayer.core.failures import LIMIT as FAULTS
 from stayer.core.failures import Failures
 from stayer.core.model import (
@@ -35,6 +35,7 @@ from stayer.core.model import (
 )
 from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -108,6 +109,11 @@ class Client:
         It takes all tasks, unless told their `names` (patterns such as `video.*`) or, in full, what
         it `handles`.
         """
+        if isinstance(self.store, ServedStore):
+            raise StoreUnusable(
+                f"{self.store.url} is a server: a listener needs the database itself, give the "
+                "client its URL (sqlite:…, redis:…)"
+            )
         if names is not None and handles is not None:
             raise BadInput("give either names or handles, not both: handles has names too")
         if names is not None:

@@ -108,10 +108,10 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "retry_cap": seconds,
     "time_limit": seconds,
     "silence_limit": seconds,
-    "memory_limit": units.size,
+    "memory_limit": units.memory,
     "grace": seconds,
     "time_most": seconds,
-    "memory_most": units.size,
+    "memory_most": units.memory,
     "unique_for": seconds,
     "near_wait": seconds,
 }

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import codec, submission, units
+from stayer.core import codec, complaints, submission, units
 from stayer.core.errors import BadInput
 from stayer.core.flow_plan import PartPlan, check_name, filled, lay_out
 from stayer.core.flows import NewFlow
@@ -142,12 +142,11 @@ def _object(fields: dict[str, msgspec.Raw]) -> bytes:
 
 
 def _explained(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
-    """msgspec's message, the place in front."""
-    message = message.replace("`", "")
-    problem, _, where = message.partition(" - at ")
-    where = where.removeprefix("$").removeprefix(".")
+    """What is wrong, the place in front."""
+    problem, where = complaints.split(message)
     if "unknown field" in problem:
-        problem = f"{problem[7:] if problem.startswith('Object ') else problem}: allowed are "
-        problem += ", ".join(allowed)
-    problem = problem[0].lower() + problem[1:]
-    return f"{dot}{where}: {problem}" if where else f"{': ' if dot else ''}{problem}"
+        problem = f"{problem.removeprefix('Object ')}: allowed are {', '.join(allowed)}"
+    said = complaints.in_words(problem, where)
+    if not where and allowed == _FIELDS:
+        said += ' (a flow is {"name": "…", "tasks": {"first": {…}, …}})'
+    return f"{dot}{where}: {said}" if where else f"{': ' if dot else ''}{said}"

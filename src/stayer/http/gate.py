@@ -127,7 +127,7 @@ class Gate:
         try:
             return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
-            return problem.response(error)
+            return problem.response(error, self.service.store.url)
         except ClientDisconnect:
             raise
         except Exception:

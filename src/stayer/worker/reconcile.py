@@ -61,5 +61,6 @@ def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, 
         holdings.add(Held(task, run))
     elif run.void():
         sweep_strays(run.folder)
+        logger.warning("task %s was not found here: handed back", task.id)
         store.commit([decide(task, Interrupt("not found on its node"))])
         run.remove()

@@ -9,12 +9,15 @@ from msgspec.structs import replace
 
 from stayer import telemetry
 from stayer.core import codec
+from stayer.core.account import account, named
 from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.store import Store
+from stayer.worker import files
 from stayer.worker.held import Held
 from stayer.worker.outcome import outcome
+from stayer.worker.run import Run
 
 logger = logging.getLogger("stayer.worker")
 
@@ -23,12 +26,13 @@ def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
     """Say which processes have come to run; False if the store sees one of them otherwise."""
     changes = [decide(held.task, Start(pid)) for held, pid in fresh]
     agreed = True
-    for (held, _), task in zip(fresh, store.commit(changes), strict=True):
+    for (held, pid), task in zip(fresh, store.commit(changes), strict=True):
         if task is None:
             agreed = False
             refresh(store, held)
         else:
             held.task = task
+            logger.info("%s started, pid %d", named(task), pid)
     return agreed
 
 
@@ -46,7 +50,7 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
     answers = store.commit(changes) if changes else []
     for held, _ in batch:
         if held.key in position and answers[position[held.key]] is not None:
-            telemetry.attempt(held.task, changes[position[held.key]])
+            _tell(held, changes[position[held.key]])
     return [
         held
         for held, happening in batch
@@ -63,6 +67,15 @@ def refresh(store: Store, held: Held) -> bool:
     held.task = current
     held.known = True
     return True
+
+
+def tell(store: Store, held: Held) -> None:
+    """Bring what is worth remembering into the task's history, once."""
+    while held.to_tell:
+        changes = [decide(held.task, held.to_tell[0])]
+        if store.commit(changes)[0] is None and refresh(store, held):
+            store.commit([decide(held.task, held.to_tell[0])])
+        held.to_tell.popleft()
 
 
 def _steps(held: Held, happening: Happening) -> list[Change]:
@@ -87,16 +100,27 @@ def _outcome(held: Held) -> Happening:
 def _read_outcome(held: Held) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
-    happening = outcome(exit, run.result(), run.error(), run.log_tail())
-    if isinstance(happening, Done):
-        try:
-            if run.has_refused_result():
-                raise TooLarge("the result was too large")
-            codec.pack(happening.result, "the result", codec.RESULT_LIMIT)
-        except TooLarge as error:
-            kept = run.keep_result()
-            return Fail(Fault("ResultTooLarge", f"{error}. It is kept on its node: {kept}"))
-    return happening
+    happening = outcome(exit, run.error(), run.log_tail())
+    return _read_result(run) if isinstance(happening, Done) else happening
+
+
+def _read_result(run: Run) -> Happening:
+    try:
+        if run.has_refused_result():
+            raise TooLarge("the result was too large")
+        result = run.result()
+        codec.pack(result, "the result", codec.RESULT_LIMIT)
+    except files.NotPlain:
+        return Fail(Fault("Unreadable", "what it left as its result is no plain file"))
+    except files.TooLong as error:
+        return _too_large(run, f"the result is too large: {error.strerror}")
+    except TooLarge as error:
+        return _too_large(run, str(error))
+    return Done(result)
+
+
+def _too_large(run: Run, why: str) -> Fail:
+    return Fail(Fault("ResultTooLarge", f"{why}. It is kept on its node: {run.keep_result()}"))
 
 
 def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
@@ -107,8 +131,16 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
     steps = _steps(held, happening)
     if store.commit(steps)[-1] is None:
         return False
-    telemetry.attempt(held.task, steps[-1])
+    _tell(held, steps[-1])
     return True
+
+
+def _tell(held: Held, change: Change) -> None:
+    """Whoever traces tasks, and whoever reads the log."""
+    telemetry.attempt(held.task, change)
+    ran = (held.run.exit or {}).get("ran")
+    level = logging.WARNING if change.to == "failed" else logging.INFO
+    logger.log(level, "%s", account(held.task, change, ran))
 
 
 def _same(one: Task, other: Task) -> bool:

@@ -52,7 +52,7 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
     else:
         found = _merged(tx, filter, conditions, cursor, limit + 1)
     tasks = by_seq(tx, [seq for _, seq in found[:limit]])
-    following = f"{found[limit - 1][0]!r} {found[limit - 1][1]}" if len(found) > limit else None
+    following = f"{found[limit - 1][0]!r}~{found[limit - 1][1]}" if len(found) > limit else None
     return Page(tuple(tasks), following)
 
 
@@ -127,7 +127,7 @@ def _index_of(state: State) -> str:
 
 def _parse(cursor: str) -> tuple[float, int]:
     try:
-        created, seq = cursor.split(" ")
+        created, seq = cursor.split("~")
         return float(created), int(seq)
     except ValueError:
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page") from None
