@@ -14,7 +14,7 @@ from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
 from stayer.store import Store
 from tests.cli.running import Apart, Here
-from tests.contract.builders import apply, started
+from tests.contract.builders import apply, get, started
 
 
 def everything(store: Store) -> list[str]:
@@ -298,3 +298,11 @@ def test_a_line_for_a_shell_is_hinted_at(stayer: Here, store: Store, line: str) 
     assert "taken as the name of a program" in added.err
     assert "sh -c" in added.err
     stayer("add", "-q", "q", "--", "sh", "-c", line).works()
+
+
+def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
+    stayer("add", "--id", "a").works()
+    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
+    policy = get(store, "b").policy
+    assert (policy.near, policy.near_wait) == ("a", 120.0)
+    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")

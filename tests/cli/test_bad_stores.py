@@ -46,8 +46,8 @@ COMMANDS = {
     "flow": ["flow", "ls"],
     "explain": ["explain", "t"],
     "stats": ["stats"],
-    "notices": ["notices"],
     "queues": ["queues"],
+    "notices": ["notices"],
     "workers": ["workers"],
     "init": ["init"],
 }

@@ -16,8 +16,10 @@ def kept(environment: dict[str, str]) -> Access:
 
 
 def test_a_token_is_printed_once_and_kept_hashed(stayer: Here, environment: dict[str, str]) -> None:
-    secret = stayer("token", "add", "ann", "--role", "submit").works().out.strip()
+    made = stayer("token", "add", "ann", "--role", "submit").works()
+    secret = made.out.strip()
     access = kept(environment)
+    assert f"kept in {access.path}" in made.err
     found = access.find(secret)
     assert found is not None
     assert (found.name, found.role) == ("ann", "submit")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import time
 
+from msgspec.structs import replace
+
 from stayer import control
-from stayer.cli.tables import Loads, bar
+from stayer.cli.task_tables import Loads, bar, unsaved
 from stayer.core.model import Progress, Report, Task, Usage
 from stayer.store import Store
 from stayer.stores import open_store
@@ -33,7 +35,8 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     lines = stayer("top").works().lines
 
     assert lines[0].split() == [
-        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE", "TRY", "REPORT",
+        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "NODE", "TRY",
+        "REPORT",
     ]  # fmt: skip
     assert lines[1].startswith("t   train  ████······  40%")
     assert "1m 30s" in lines[1]
@@ -41,6 +44,14 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     assert lines[3].split()[:2] == ["QUEUE", "LIMIT"]
     assert lines[4].split()[:2] == ["q", "2"]
     assert lines[-1] == "1 worker; 1 of 4 slots busy"
+
+
+def test_what_is_unsaved_counts_from_the_checkpoint_else_from_the_start() -> None:
+    task = Task("t", "q", state="started", started_at=100.0)
+    assert unsaved(task, 160.0) == 60.0
+    assert unsaved(replace(task, checkpoint_at=150.0), 160.0) == 10.0
+    assert unsaved(replace(task, checkpoint_at=90.0), 160.0) == 60.0  # that of an attempt before
+    assert unsaved(replace(task, state="complete"), 160.0) is None
 
 
 def test_usage_and_pauses(stayer: Here, store: Store) -> None:

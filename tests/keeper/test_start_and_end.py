@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -202,22 +203,51 @@ def test_a_result_that_is_a_pipe_holds_nobody_up(node: Node) -> None:
     assert attempt.exit()["exit_code"] == 0
 
 
-def test_a_full_disk_loses_no_ending(make_node: Callable[..., Node], tmp_path: Path) -> None:
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
     if (
         os.getuid() != 0
         or os.system(f"mount -t tmpfs -o size=256k none {tmp_path} 2>/dev/null") != 0
     ):
         pytest.skip("may not mount a small file system here")
-    try:
-        node = make_node(state=tmp_path)
-        attempt = node.shell("cat /dev/zero >fill 2>/dev/null; echo lost; exit 3")
-        ended = attempt.exit()
-        assert ended["exit_code"] == 3
-        assert os.statvfs(tmp_path).f_bavail <= 4
-        wait_for(lambda: not attempt.locked())
-        (attempt.path / "fill").unlink()
-    finally:
-        os.system(f"umount -l {tmp_path}")
+    yield tmp_path
+    os.system(f"umount -l {tmp_path}")
+
+
+def test_a_full_disk_loses_no_ending(make_node: Callable[..., Node], small_disk: Path) -> None:
+    node = make_node(state=small_disk)
+    attempt = node.shell("cat /dev/zero >fill 2>/dev/null; echo lost; exit 3")
+    ended = attempt.exit()
+    assert ended["exit_code"] == 3
+    assert os.statvfs(small_disk).f_bavail <= 4
+    wait_for(lambda: not attempt.locked())
+    (attempt.path / "fill").unlink()
+
+
+def test_a_full_disk_costs_the_log_and_not_the_task(
+    make_node: Callable[..., Node], small_disk: Path
+) -> None:
+    node = make_node(state=small_disk)
+    attempt = node.shell(
+        # More than a pipe holds: when it is out, the disk has refused some of it.
+        "cat /dev/zero >fill 2>/dev/null; head -c 200000 /dev/zero && rm fill && echo back"
+    )
+    assert attempt.exit()["exit_code"] == 0
+    log = attempt.log()
+    assert re.search(r"\n\[stayer: \d+ bytes of the log could not be written\]\n", log)
+    assert log.endswith("back\n")
+
+
+def test_who_writes_to_the_device_of_standard_error_does_not_empty_the_log(node: Node) -> None:
+    attempt = node.shell("echo 1; echo 2 > /dev/stderr; echo 3; echo 4 > /dev/stdout; echo 5")
+    attempt.exit()
+    assert (attempt.path / "log").read_text().split() == ["1", "2", "3", "4", "5"]
+
+
+def test_the_last_words_of_a_task_that_is_killed_are_kept(node: Node) -> None:
+    attempt = node.shell("seq 5000; kill -9 $$")
+    assert attempt.exit()["signal"] == 9
+    assert (attempt.path / "log").read_text().split() == [str(n) for n in range(1, 5001)]
 
 
 def test_a_log_is_capped_while_it_grows_and_no_line_moves(node: Node) -> None:

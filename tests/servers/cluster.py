@@ -29,7 +29,7 @@ class Cluster:
         given = {"prefix": f"t{next(self._prefixes)}", **options}
         query = "&".join(f"{name}={value}" for name, value in given.items())
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
-        return f"redis+cluster-preview://{hosts}?{query}"
+        return f"redis+cluster://{hosts}?{query}"
 
     def start(self) -> None:
         """Start all, give them their slots and roles, and wait until they agree."""

@@ -220,3 +220,16 @@ def test_the_documented_columns_are_those_there_are(hand: sqlite3.Connection) ->
         assert f"`{table}`" in page
         for (column,) in hand.execute("SELECT name FROM pragma_table_info(?)", (table,)):
             assert f"`{column}`" in page, f"{table}.{column} is not documented"
+
+
+def test_a_row_may_name_hooks_as_people_write_them(store: Store, hand: sqlite3.Connection) -> None:
+    hooks = '["mail", "failed:chat", "no hook at all", "https://a.example/"]'
+    hand.execute("INSERT INTO stayer_tasks (id, queue, notify) VALUES ('t', 'q', ?)", (hooks,))
+    store.beat(Worker(id="w", node="n", pid=1), 1, "nonce", ())
+    [task] = store.reserve("w", ["q"], 1, EVERYTHING)
+    assert task.notify == ("ended:mail", "failed:chat", "ended:https://a.example/")
+    store.commit([decide(task, Done())])
+    told = hand.execute('SELECT "to", hook, state FROM stayer_notices ORDER BY seq').fetchall()
+    assert told == [("mail", "mail", "pending"), ("https://a.example/", "", "pending")]
+    with pytest.raises(sqlite3.IntegrityError):
+        hand.execute("INSERT INTO stayer_tasks (id, queue, notify) VALUES ('u', 'q', '{}')")

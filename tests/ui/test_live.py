@@ -6,7 +6,9 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
+from stayer.core.lifecycle import Interrupt, Start
 from stayer.core.model import Rate
+from tests.contract.builders import apply, get, register, started, take_one
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System
 
@@ -238,3 +240,19 @@ def test_a_worker_is_drained_by_a_button(tabs: Tabs, system: System) -> None:
     system.finish(id)
     expect(card).to_have_count(0)
     assert system.fleet.get(id).state == "complete"
+
+
+def test_the_timeline_shows_attempts_of_what_waits_again(tabs: Tabs, system: System) -> None:
+    store = system.fleet.store
+    register(store)
+    page = tabs.open("timeline")
+    expect(page.get_by_text("Nothing ran in this time")).to_be_visible()
+    apply(store, started(store, id="again"), Interrupt())
+    apply(store, apply(store, take_one(store), Start(pid=1)), Interrupt())
+    assert get(store, "again").state == "pending"
+    pieces = page.locator('.gantt a[href="#/task/again"] .piece[data-look="interrupted"]')
+    expect(pieces).to_have_count(2)
+    page.reload()
+    expect(pieces).to_have_count(2)
+    apply(store, take_one(store), Start(pid=1))
+    expect(page.locator('.gantt a[href="#/task/again"] .piece')).to_have_count(3)

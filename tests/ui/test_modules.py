@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.http.serving import Site
 from tests.ui.browsing import logged_in
+from tests.unit.test_kinds import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,12 @@ def test_colours_of_a_terminal(
     assert [(span["text"], span["look"]) for span in found] == spans
 
 
+def test_kinds_are_those_of_the_server(module: Any) -> None:
+    commands = [command for command, _ in KINDS]
+    found = module("kinds.js", f"{json.dumps(commands)}.map((command) => it.kind({{command}}))")
+    assert found == [kind for _, kind in KINDS]
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -76,14 +83,3 @@ def test_colours_of_a_terminal(
 )
 def test_how_things_are_written(module: Any, call: str, said: object) -> None:
     assert module("format.js", f"it.{call}") == said
-
-
-def test_failures_of_one_fault_have_one_fingerprint(module: Any) -> None:
-    make = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 4711 at 0xfe in \"a\"\\nb'}})"
-    )
-    other = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 12 at 0x1 in \"b\"\\nc'}})"
-    )
-    assert module("views/failures.js", f"{make}.key === {other}.key")
-    assert module("views/failures.js", f"{make}.line") == 'page # at # in "…"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -159,3 +160,37 @@ def test_ids_of_tasks_tell_their_parts() -> None:
     assert part_of("f", task_id("f", "a-b", 7)) == ("a-b", 7)
     assert part_of("f", "other.a") == ("other.a", None)
     assert part_of(None, "f.a") == ("f.a", None)
+
+
+def test_near_names_one_that_it_runs_after() -> None:
+    parts = {
+        "a": {"name": "a"},
+        "m": {"name": "m", "map": [1, 2], "after": ["a"], "near": "a", "near_wait": "2m"},
+        "o": {"name": "o", "map": "m", "near": "m"},
+        "t": {"name": "t", "after_tasks": ["outside"], "near": "outside"},
+    }
+    text = json.dumps({"name": "f", "id": "f", "tasks": parts})
+    _, tasks = parse_flow(text, "x.json", queue="q")
+    found = {task.id: (task.policy.near, task.policy.near_wait) for task in tasks}
+    assert found == {
+        "f.a": (None, None),
+        "f.m.0": ("f.a", 120.0),
+        "f.m.1": ("f.a", 120.0),
+        "f.o.0": ("f.m.0", None),
+        "f.o.1": ("f.m.1", None),
+        "f.t": ("outside", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"near": "a"}, "near 'a': give one of those that it runs after"),
+        ({"after": ["m"], "near": "m"}, "'m', which is a map"),
+        ({"after": ["a"], "near": "a", "near_wait": "soon"}, "tasks.x.near_wait"),
+    ],
+)
+def test_near_something_else_is_refused(part: dict[str, object], said: str) -> None:
+    parts = {"a": {"name": "a"}, "m": {"name": "m", "map": [1, 2]}, "x": {"name": "x", **part}}
+    with pytest.raises(BadInput, match=re.escape(said)):
+        parse_flow(json.dumps({"name": "f", "tasks": parts}), "x.json", queue="q")

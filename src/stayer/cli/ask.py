@@ -158,7 +158,7 @@ def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
 @click.option(
     "--notify",
     multiple=True,
-    metavar="[EVENT,...:]HOOK|none",
+    metavar="HOOK|none",
     help="Tell these hooks of its end, instead of those it has. May be repeated.",
 )
 def set(

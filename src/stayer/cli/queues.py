@@ -111,7 +111,7 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
 @click.option(
     "--notify",
     multiple=True,
-    metavar="[EVENT,...:]HOOK|none",
+    metavar="HOOK|none",
     help="Tell this hook of stayer.toml, or URL, of the end of its tasks. May be repeated.",
 )
 @keep_options

@@ -69,6 +69,12 @@ _FILTER_OPTIONS = (
         shell_complete=complete_flow,
         panel=FILTER,
     ),
+    click.option(
+        "--fingerprint",
+        metavar="FINGERPRINT",
+        help="Failed in this way: see `stayer failures`.",
+        panel=FILTER,
+    ),
 )
 
 
@@ -83,6 +89,7 @@ class Asked(NamedTuple):
     tag: tuple[str, ...]
     since: str | None
     flow: str | None
+    fingerprint: str | None
     held: bool | None = None
 
 
@@ -109,7 +116,9 @@ class Tries:
 
 
 def filter_options(function: Decorated) -> Decorated:
-    """The options `-q --state --name --owner --key --tag --since --flow`, given as `asked`."""
+    """The options `-q --state --name --owner --key --tag --since --flow --fingerprint`, given as
+    `asked`.
+    """
 
     @wraps(function)
     def gather(*arguments: Any, **values: Any) -> Any:
@@ -147,6 +156,7 @@ def to_filter(store: Store, asked: Asked) -> Filter:
         held=asked.held,
         since=None if asked.since is None else since(asked.since, store.now()),
         flow=None if asked.flow is None else flow_control.resolve(store, asked.flow),
+        fingerprint=asked.fingerprint,
     )
 
 

@@ -76,6 +76,18 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         default="cancel",
         help="What to do with it if a task that it is to run after fails. Default: cancel it.",
     ),
+    "near": click.option(
+        "--near",
+        metavar="ID",
+        help="Run it on the node on which this task has run, one of --after, if that can be.",
+        shell_complete=complete_task,
+    ),
+    "near_wait": click.option(
+        "--near-wait",
+        type=DURATION,
+        metavar="DURATION",
+        help="How long to wait for that node, before any other may take it. Default: 1m.",
+    ),
     "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
     "env": click.option(
         "--env",
@@ -113,8 +125,8 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "notify": click.option(
         "--notify",
         multiple=True,
-        metavar="[EVENT,...:]HOOK",
-        help="Tell this hook of stayer.toml, or URL, of its end; with failed,expired: before it, "
+        metavar="HOOK",
+        help="Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
         "only of that. May be repeated.",
     ),
     "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
@@ -269,8 +281,14 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         retries=config.retries if options["retries"] is None else options["retries"],
         after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
         when_failed=options.get("when_failed", "cancel"),
+        near=_resolved(given, options.get("near")),
+        near_wait=options.get("near_wait"),
         **{name: options[name] for name in _LIFE},
     )
+
+
+def _resolved(given: Given, id: str | None) -> str | None:
+    return None if id is None else control.resolve(given.store(make=True), id)
 
 
 def working_directory(asked: str | None) -> str:

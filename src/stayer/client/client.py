@@ -19,6 +19,8 @@ from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.core import scheduling
 from stayer.core.errors import BadInput, StoreUnusable
+from stayer.core.failures import LIMIT as FAULTS
+from stayer.core.failures import Failures
 from stayer.core.model import (
     EVERYTHING,
     STATES,
@@ -196,6 +198,10 @@ class Client:
         """Forget it; its tasks stay."""
         schedules.drop(self.store, name)
 
+    def failures(self, queues: str | Sequence[str] = (), limit: int = FAULTS) -> Failures:
+        """What failed in these queues, or in all, by fault, the most frequent first."""
+        return self.store.failures(_words(queues), limit)
+
     def find(
         self,
         *,
@@ -213,6 +219,7 @@ class Client:
         since: Moment | None = None,
         until: Moment | None = None,
         flow: str | None = None,
+        fingerprint: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """The tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
@@ -232,6 +239,7 @@ class Client:
             since=None if since is None else epoch(since),
             until=None if until is None else epoch(until),
             flow=flow,
+            fingerprint=fingerprint,
         )
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)

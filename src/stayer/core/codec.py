@@ -54,13 +54,13 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
-    "unique_for", "notify",
+    "checkpoint_at", "orders", "start_before", "flow", "part", "upstreams", "key", "unique",
+    "unique_while", "unique_for", "notify", "fingerprint",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
     "silence_limit", "memory_limit", "grace", "fence", "when_failed", "time_growth", "time_most",
-    "memory_growth", "memory_most",
+    "memory_growth", "memory_most", "near", "near_wait",
 )  # fmt: skip
 TIMES = frozenset(
     ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")

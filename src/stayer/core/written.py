@@ -51,6 +51,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_most: int | str | None = None
     after: tuple[str, ...] | None = None
     when_failed: WhenFailed | None = None
+    near: str | None = None
+    near_wait: float | str | None = None
     key: str | None = None
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
@@ -72,6 +74,7 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "time_most": duration,
     "memory_most": memory,
     "unique_for": duration,
+    "near_wait": duration,
 }
 _FIELDS = WrittenSubmission.__struct_fields__
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode

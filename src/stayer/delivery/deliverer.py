@@ -49,6 +49,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     hooks: dict[str, Hook] = {}
     secrets: dict[str, tuple[str, ...]] = {}
     """By the name of the hook; '' for URLs that tasks name."""
+    margin: float = MARGIN
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     def lease(self) -> float:
         """How long a notice is kept from others."""
         limits = [self.rules.time_limit, *(hook.time_limit for hook in self.hooks.values())]
-        return max(limits) + MARGIN
+        return max(limits) + self.margin
 
 
 def configured(config: Config) -> Whom:

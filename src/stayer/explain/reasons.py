@@ -37,6 +37,18 @@ def _waits_for_others(look: Look) -> Reason | None:
     return Reason("waiting", f"for {', '.join(some)}{more} to end" if some else "for others to end")
 
 
+def _waits_for_its_node(look: Look) -> Reason | None:
+    task = look.task
+    if task.state != "pending" or task.near_node is None or task.near_until is None:
+        return None
+    left = format_duration(max(0, int(task.near_until - look.now)))
+    return Reason(
+        "near",
+        f"it waits for node {task.near_node}, where {task.policy.near} has run, for another "
+        f"{left}; then any node may take it",
+    )
+
+
 def _is_due(look: Look) -> Reason | None:
     task = look.task
     if task.state != "scheduled" or task.eta is None:
@@ -193,6 +205,7 @@ def _about_to_start(look: Look) -> Reason | None:
         or _key_full(look)
         or _rate_spent(look)
         or _too_old(look)
+        or look.until_any_node
         or not any(worker.running < worker.slots for worker in look.heard)
     ):
         return None
@@ -299,6 +312,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _held,
     _waits_for_others,
     _is_due,
+    _waits_for_its_node,
     _queue_paused,
     _queue_full,
     _key_full,

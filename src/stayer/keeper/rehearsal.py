@@ -28,6 +28,7 @@ def rehearse(state: str) -> None:
         Limits(folder, {"time": None, "silence": None}).exceeded(usage["rss"])
         Orders(folder).read()
         Log(folder, 0).trim()
+        Log(folder, 0).pump()
         Grip(os.getpid(), None, None).frozen()
         folder.is_there()
         oom_kills()

@@ -25,7 +25,9 @@ class Refused(Exception):
 class Birth:
     """A main process on its way; it waits for `begin`, and `failure` tells what went wrong then."""
 
-    def __init__(self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None) -> None:
+    def __init__(
+        self, folder: RunDirectory, spec: Content, cgroup: Cgroup | None, log: int
+    ) -> None:
         self._keeper = os.getpid()
         # The kernel kills the task's process group when this pipe ends, which it does with us.
         self._life_line = os.pipe()
@@ -33,7 +35,7 @@ class Birth:
         self._told, self._tell = os.pipe()
         self._gate = os.pipe()
         self._isolated = bool(spec.get("isolate"))
-        self._log = folder.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._log = log
         try:
             self._stdin = folder.open("input", os.O_RDONLY)
         except OSError:

@@ -16,9 +16,8 @@ _BUILT_IN = {
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",
     "rediss+sentinel": "stayer.stores.redis",
-    "redis+cluster": "stayer.stores.redis",
-    "rediss+cluster": "stayer.stores.redis",
-    "redis+cluster-preview": "stayer.stores.redis.cluster",
+    "redis+cluster": "stayer.stores.redis.cluster",
+    "rediss+cluster": "stayer.stores.redis.cluster",
     "unix": "stayer.stores.redis",
 }
 _SERVERS = ("http", "https")

@@ -66,7 +66,7 @@ export async function onIds(verb, ids, progress) {
 }
 
 /** @param {string} verb @param {Record<string, string[]>} filter @param {(number: number) => void} progress */
-async function onAll(verb, filter, progress) {
+export async function onAll(verb, filter, progress) {
   let number = 0;
   let cursor = null;
   do {

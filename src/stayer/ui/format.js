@@ -117,7 +117,7 @@ export function clean(value, length = 200) {
 }
 
 /** What a task runs. @param {{name: string | null, command: string[] | null}} task */
-export const kind = (task) => task.name || task.command?.[0]?.split("/").pop() || "";
+export { kind } from "./kinds.js";
 
 /** What a task is called for people: what it runs, else its queue. @param {any} task @param {number} [length] */
 export function title(task, length = 80) {

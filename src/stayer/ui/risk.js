@@ -15,18 +15,7 @@ const LONG_SILENCE = 600;
  */
 export function unsaved(task) {
   const started = seconds(task.started_at);
-  if (started === null) return null;
-  const found = unsaved.known.get(task.id)?.at ?? null;
-  return Math.max(0, now() - Math.max(started, found ?? 0));
-}
-
-/** When tasks last saved their work: `at` is null if never, undefined if not known. @type {Map<string, {at: number | null | undefined, asked: number}>} */
-unsaved.known = new Map();
-
-/** Whether it has saved anything; null if that is not known yet. @param {any} task */
-export function hasSaved(task) {
-  const at = unsaved.known.get(task.id)?.at;
-  return at === undefined ? null : at !== null;
+  return started === null ? null : Math.max(0, now() - Math.max(started, seconds(task.checkpoint_at) ?? 0));
 }
 
 /** Seconds until it is expected to end, as it was said and has come nearer since; null: nobody knows. @param {any} task */

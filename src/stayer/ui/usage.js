@@ -13,14 +13,14 @@ export function usageCharts() {
   node.hidden = true;
   return {
     node,
-    /** @param {any[]} points @param {any} task @param {{at: string | null}} checkpoint */
-    update(points, task, checkpoint) {
+    /** @param {any[]} points @param {any} task */
+    update(points, task) {
       node.hidden = points.length < 2;
       if (points.length < 2) return;
       // Points say how long it has run; a pause is no part of that, so their own times are better.
       const begun = seconds(task.started_at) ?? now();
       const times = points.map((point) => seconds(point.at) ?? begun + point.ran);
-      const saved = seconds(checkpoint.at);
+      const saved = seconds(task.checkpoint_at);
       const marks = saved && saved >= times[0] ? [{ at: Math.min(saved, times[times.length - 1]), label: "saved its work" }] : [];
       const per = (/** @type {string} */ name) => points.map((point, at) => {
         const before = points[at - 1];

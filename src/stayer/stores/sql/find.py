@@ -38,7 +38,13 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
     """One page, and where the next one begins."""
     merged = bool(filter.queues or filter.states or filter.since or filter.until)
     direct = (
-        filter.ids or filter.prefix or filter.worker or filter.flow or filter.unique or not merged
+        filter.ids
+        or filter.prefix
+        or filter.worker
+        or filter.flow
+        or filter.unique
+        or filter.fingerprint
+        or not merged
     )
     conditions = _conditions(filter)
     if direct:
@@ -61,13 +67,15 @@ def _conditions(filter: Filter) -> _Conditions:
     if filter.worker is not None:
         conditions.add("worker = ?", filter.worker)
     if filter.name is not None:
-        conditions.add("lane IN ('name ' || ?, 'command ' || ?)", filter.name, filter.name)
+        conditions.add("(name = ? OR json_extract(command, '$[0]') = ?)", filter.name, filter.name)
     if filter.owner is not None:
         conditions.add("owner = ?", filter.owner)
     if filter.key is not None:
         conditions.add("key = ?", filter.key)
     if filter.unique is not None:
         conditions.add('"unique" = ?', filter.unique)
+    if filter.fingerprint is not None:
+        conditions.add("fingerprint = ?", filter.fingerprint)
     if filter.held is not None:
         conditions.add("held = ?", filter.held)
     for tag in filter.tags:

@@ -9,7 +9,7 @@ import { midnight, minutes } from "../history.js";
 import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
 import { href } from "../router.js";
-import { hasSaved, judge, unsaved } from "../risk.js";
+import { judge, unsaved } from "../risk.js";
 import { runningRow, seed } from "../running.js";
 import { on } from "../stream.js";
 import { learn } from "../usual.js";
@@ -59,7 +59,7 @@ export function open(main, _place, signal) {
     attend(tasks);
     const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
     learn(tasks, stop).then(again, () => {});
-    saved(order.slice(0, 40), tasks, stop).then(again, () => {});
+    recallUsage(order.slice(0, 40), tasks, stop).then(again, () => {});
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
   /** @type {Map<number, any>} */
@@ -144,7 +144,7 @@ function tiles(view, state, tasks, failed) {
   const perNode = new Map();
   let sum = 0;
   for (const task of tasks) {
-    const lost = hasSaved(task) === null ? 0 : (unsaved(task) ?? 0);
+    const lost = unsaved(task) ?? 0;
     sum += lost;
     perNode.set(task.node, (perNode.get(task.node) ?? 0) + lost);
   }
@@ -197,18 +197,17 @@ function attend(tasks) {
   if (workers.length) post("v1/workers/attend", { workers, seconds: 12 }).catch(() => {});
 }
 
-/** When each of these tasks last saved its work, and what it used: asked once a minute, a few at a time. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
-async function saved(ids, tasks, signal) {
+/** Which tasks' past use was asked for. @type {Set<string>} */
+const seeded = new Set();
+
+/** What each of these tasks used before the page was opened: asked once, a few at a time. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
+async function recallUsage(ids, tasks, signal) {
   const byId = new Map(tasks.map((task) => [task.id, task]));
-  const asked = ids.map((id) => byId.get(id)).filter((task) =>
-    task?.started_at && Date.now() - (unsaved.known.get(task.id)?.asked ?? 0) > 60_000);
-  for (const task of asked) unsaved.known.set(task.id, { at: unsaved.known.get(task.id)?.at, asked: Date.now() });
+  const asked = ids.map((id) => byId.get(id)).filter((task) => task?.usage && !seeded.has(`${task.id} ${task.attempt}`));
   for (let at = 0; at < asked.length; at += 4) {
     await Promise.all(asked.slice(at, at + 4).map(async (task) => {
-      const fresh = unsaved.known.get(task.id)?.at === undefined;
-      const found = await get(taskPath(task.id, "checkpoint"), { data: false }, { signal });
-      unsaved.known.set(task.id, { at: seconds(found.at), asked: Date.now() });
-      if (fresh && task.usage) seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
+      seeded.add(`${task.id} ${task.attempt}`);
+      seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
     }));
   }
   return asked.length > 0;

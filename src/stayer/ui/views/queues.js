@@ -87,6 +87,7 @@ function limitsOf(queue) {
     queue.key_limit === null ? "" : `${count(queue.key_limit)} of each key`,
     ...Object.entries(queue.key_limits).map(([key, limit]) => `${limit} of ${clean(key, 30)}`),
     queue.rate ?? "", queue.fair ? `${queue.fair}s take turns` : "",
+    queue.notify.length ? `tells ${clean(queue.notify.join(", "), 120)}` : "",
   ].filter(Boolean).join(" · ");
 }
 

@@ -15,7 +15,7 @@ export const title = "Tasks";
 
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
 const FIELDS = [
-  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["since", "Since (2h, 7d)"],
+  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];
 const PAGE = 200;
 /** So many ids are kept of tasks that came; who has more wants to see the list. */

@@ -3,6 +3,7 @@
 import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
 import { clean, clock, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
+import { happened, recall } from "../happened.js";
 import { everySecond, live } from "../live.js";
 import { empty } from "../parts.js";
 import { href, rewrite } from "../router.js";
@@ -15,10 +16,15 @@ const ROW = 22;
 const HEAD = 26;
 const MOST = 2000;
 const ATTEMPTS = 100;
+const RUN = ["started", "reserved", "complete", "failed", "cancelled"];
+const WAIT = ["pending", "scheduled", "waiting"];
+/** How many tasks that wait are looked through for those that have run before. */
+const WAITING = 500;
 /** How an attempt that was not the last one looks, by its ending. */
 const ENDED = { done: "complete", cancelled: "cancelled", snoozed: "complete", interrupted: "interrupted", lost: "interrupted" };
 
 /** @typedef {{task: any, from: number, to: number, row: number, look: string}} Bar */
+/** @typedef {{when: string, attempts: any[]}} Known `when` says what the task was like */
 /** @typedef {{node: string, rows: number, bars: Bar[]}} Lane */
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
@@ -34,7 +40,7 @@ export function open(main, place, signal) {
     h("section.card", { "aria-label": "Timeline" }, legend(), box, none));
   /** @type {any[]} */
   let tasks = [];
-  /** What came before the last attempt, by task. @type {Map<string, {attempt: number, attempts: any[]}>} */
+  /** What is known of attempts, by task. @type {Map<string, Known>} */
   const earlier = new Map();
   let width = 0;
 
@@ -50,7 +56,7 @@ export function open(main, place, signal) {
     attribute(current, "disabled", !view.shift);
     const to = now() - view.shift;
     const from = to - view.hours * 3600;
-    const lanes = laid([...tasks, ...attemptsOf(tasks, earlier)], from, to);
+    const lanes = laid([...tasks.filter((task) => !waits(task)), ...attemptsOf(tasks, earlier)], from, to);
     const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14, HEAD));
     attribute(drawing, "width", width);
     attribute(drawing, "height", height);
@@ -95,20 +101,14 @@ export function open(main, place, signal) {
     addEventListener("pointerup", () => box.removeEventListener("pointermove", move), { once: true });
   });
 
-  live(signal, async (stop) => {
-    /** @type {any[]} */
-    const found = [];
-    let cursor = null;
-    do {
-      const page = await get("v1/tasks", { state: ["started", "reserved", "complete", "failed", "cancelled"], limit: 500, brief: true, cursor }, { signal: stop });
-      found.push(...page.tasks);
-      cursor = page.next;
-    } while (cursor && found.length < MOST);
-    tasks = found;
+  const refresh = live(signal, async (stop) => {
+    const [past, again] = await Promise.all([ran(stop), waiting(stop)]);
+    const found = tasks = [...new Map([...again, ...past].map((task) => [task.id, task])).values()];
     draw();
     await learnAttempts(found, earlier, stop);
     draw();
-  }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) });
+  }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) || isBack(event) });
+  recall(() => happened().some(isBack) && refresh.refresh(), signal);
   everySecond(signal, () => view.shift || draw());
 }
 
@@ -116,19 +116,51 @@ function legend() {
   return h("div.legend", null, [["running", "runs"], ["done", "complete"], ["error", "failed"], ["cancelled", "cancelled"], ["interrupted", "interrupted, lost"]].map(([look, said]) => h("span.gantt-key", { "data-look": look }, said)));
 }
 
-/** Ask for the attempts of tasks that have had several, some at a time; the rest with the next look. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known @param {AbortSignal} signal */
+/** @param {any} task */
+const waits = (task) => WAIT.includes(task.state);
+
+/** Whether a task that had run has to wait again. @param {import("../stream.js").Event} event */
+const isBack = (event) => event.attempt > 0 && WAIT.includes(event.event);
+
+/** Tasks that run, or have. @param {AbortSignal} signal */
+async function ran(signal) {
+  /** @type {any[]} */
+  const found = [];
+  let cursor = null;
+  do {
+    const page = await get("v1/tasks", { state: RUN, limit: 500, brief: true, cursor }, { signal });
+    found.push(...page.tasks);
+    cursor = page.next;
+  } while (cursor && found.length < MOST);
+  return found;
+}
+
+/** Tasks that have run before and wait now: the newest, and those that came back lately, however many are before them. @param {AbortSignal} signal */
+async function waiting(signal) {
+  const back = [...new Set(happened().filter(isBack).map((event) => event.id))].slice(-ATTEMPTS);
+  const pages = await Promise.all([
+    get("v1/tasks", { state: WAIT, limit: WAITING, brief: true }, { signal }),
+    back.length ? get("v1/tasks", { id: back, state: WAIT, limit: ATTEMPTS, brief: true }, { signal }) : { tasks: [] },
+  ]);
+  return pages.flatMap((page) => page.tasks).filter((task) => task.attempt > 0);
+}
+
+/** @param {any} task */
+const likeNow = (task) => `${task.attempt} ${waits(task)}`;
+
+/** Ask for the attempts that no task's own record tells, some at a time; the rest with the next look. @param {any[]} tasks @param {Map<string, Known>} known @param {AbortSignal} signal */
 async function learnAttempts(tasks, known, signal) {
-  const wanted = tasks.filter((task) => task.attempt > 1 && known.get(task.id)?.attempt !== task.attempt).slice(0, ATTEMPTS);
+  const wanted = tasks.filter((task) => task.attempt > (waits(task) ? 0 : 1) && known.get(task.id)?.when !== likeNow(task)).slice(0, ATTEMPTS);
   for (let at = 0; at < wanted.length; at += 4) {
     await Promise.all(wanted.slice(at, at + 4).map(async (task) => {
       const { attempts } = await get(taskPath(task.id, "attempts"), {}, { signal });
-      known.set(task.id, { attempt: task.attempt, attempts: attempts.slice(0, -1) });
+      known.set(task.id, { when: likeNow(task), attempts });
     }));
   }
 }
 
-/** Earlier attempts, each like a task that has ended. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known */
-const attemptsOf = (tasks, known) => tasks.flatMap((task) => (known.get(task.id)?.attempts ?? []).filter((each) => each.attempt < task.attempt)
+/** Attempts that are over, each like a task that has ended; the last one of a task that does not wait is told by its own record. @param {any[]} tasks @param {Map<string, Known>} known */
+const attemptsOf = (tasks, known) => tasks.flatMap((task) => (known.get(task.id)?.attempts ?? []).filter((each) => (waits(task) ? each.ending : each.attempt < task.attempt))
   .map((each) => ({ ...task, ...each, finished_at: each.finished_at ?? each.started_at, state: ENDED[/** @type {keyof typeof ENDED} */ (each.ending)] ?? "failed", paused: false })));
 
 /** Put the tasks of each node into as few rows as they fit. @param {any[]} tasks @param {number} from @param {number} to @returns {Lane[]} */

@@ -68,7 +68,8 @@ class Shards:
         fresh = sorted(set(queues) - self._known)
         if fresh:
             name = key("shards", self.nodes.options.prefix)
-            self.nodes.ask(name, "SADD", name, *fresh)
+            if self.nodes.ask(name, "SADD", name, *fresh):
+                self.nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
             self._known.update(fresh)
 
     def names(self) -> list[str]:
