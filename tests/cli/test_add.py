@@ -160,7 +160,7 @@ def test_the_id_of_a_deleted_task_is_refused(stayer: Here, store: Store, worker:
 
     for words in (["add"], ["add", "--json"]):
         again = stayer(*words, "-q", "q", "--id", "t", "--data", "2")
-        again.refuses("task t was complete and has been deleted", "not accepted again before 2")
+        again.refuses("task t has been deleted (complete)", "not accepted again before 2")
     stayer("run", "--detach", "-q", "q", "--id", "t", "true").refuses("choose another")
     assert everything(store) == []
 
@@ -174,7 +174,7 @@ def test_the_ids_of_deleted_tasks_are_left_out_of_many(
     added = stayer("add", "--jsonl", "-", input='{"id": "t"}\n{"id": "u"}\n')
 
     assert (added.code, added.out) == (2, "u\n")
-    assert "task t was complete and has been deleted" in added.err
+    assert "task t has been deleted (complete)" in added.err
     assert "1 task was not accepted" in added.err
 
 
