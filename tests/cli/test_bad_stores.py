@@ -46,7 +46,6 @@ COMMANDS = {
     "flow": ["flow", "ls"],
     "explain": ["explain", "t"],
     "stats": ["stats"],
-    "notices": ["notices"],
     "queues": ["queues"],
     "workers": ["workers"],
     "init": ["init"],

@@ -103,6 +103,13 @@ def test_whoever_takes_tasks_needs_the_database(client: stayer.Client) -> None:
         client.store.commit([])
 
 
+def test_a_path_that_the_server_does_not_have_is_said(site: Site) -> None:
+    store = open_store(f"{site.url}/foo", token=site.tokens["operate"])
+    with pytest.raises(StoreUnusable, match="has nothing under /foo: leave that out"):
+        store.setup()
+    store.close()
+
+
 def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str) -> None:
     policy = Policy(retries=2, time_limit=60.0, memory_limit=2**30, grace=5.0, fence="kill")
     task = started(
