@@ -48,6 +48,7 @@ COMMANDS = {
     "stats": ["stats"],
     "queues": ["queues"],
     "notices": ["notices"],
+    "failures": ["failures"],
     "workers": ["workers"],
     "init": ["init"],
 }
