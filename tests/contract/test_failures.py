@@ -114,8 +114,10 @@ def test_lately_is_the_last_day_by_the_half_hour(store: Store, clock: Clock) -> 
     assert only(store).count == 2
 
 
-def test_failed_tasks_are_found_by_their_fingerprint(store: Store) -> None:
-    first, second = failed(store), failed(store, Fault("Boom", "page 9"), "other")
+def test_failed_tasks_are_found_by_their_fingerprint(store: Store, clock: Clock) -> None:
+    first = failed(store)
+    clock.advance(1)
+    second = failed(store, Fault("Boom", "page 9"), "other")
     failed(store, BANG)
     fresh = submit(store, new(name="crawl"))
     control.cancel(store, fresh[0].id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -96,6 +97,8 @@ def test_a_row_with_a_name_or_command_finds_its_handler(
         (None, None),
         (7, 7),
         (2.5, 2.5),
+        (1.0000000000000002, 1.0000000000000002),
+        (json.dumps("long" * 5000), "long" * 5000),
     ],
 )
 def test_whatever_stands_in_parameters_can_be_read(
@@ -105,6 +108,9 @@ def test_whatever_stands_in_parameters_can_be_read(
     task = store.get(["a"])[0]
     assert task is not None
     assert task.parameters == read
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    [taken] = store.reserve("w", ["q"], 5, EVERYTHING)
+    assert (taken.parameters, taken.created) == (read, task.created)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +139,12 @@ def test_a_row_that_makes_no_sense_is_refused(
         ("env", '{"A": 1}'),
         ("tags", "[{}]"),
         ("policy", '{"retries": []}'),
+        ("owner", b"\xff\xfe"),
+        ("owner", "a\0b"),
     ],
 )
 def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
-    store: Store, hand: sqlite3.Connection, column: str, content: str
+    store: Store, hand: sqlite3.Connection, column: str, content: object
 ) -> None:
     hand.execute(f"INSERT INTO stayer_tasks (id, queue, {column}) VALUES ('a', 'q', ?)", (content,))
     store.submit([new_task(queue="q", id="b")])

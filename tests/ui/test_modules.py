@@ -64,7 +64,10 @@ def test_kinds_are_those_of_the_server(module: Any) -> None:
         ("duration(59.9)", "59s"),
         ("duration(3599)", "59m 59s"),
         ("duration(7500)", "2h 05m"),
-        ("duration(93600)", "1d 02h"),
+        ("duration(93600)", "1d 2h"),
+        ("duration(3 * 86400 - 20)", "3d 0h"),
+        ("duration(86390)", "1d 0h"),
+        ("duration(7195)", "2h 00m"),
         ("duration(null)", "–"),
         ("size(999)", "999 B"),
         ("size(1600000000)", "1.6 GB"),
@@ -83,3 +86,26 @@ def test_kinds_are_those_of_the_server(module: Any) -> None:
 )
 def test_how_things_are_written(module: Any, call: str, said: object) -> None:
     assert module("format.js", f"it.{call}") == said
+
+
+@pytest.mark.parametrize(
+    ("span", "most", "labels"),
+    [
+        ("0, 90, 4", 4, ["00:00:00", "00:00:30", "00:01:00", "00:01:30"]),
+        ("671, 24211, 4", 4, ["02:00", "04:00", "06:00"]),
+        ("3700, 90000, 5", 5, ["06:00", "12:00", "18:00", "Fri 2"]),
+        ("100, 100.5, 3", 3, ["00:01:40"]),
+    ],
+)
+def test_ticks_of_an_axis_are_round(module: Any, span: str, most: int, labels: list[str]) -> None:
+    found = module("ticks.js", f"it.timeTicks({span})")
+    assert len(found) <= most + 1
+    shown = [tick["label"].replace("2 Fri", "Fri 2") for tick in found]
+    assert shown == labels
+
+
+def test_a_time_is_told_in_the_zone_that_it_is_meant_in(module: Any) -> None:
+    assert module(
+        "format.js", "it.clockIn(it.seconds('2026-07-01T00:30:00Z'), 'Europe/Berlin')"
+    ).endswith("02:30 Europe/Berlin")
+    assert module("format.js", "it.clockIn(0, 'Nowhere/Land')") is None

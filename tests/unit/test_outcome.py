@@ -15,7 +15,7 @@ from stayer.worker.outcome import outcome
 @pytest.mark.parametrize("oom", [True, False])
 def test_a_kill_for_want_of_memory_is_named_so(how: dict[str, int], oom: bool) -> None:
     exit: dict[str, Any] = {"exit_code": None, "signal": None, "stop": None, "oom": oom, **how}
-    happening = outcome(exit, None, None, "")
+    happening = outcome(exit, None, "")
     assert isinstance(happening, Fail)
     assert (happening.ending == "oom") is oom
 

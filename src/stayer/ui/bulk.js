@@ -34,6 +34,7 @@ export function bulk(choice, done) {
       const possible = selected.size > 0 || (Object.keys(filter).length > 0 && matching > 0);
       text(label, all ? (possible ? "All that match:" : "Filter or select, then:") : `${many(selected.size, "selected task")}:`);
       for (const button of buttons) attribute(button, "disabled", !possible);
+      attribute(node, "data-idle", !possible);
     },
   };
 }

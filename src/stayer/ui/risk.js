@@ -6,7 +6,7 @@ import { usual } from "./usual.js";
 const LONG_SILENCE = 600;
 
 /**
- * @typedef {{level: 0 | 1 | 2, reasons: string[], loses: number}} Risk level 2 is an alarm
+ * @typedef {{level: 0 | 1 | 2, silent: boolean, reasons: string[], loses: number}} Risk level 2 is an alarm; silent: for too long
  */
 
 /**
@@ -39,7 +39,8 @@ export function judge(task, workers) {
   if (holder?.state === "STALE") found.push([2, "worker silent"]);
   const quiet = silence(task);
   const limit = task.silence_limit;
-  if (!task.paused && quiet !== null && quiet > (limit ? limit * 0.7 : LONG_SILENCE)) {
+  const silent = !task.paused && quiet !== null && quiet > (limit ? limit * 0.7 : LONG_SILENCE);
+  if (silent) {
     found.push([limit || quiet > 6 * LONG_SILENCE ? 2 : 1, `silent ${duration(quiet)}`]);
   }
   const ran = elapsed(task);
@@ -51,5 +52,5 @@ export function judge(task, workers) {
   if (task.time_limit && ran !== null && ran > task.time_limit * 0.9) found.push([2, "near its time limit"]);
   if (task.memory_limit && task.usage?.rss > task.memory_limit * 0.9) found.push([2, "near its memory limit"]);
   const level = /** @type {0 | 1 | 2} */ (Math.max(0, ...found.map(([each]) => each)));
-  return { level, reasons: found.map(([, said]) => said), loses: unsaved(task) ?? 0 };
+  return { level, silent, reasons: found.map(([, said]) => said), loses: unsaved(task) ?? 0 };
 }

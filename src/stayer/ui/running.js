@@ -46,7 +46,8 @@ export function runningRow() {
     update({ task, risk }) {
       attribute(row, "data-level", risk.level);
       attribute(link, "href", href("task", task.id));
-      text(link, title(task, 60));
+      text(link, title(task, 200));
+      attribute(link, "title", title(task, 1000));
       text(under, `${clean(task.id, 24)} · ${clean(task.queue, 24)}${task.attempt > 1 ? ` · attempt ${task.attempt}` : ""}`);
       const state = standing(task);
       const said = [...(state === "started" ? [] : [state]), ...risk.reasons];
@@ -62,6 +63,7 @@ export function runningRow() {
       const often = usual(task);
       text(custom, often ? `usual ${duration(often.median)}` : "");
       setTime(report, task.progress?.at ?? null, silence(task) === null ? "–" : duration(silence(task)));
+      attribute(report, "data-mood", risk.silent ? (risk.level > 1 ? "bad" : "warn") : null);
       text(lost, duration(unsaved(task)));
       text(lostUnder, task.checkpoint_at ? "since saved" : "never saved");
       usage(task, line, used);

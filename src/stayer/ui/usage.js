@@ -6,9 +6,9 @@ import { card } from "./parts.js";
 
 export function usageCharts() {
   const rate = (/** @type {number} */ value) => `${size(value)}/s`;
-  const cpu = timeChart({ kind: "lines", height: 110, label: "Processor", format: (value) => percent(value) });
-  const memory = timeChart({ kind: "lines", height: 110, label: "Memory", format: size });
-  const disk = timeChart({ kind: "lines", height: 110, label: "Disk", format: rate });
+  const cpu = timeChart({ kind: "lines", height: 110, label: "Processor", format: (value) => percent(value), least: 0.1 });
+  const memory = timeChart({ kind: "lines", height: 110, label: "Memory", format: size, least: 1e6 });
+  const disk = timeChart({ kind: "lines", height: 110, label: "Disk", format: rate, least: 1000 });
   const node = card("What it uses", cpu.node, memory.node, disk.node);
   node.hidden = true;
   return {
@@ -27,8 +27,12 @@ export function usageCharts() {
         if (!before) return null;
         return Math.max(0, (point[name] - before[name]) / Math.max(0.001, point.ran - before.ran));
       });
+      const runs = task.state === "started";
+      // The last word of an attempt comes when its processes are gone.
+      const rss = points.map((point, at) => (!runs && !point.rss && at === points.length - 1 ? null : point.rss));
+      const peak = Math.max(...points.map((point) => Math.max(point.rss, point.peak ?? 0)));
       cpu.update({ times, marks, series: [{ name: "processor", colour: "cpu", values: per("cpu") }] });
-      memory.update({ times, marks, series: [{ name: "memory", colour: "rss", values: points.map((point) => point.rss) }] });
+      memory.update({ times, marks, series: [runs ? { name: "memory", colour: "rss", values: rss } : { name: "memory at most", colour: "rss", values: rss, said: peak }] });
       disk.update({ times, marks, series: [
         { name: "read", colour: "read", values: per("read") }, { name: "written", colour: "written", values: per("written") }] });
     },

@@ -6,16 +6,19 @@ import logging
 import math
 import os
 import re
-import stat
+from collections import deque
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
+from stayer.core.lifecycle import Tell
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
+from stayer.core.units import format_size
 from stayer.heart import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
+from stayer.worker import files
 from stayer.worker.run import Run, signature
 
 logger = logging.getLogger("stayer.worker")
@@ -66,6 +69,9 @@ class Held:
         self._paused_sent = False if fresh else None
         self._gathered: _News | None = None
         self._first_news: set[str] = set()
+        self._refused: str | None = None
+        self.to_tell: deque[Tell] = deque()
+        """What the store's history of the task should say."""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -176,19 +182,22 @@ class Held:
 
     def _usage(self) -> Usage | None:
         """What the keeper said last."""
-        said = self.run.exit or self.run.running
-        used = (said or {}).get("usage")
-        if said is None or not used:
+        said = self.run.exit or self.run.running or {}
+        used = said.get("usage")
+        if not isinstance(used, dict) or not used:
             return None
-        return Usage(
-            ran=round(float(said.get("ran", 0.0)), 3),
-            cpu=round(float(used.get("cpu", 0.0)), 3),
-            rss=int(used.get("rss", 0)),
-            peak=int(used.get("peak", 0)),
-            read=int(used.get("read", 0)),
-            written=int(used.get("written", 0)),
-            processes=int(used.get("processes", 0)),
-        )
+        try:
+            return Usage(
+                ran=round(float(said.get("ran", 0.0)), 3),
+                cpu=round(float(used.get("cpu", 0.0)), 3),
+                rss=int(used.get("rss", 0)),
+                peak=int(used.get("peak", 0)),
+                read=int(used.get("read", 0)),
+                written=int(used.get("written", 0)),
+                processes=int(used.get("processes", 0)),
+            )
+        except (TypeError, ValueError, OverflowError):  # not a keeper's words
+            return None
 
     def _read_log(self) -> tuple[tuple[LogPiece, ...], int]:
         end, start = self._size("log"), self._log_sent
@@ -198,15 +207,10 @@ class Held:
         if start >= LOG_HEAD and end - start > LOG_TAIL:
             start = end - LOG_TAIL
         pieces: list[LogPiece] = []
-        with open(self.run.folder / "log", "rb") as file:
-            file.seek(start)
-            while start < end and len(pieces) * LOG_PIECE < _LOG_A_BEAT:
-                data = file.read(min(LOG_PIECE, end - start))
-                if not data:
-                    break
-                pieces.append(LogPiece(start, data))
-                start += len(data)
-        return tuple(pieces), start
+        found = files.read_part(self.run.folder / "log", start, min(_LOG_A_BEAT, end - start))
+        for at in range(0, len(found), LOG_PIECE):
+            pieces.append(LogPiece(start + at, found[at : at + LOG_PIECE]))
+        return tuple(pieces), start + len(found)
 
     def _read_report(self) -> tuple[Progress | None, int]:
         """The last complete line that makes sense."""
@@ -214,9 +218,7 @@ class Held:
         if end <= self._report_read:
             return None, self._report_read
         start = max(self._report_read, end - _REPORT)  # only the last lines count
-        with open(self.run.folder / "report", "rb") as file:
-            file.seek(start)
-            data = file.read(end - start)
+        data = files.read_part(self.run.folder / "report", start, end - start)
         whole = data.rfind(b"\n") + 1
         found: Progress | None = None
         for line in reversed(data[:whole].splitlines()[-1000:]):
@@ -246,21 +248,34 @@ class Held:
         return (total - done) / rate if rate > 0 else None
 
     def _read_checkpoint(self) -> bytes | None:
+        path = self.run.folder / "checkpoint"
         try:
-            data = (self.run.folder / "checkpoint").read_bytes()
+            return files.read(path, codec.CHECKPOINT_LIMIT)
+        except files.TooLong:
+            found, limit = files.seen(path), format_size(codec.CHECKPOINT_LIMIT)
+            size = format_size(found.st_size) if found else "too large"
+            self._refuse_checkpoint(
+                f"it is {size}, the limit is {limit}: keep the data elsewhere, and where it is here"
+            )
+        except files.NotPlain:
+            self._refuse_checkpoint("it is no plain file: write one, then rename it over")
         except OSError:
             return None
-        return data if len(data) <= codec.CHECKPOINT_LIMIT else None
+        return None
+
+    def _refuse_checkpoint(self, why: str) -> None:
+        """Once for each reason: a task that saves every minute would fill its history with it."""
+        if why != self._refused:
+            self._refused = why
+            self.to_tell.append(Tell("checkpoint not kept", why))
+            logger.warning("a checkpoint of task %s is not kept: %s", self.task.id, why)
 
     def _checkpoint_signature(self) -> object:
         return signature(self.run.folder / "checkpoint")
 
     def _size(self, name: str) -> int:
-        try:
-            seen = os.stat(self.run.folder / name)
-        except OSError:
-            return 0
-        return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
+        found = files.seen(self.run.folder / name)
+        return 0 if found is None else found.st_size
 
 
 def parse_report(line: str) -> Progress | None:

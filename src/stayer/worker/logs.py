@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
+from stayer.worker import files
 from stayer.worker.held import Held
 
 logger = logging.getLogger("stayer.worker")
@@ -30,7 +31,8 @@ class KeptLogs:
         """Before its run directory goes: whatever the store has not got in full."""
         log = held.run.folder / "log"
         try:
-            if log.stat().st_size <= LOG_HEAD + LOG_TAIL:
+            found = files.seen(log)
+            if found is None or found.st_size <= LOG_HEAD + LOG_TAIL:
                 return
             self.folder.mkdir(mode=0o700, exist_ok=True)
             name = self._named(held.task.id)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
-from stayer.core.model import Report, Worker
+from stayer.core.model import RUNNING, Report, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
@@ -32,7 +32,7 @@ from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
 from stayer.worker.reconcile import reconcile
-from stayer.worker.settle import refresh, settle_outcomes, settle_starts
+from stayer.worker.settle import refresh, settle_outcomes, settle_starts, tell
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
@@ -83,6 +83,7 @@ class WorkerLoop(BeatingWorker):
         self._mark_started()
         self._show_to_watchers()
         self._send_urgent_news()
+        self._tell_history()
         self._collect_outcomes()
         self._reconcile()
         self._reserve_into_free_slots()
@@ -252,6 +253,12 @@ class WorkerLoop(BeatingWorker):
     def _send_urgent_news(self) -> None:
         if self._heart is not None and any(held.has_urgent_news() for held in self._holdings):
             self._try(self._heart.beat_now)
+
+    def _tell_history(self) -> None:
+        """What befell a task that runs on."""
+        for held in self._holdings:
+            if held.to_tell and held.task.state in RUNNING and held.known:
+                self._try(lambda held=held: tell(self._store, held))  # type: ignore[misc]
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:

@@ -6,7 +6,7 @@ import signal as signals
 from typing import Any
 
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
-from stayer.core.model import Fault, Value
+from stayer.core.model import Fault
 from stayer.core.units import CENTURY, format_duration, format_limit
 
 _LIMITS = {
@@ -19,10 +19,8 @@ _NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
 
-def outcome(
-    exit: dict[str, Any], result: Value, error: dict[str, Any] | None, tail: str
-) -> Happening:
-    """What happened, from the keeper's exit file and what the task left behind."""
+def outcome(exit: dict[str, Any], error: dict[str, Any] | None, tail: str) -> Happening:
+    """What happened, from the keeper's exit file and what the task said; its result apart."""
     if "keeper_died" in exit:
         return Lose(exit.get("note") or "its keeper was killed")
     if "not_started" in exit:
@@ -36,7 +34,7 @@ def outcome(
     if exit.get("signal") is not None:
         return _killed(exit, tail)
     if exit["exit_code"] == 0:
-        return Done(result)
+        return Done()
     if error is not None:
         return _raised(error, exit["exit_code"])
     if exit.get("oom"):  # of a shell, which says that what it ran was killed

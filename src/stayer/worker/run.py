@@ -16,9 +16,13 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task, Value
 from stayer.keeper import tree
+from stayer.worker import files
 
 _FEW = 1_000_000
 """Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
+_LONGEST_JSON = 16_000_000
+_LONGEST_RESULT = 8 * codec.RESULT_LIMIT
+"""As it is written, which may be with much space between the words."""
 
 
 class Run:
@@ -58,7 +62,7 @@ class Run:
     @property
     def about(self) -> dict[str, Any]:
         """What `task.json` says."""
-        content: dict[str, Any] = json.loads((self.folder / "task.json").read_text())
+        content: dict[str, Any] = json.loads(files.read(self.folder / "task.json", _LONGEST_JSON))
         return content
 
     @property
@@ -75,8 +79,9 @@ class Run:
 
     @property
     def running(self) -> dict[str, Any] | None:
-        """What the keeper says, once the process runs."""
-        return self._read_if_new("running")
+        """What the keeper says, once the process runs; None if it is not its words."""
+        found = self._read_if_new("running")
+        return found if found is not None and _is_said_by_a_keeper(found) else None
 
     @property
     def exit(self) -> dict[str, Any] | None:
@@ -89,7 +94,7 @@ class Run:
         return self._read("go") or {}
 
     def has_ended(self) -> bool:
-        return (self.folder / "exit").exists()
+        return self._seen_from_keeper("exit") is not None
 
     def declare_ended(self, content: dict[str, Any]) -> None:
         """Say how it ended in the place of a keeper that can't any more."""
@@ -148,10 +153,13 @@ class Run:
         return bool(poll.poll(0))
 
     def result(self) -> Value:
-        """What the task left as its result: JSON, else a line of text, else the bytes."""
+        """What the task left as its result: JSON, else a line of text, else the bytes.
+
+        Raises NotPlain and TooLong.
+        """
         try:
-            data = (self.folder / "result").read_bytes()
-        except OSError:
+            data = files.read(self.folder / "result", _LONGEST_RESULT)
+        except FileNotFoundError:
             return None
         try:
             return codec.parse(data, "result") if data.strip() else None
@@ -179,11 +187,12 @@ class Run:
 
     def log_tail(self, size: int = 2000) -> str:
         """The last lines of its output."""
+        log = self.folder / "log"
+        found = files.seen(log)
+        if found is None:
+            return ""
         try:
-            with open(self.folder / "log", "rb") as file:
-                end = file.seek(0, os.SEEK_END)
-                file.seek(max(0, end - size))
-                return file.read().decode(errors="replace")
+            return files.read_part(log, max(0, found.st_size - size), size).decode(errors="replace")
         except OSError:
             return ""
 
@@ -194,7 +203,7 @@ class Run:
         if refused.exists():
             for path in self.folder.iterdir():
                 if path != refused:
-                    path.unlink(missing_ok=True)
+                    files.clear(path)
             return
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -205,16 +214,15 @@ class Run:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            content = json.loads((self.folder / name).read_text())
+            content = json.loads(files.read(self.folder / name, _LONGEST_JSON))
         except (OSError, ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
-        try:
-            found = os.stat(self.folder / name)
-        except OSError:
+        found = self._seen_from_keeper(name)
+        if found is None:
             return None
         signature = found.st_ino, found.st_mtime_ns, found.st_size
         known = self._seen.get(name)
@@ -222,9 +230,18 @@ class Run:
             known = self._seen[name] = signature, self._read(name)
         return known[1]
 
+    def _seen_from_keeper(self, name: str) -> os.stat_result | None:
+        """Its keeper renames a file over whatever is there, but can't over a folder."""
+        path = self.folder / name
+        found = files.seen(path)
+        if found is None:
+            files.make_way(path)
+        return found
+
     def _replace(self, name: str, content: str) -> None:
         temporary = self.folder / (name + ".new")
-        temporary.write_text(content)
+        files.write(temporary, content.encode())
+        files.make_way(self.folder / name)
         temporary.replace(self.folder / name)
 
 
@@ -241,12 +258,19 @@ def _pidfd_of(pid: int, started: int) -> int | None:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file is replaced; None if there is none."""
+    """What changes when the file is replaced; None if there is nothing."""
     try:
-        seen = os.stat(path)
+        found = os.lstat(path)
     except OSError:
         return None
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _is_said_by_a_keeper(content: dict[str, Any]) -> bool:
+    numbers = (content.get(name) for name in ("pid", "keeper", "keeper_started"))
+    return all(isinstance(number, int) for number in numbers) and isinstance(
+        content.get("stopped"), list
+    )
 
 
 def raw(parameters: Value) -> bytes:

@@ -14,8 +14,10 @@ from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.store import Store
+from stayer.worker import files
 from stayer.worker.held import Held
 from stayer.worker.outcome import outcome
+from stayer.worker.run import Run
 
 logger = logging.getLogger("stayer.worker")
 
@@ -67,6 +69,15 @@ def refresh(store: Store, held: Held) -> bool:
     return True
 
 
+def tell(store: Store, held: Held) -> None:
+    """Bring what is worth remembering into the task's history, once."""
+    while held.to_tell:
+        changes = [decide(held.task, held.to_tell[0])]
+        if store.commit(changes)[0] is None and refresh(store, held):
+            store.commit([decide(held.task, held.to_tell[0])])
+        held.to_tell.popleft()
+
+
 def _steps(held: Held, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
     task, running = held.task, held.run.running or {}
@@ -89,16 +100,27 @@ def _outcome(held: Held) -> Happening:
 def _read_outcome(held: Held) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
-    happening = outcome(exit, run.result(), run.error(), run.log_tail())
-    if isinstance(happening, Done):
-        try:
-            if run.has_refused_result():
-                raise TooLarge("the result was too large")
-            codec.pack(happening.result, "the result", codec.RESULT_LIMIT)
-        except TooLarge as error:
-            kept = run.keep_result()
-            return Fail(Fault("ResultTooLarge", f"{error}. It is kept on its node: {kept}"))
-    return happening
+    happening = outcome(exit, run.error(), run.log_tail())
+    return _read_result(run) if isinstance(happening, Done) else happening
+
+
+def _read_result(run: Run) -> Happening:
+    try:
+        if run.has_refused_result():
+            raise TooLarge("the result was too large")
+        result = run.result()
+        codec.pack(result, "the result", codec.RESULT_LIMIT)
+    except files.NotPlain:
+        return Fail(Fault("Unreadable", "what it left as its result is no plain file"))
+    except files.TooLong as error:
+        return _too_large(run, f"the result is too large: {error.strerror}")
+    except TooLarge as error:
+        return _too_large(run, str(error))
+    return Done(result)
+
+
+def _too_large(run: Run, why: str) -> Fail:
+    return Fail(Fault("ResultTooLarge", f"{why}. It is kept on its node: {run.keep_result()}"))
 
 
 def _settle_again(store: Store, held: Held, happening: Happening) -> bool:

@@ -60,6 +60,11 @@ class Settling:
         """There is something to tell."""
         return bool(self._ended or self._started)
 
+    @property
+    def ended(self) -> int:
+        """How many ends there are to tell."""
+        return len(self._ended)
+
     def add_start(self, job: InHand) -> None:
         """It has been running for a while."""
         self._started[job] = None

@@ -68,7 +68,7 @@ function card(first, again) {
     setTime(last, item.last, ago(item.last));
     text(sample, clean(item.message || item.ending, 400));
     bars.update(item.lately);
-    text(more, item.count > MEMBERS ? `All ${count(item.count)} of them` : "");
+    text(more, item.count > MEMBERS ? `All ${count(item.count)} of them` : "In the list of tasks");
     show();
   } };
 }

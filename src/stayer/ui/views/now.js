@@ -2,6 +2,7 @@
 
 import { get, post, taskPath } from "../api.js";
 import { timeChart } from "../charts.js";
+import { COMMANDS } from "../commands.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many, now, seconds } from "../format.js";
 import { counted, happened, recall } from "../happened.js";
@@ -104,7 +105,7 @@ function frame(main) {
       .map((each) => h("th", { scope: "col" }, each)))), list);
   table.hidden = true;
   const more = h("a.more", { href: href("tasks", "", { state: "started" }) });
-  const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", "stayer run -- sh -c 'for n in $(seq 100); do echo $n/100 >> $STAYER_REPORT; sleep 1; done'");
+  const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", COMMANDS.worker, COMMANDS.runWithProgress);
   none.hidden = true;
   const chart = timeChart({ kind: "bars", whole: true, height: 190, label: `Tasks that ended in the last ${HOURS} hours`, format: count });
   const feed = h("ol.feed");
@@ -139,8 +140,8 @@ function tiles(view, state, tasks, failed) {
   const { stats } = state;
   const started = stats.tasks.started + stats.tasks.reserved;
   view.running.update(started, `of ${many(stats.slots, "slot")}`, href("tasks", "", { state: "started" }), "running");
-  const waiting = stats.tasks.pending + stats.tasks.scheduled + stats.tasks.waiting;
-  view.pending.update(waiting, stats.oldest ? `oldest for ${duration(age(stats.oldest))}` : "none is late", href("tasks", "", { state: "pending" }), "pending");
+  const later = [stats.tasks.scheduled ? `${count(stats.tasks.scheduled)} scheduled` : "", stats.tasks.waiting ? `${count(stats.tasks.waiting)} after others` : ""];
+  view.pending.update(stats.tasks.pending, [stats.oldest ? `oldest for ${duration(age(stats.oldest))}` : "", ...later].filter(Boolean).join(" · ") || "none is late", href("tasks", "", { state: "pending" }), "pending");
   const perNode = new Map();
   let sum = 0;
   for (const task of tasks) {
@@ -153,7 +154,7 @@ function tiles(view, state, tasks, failed) {
   view.failed.update(count(failed), `${count(stats.tasks.failed)} kept`, href("failures"), failed ? "failed" : undefined);
   const stale = stats.workers.STALE;
   const alive = stats.workers.IDLE + stats.workers.PROCESSING + stats.workers.DRAINING;
-  view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), stale || !alive ? "failed" : "complete");
+  view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), alive ? "complete" : "failed", stale ? "failed" : undefined);
 }
 
 /** @param {Element} place @param {any} state */
@@ -166,7 +167,7 @@ function alerts(place, state) {
     const waits = queue.counts.pending;
     if (!waits) continue;
     if (queue.paused) found.push({ key: `p ${queue.name}`, mood: "warn", address: href("queues"), said: `Queue ${clean(queue.name, 40)} is paused while ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
-    else if (!queue.workers) found.push({ key: `w ${queue.name}`, mood: "warn", address: href("queues"), said: `No worker listens to queue ${clean(queue.name, 40)}, where ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
+    else if (!queue.workers && queue.oldest) found.push({ key: `w ${queue.name}`, mood: "warn", address: href("queues"), said: `No worker listens to queue ${clean(queue.name, 40)}, where ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
   }
   keyed(place, found.slice(0, 8), (alert) => alert.key, () => {
     const node = h("a.alert");

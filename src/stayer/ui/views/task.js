@@ -1,6 +1,7 @@
 // One task: what it does, what it did, and all that can be done to it.
 
 import { get, mayOperate, post, Problem, taskPath } from "../api.js";
+import { COMMANDS, quoted } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
@@ -8,7 +9,7 @@ import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
 import { logView } from "../log.js";
 import { noticesCard } from "../notices.js";
-import { badge, card, copy, copyable, empty, progressBar, queueLink, setBadge, setTime, standing, toast, when } from "../parts.js";
+import { badge, card, copy, copyable, empty, progressBar, queueLink, say, setBadge, setTime, standing, toast, when } from "../parts.js";
 import { elapsed, remaining, silence, unsaved } from "../risk.js";
 import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
@@ -66,7 +67,7 @@ export function open(main, place, signal) {
     matters: (event) => event.id === id,
     failed: (error) => {
       if (error instanceof Problem && error.status === 404) {
-        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, `stayer ls --id ${clean(id, 40)}`));
+        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, COMMANDS.show(clean(id, 80))));
       } else toast(error.message, "bad");
     },
   });
@@ -104,7 +105,8 @@ function frame(id, signal) {
 
 /** @param {ReturnType<typeof frame>} view @param {any} task */
 function head(view, task) {
-  text(view.name, nameOf(task, 120));
+  text(view.name, nameOf(task, 300));
+  attribute(view.name, "title", nameOf(task, 2000));
   setBadge(view.state, standing(task));
   if (view.line.dataset.for !== `${task.id} ${task.tags}`) {
     view.line.dataset.for = `${task.id} ${task.tags}`;
@@ -142,15 +144,8 @@ function reasons(place, explained, task) {
   const shown = explained.state === task.state ? explained.reasons.filter((/** @type {any} */ each) => !plain.includes(each.reason)) : [];
   keyed(place, shown, (/** @type {any} */ each) => each.reason, () => {
     const node = h("li");
-    return { node, update: (/** @type {any} */ each) => said(node, `${each.text[0].toUpperCase()}${clean(each.text, 400).slice(1)}`) };
+    return { node, update: (/** @type {any} */ each) => say(node, `${each.text[0].toUpperCase()}${clean(each.text, 400).slice(1)}`) };
   });
-}
-
-/** A sentence; what is in backticks in it is a command. @param {HTMLElement} node @param {string} sentence */
-function said(node, sentence) {
-  if (node.dataset.said === sentence) return;
-  node.dataset.said = sentence;
-  fill(node, sentence.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part)));
 }
 
 /** @param {ReturnType<typeof frame>} view @param {any} task @param {any} expected */
@@ -158,7 +153,7 @@ function hero(view, task, expected) {
   const part = task.state === "complete" ? 1 : fraction(task.progress);
   const running = ["started", "reserved"].includes(task.state);
   view.bar.update(task);
-  text(view.figure, percent(part) || (running ? "running" : task.state));
+  text(view.figure, percent(part) || { started: "running", reserved: "about to start" }[standing(task)] || standing(task));
   text(view.message, clean(task.progress?.message ?? (running && !task.progress ? "It has reported no progress." : ""), 300));
   const left = remaining(task);
   const [starts, ends] = [forecast(expected?.starts), forecast(expected?.ends)];
@@ -217,6 +212,3 @@ function facts(view, task) {
     node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),
   }));
 }
-
-/** A word as a shell takes it. @param {string} word */
-const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -2,16 +2,19 @@
 
 import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
-import { clean, clock, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
+import { clean, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
 import { happened, recall } from "../happened.js";
 import { everySecond, live } from "../live.js";
 import { empty } from "../parts.js";
 import { href, rewrite } from "../router.js";
+import { timeTicks } from "../ticks.js";
 
 export const title = "Timeline";
 
 const HOURS = [1, 3, 6, 12, 24, 72];
 const LEFT = 110;
+/** Below this width the name of a node stands above its rows, not beside them. */
+const NARROW = 560;
 const ROW = 22;
 const HEAD = 26;
 const MOST = 2000;
@@ -43,6 +46,7 @@ export function open(main, place, signal) {
   /** What is known of attempts, by task. @type {Map<string, Known>} */
   const earlier = new Map();
   let width = 0;
+  const left = () => (width < NARROW ? 0 : LEFT);
 
   function zoom(/** @type {number} */ hours, /** @type {number} */ shift) {
     view.hours = Math.min(24 * 14, Math.max(1 / 60, hours));
@@ -57,13 +61,15 @@ export function open(main, place, signal) {
     const to = now() - view.shift;
     const from = to - view.hours * 3600;
     const lanes = laid([...tasks.filter((task) => !waits(task)), ...attemptsOf(tasks, earlier)], from, to);
-    const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14, HEAD));
+    const above = left() ? 0 : 18;
+    const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14 + above, HEAD));
     attribute(drawing, "width", width);
     attribute(drawing, "height", height);
     attribute(drawing, "viewBox", `0 0 ${width} ${height}`);
-    const x = (/** @type {number} */ at) => LEFT + ((at - from) / (to - from)) * (width - LEFT);
+    const x = (/** @type {number} */ at) => left() + ((at - from) / (to - from)) * (width - left());
     let y = HEAD;
     const parts = lanes.map((lane) => {
+      y += above;
       const part = laneDrawing(lane, y, x, width, from, to);
       y += lane.rows * ROW + 14;
       return part;
@@ -82,7 +88,7 @@ export function open(main, place, signal) {
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaY) < Math.abs(event.deltaX)) return;
     event.preventDefault();
-    const part = Math.min(1, Math.max(0, (event.clientX - box.getBoundingClientRect().left - LEFT) / Math.max(1, width - LEFT)));
+    const part = Math.min(1, Math.max(0, (event.clientX - box.getBoundingClientRect().left - left()) / Math.max(1, width - left())));
     const hours = view.hours * (event.deltaY > 0 ? 1.25 : 0.8);
     // What is under the pointer stays under it.
     zoom(hours, view.shift + (view.hours - hours) * 3600 * (1 - part));
@@ -95,7 +101,7 @@ export function open(main, place, signal) {
       if (!moved && Math.abs(now.clientX - begun) < 5) return;
       moved = true;
       box.setPointerCapture(event.pointerId);
-      zoom(view.hours, shift + ((now.clientX - begun) / Math.max(1, width - LEFT)) * view.hours * 3600);
+      zoom(view.hours, shift + ((now.clientX - begun) / Math.max(1, width - left())) * view.hours * 3600);
     };
     box.addEventListener("pointermove", move);
     addEventListener("pointerup", () => box.removeEventListener("pointermove", move), { once: true });
@@ -191,8 +197,8 @@ function laid(tasks, from, to) {
 /** @param {Lane} lane @param {number} y @param {(at: number) => number} x @param {number} width @param {number} from @param {number} to */
 function laneDrawing(lane, y, x, width, from, to) {
   return s("g", { transform: `translate(0 ${y})` },
-    s("rect.lane-back", { x: LEFT, y: -4, width: Math.max(0, width - LEFT), height: lane.rows * ROW + 6, rx: 6 }),
-    s("text.lane-name", { x: 0, y: ROW / 2 + 3 }, clean(lane.node, 15)),
+    s("rect.lane-back", { x: x(from), y: -4, width: Math.max(0, width - x(from)), height: lane.rows * ROW + 6, rx: 6 }),
+    s("text.lane-name", { x: 0, y: x(from) ? ROW / 2 + 3 : -8 }, clean(lane.node, x(from) ? 15 : 40)),
     lane.bars.map((bar) => {
       const left = x(Math.max(bar.from, from));
       const wide = Math.max(2, x(Math.min(bar.to, to)) - left - 1);
@@ -206,13 +212,10 @@ function laneDrawing(lane, y, x, width, from, to) {
 
 /** @param {number} from @param {number} to @param {(at: number) => number} x @param {number} height */
 function axis(from, to, x, height) {
-  const steps = [1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800];
-  const step = steps.find((each) => (x(from + each) - x(from)) > 80) ?? 172_800;
   const group = s("g.grid");
-  const zone = new Date(from * 1000).getTimezoneOffset() * 60;
-  for (let at = Math.ceil((from - zone) / step) * step + zone; at < to; at += step) {
+  for (const { at, label } of timeTicks(from, to, Math.max(2, Math.floor((x(to) - x(from)) / 70)))) {
     group.append(s("line", { x1: x(at), x2: x(at), y1: HEAD - 8, y2: height }),
-      s("text", { x: x(at), y: 12, "text-anchor": "middle" }, step < 60 ? exactClock(at) : step >= 43_200 ? clock(at) : clock(at).split(" ").pop()));
+      s("text", { x: x(at), y: 12, "text-anchor": x(at) - x(from) < 20 ? "start" : x(to) - x(at) < 20 ? "end" : "middle" }, label));
   }
   return group;
 }

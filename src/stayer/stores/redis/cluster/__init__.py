@@ -134,7 +134,7 @@ class ClusterStore:
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
-        queues = [self._shards.ended.pop() for _ in range(len(self._shards.ended))]
+        queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
             far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
 

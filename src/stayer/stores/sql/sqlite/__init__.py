@@ -185,9 +185,9 @@ class SqliteStore:
         with self._write() as tx:
             ledger = Ledger(tx)
             answers = applied(tx, changes, ledger)
-            if ledger.has_ends_for_others:
-                ledger.write()
-                relay(tx, _AT_ONCE)
+            if ledger.has_news_for_others:
+                if ledger.write():
+                    relay(tx, _AT_ONCE)
                 ledger = Ledger(tx)
             tasks = reserve(tx, worker, queues, limit, handles, ledger)
             ledger.write()

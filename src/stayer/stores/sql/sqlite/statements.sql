@@ -191,8 +191,9 @@ UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
 -- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
--- one has nothing more.
-SELECT json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) FROM stayer_tasks
+-- one has nothing more. As bytes: what others wrote need not be text.
+SELECT CAST(json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) AS BLOB)
+FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due

@@ -1,0 +1,120 @@
+"""Files of a run directory, where a task may have put anything in the place of anything.
+
+All that a worker reads or writes there goes through here: it never waits for the other end of a
+pipe, follows no link, and takes no more into memory than it was told to expect.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from pathlib import Path
+
+_CHUNK = 1 << 20
+_HOW = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class NotPlain(OSError):
+    """It is a pipe, a link, a folder, a device: no file that holds anything."""
+
+
+class TooLong(OSError):
+    """It is larger than anything that belongs there."""
+
+
+def seen(path: Path) -> os.stat_result | None:
+    """Of a plain file; None if there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def read(path: Path, most: int) -> bytes:
+    """A whole file; raises NotPlain, TooLong, or what else is wrong with it."""
+    descriptor, size = _open(path)
+    try:
+        if size > most:
+            raise TooLong(errno.EFBIG, f"{size} bytes, more than {most}", str(path))
+        data = _read(descriptor, 0, most + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > most:
+        raise TooLong(errno.EFBIG, f"more than {most} bytes", str(path))
+    return data
+
+
+def read_part(path: Path, start: int, length: int) -> bytes:
+    """At most so much of a file from there on; raises NotPlain, or what else is wrong with it."""
+    descriptor, _ = _open(path)
+    try:
+        return _read(descriptor, start, length)
+    finally:
+        os.close(descriptor)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Make it a file with just this content: whatever else has been put there goes first."""
+    if not _is_ours(path):
+        clear(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _HOW, 0o600)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
+
+
+def make_way(path: Path) -> None:
+    """A folder can't be replaced by a file: it goes first."""
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return
+    if is_folder:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def clear(path: Path) -> None:
+    """See to it that nothing is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except (IsADirectoryError, PermissionError):
+        shutil.rmtree(path)
+
+
+def _is_ours(path: Path) -> bool:
+    """There is nothing, or a plain file that has no other name."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def _open(path: Path) -> tuple[int, int]:
+    """A descriptor, and the size."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _HOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+            raise NotPlain(error.errno, "no plain file", str(path)) from error
+        raise
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise NotPlain(errno.EINVAL, "no plain file", str(path))
+    return descriptor, found.st_size
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes:
+    parts = []
+    while length > 0 and (part := os.pread(descriptor, min(length, _CHUNK), start)):
+        parts.append(part)
+        start, length = start + len(part), length - len(part)
+    return b"".join(parts)
