@@ -284,14 +284,6 @@ def test_what_can_not_be_unique_is_refused(
     assert everything(store) == []
 
 
-def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
-    stayer("add", "--id", "a").works()
-    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
-    policy = get(store, "b").policy
-    assert (policy.near, policy.near_wait) == ("a", 120.0)
-    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")
-
-
 def test_a_command_that_was_announced_must_come(stayer: Here, store: Store) -> None:
     stayer("add", "-q", "q", "--").refuses("no command after --")
     assert everything(store) == []
@@ -306,3 +298,11 @@ def test_a_line_for_a_shell_is_hinted_at(stayer: Here, store: Store, line: str) 
     assert "taken as the name of a program" in added.err
     assert "sh -c" in added.err
     stayer("add", "-q", "q", "--", "sh", "-c", line).works()
+
+
+def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
+    stayer("add", "--id", "a").works()
+    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
+    policy = get(store, "b").policy
+    assert (policy.near, policy.near_wait) == ("a", 120.0)
+    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")

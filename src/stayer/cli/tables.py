@@ -14,7 +14,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.fit import Column, fitted
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
 from stayer.core.failures import Failure
@@ -45,6 +44,8 @@ SHORT = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
+_LONGEST_ID = 32
+"""On a screen a longer id is cut."""
 _UNBOUNDED = 1000
 """The width of what is not a screen."""
 
@@ -140,33 +141,26 @@ def other_limits(queue: QueueInfo) -> str:
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:
     """What `failures` shows."""
-    columns = [
-        Column("FINGERPRINT"),
-        Column("COUNT", right=True),
-        Column("FIRST", right=True, goes=1),
-        Column("LAST", right=True),
-        Column("KIND", least=8, rank=1),
-        Column("QUEUE", least=8, rank=3, goes=3),
-        Column("EXAMPLE", least=SHORT + 2, goes=2),
-        Column("ERROR", least=12, rank=2),
-    ]
+    table = grid(
+        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
+        right=("COUNT", "FIRST", "LAST"),
+    )  # fmt: skip
+    if console().is_terminal:
+        table.columns[6].max_width = _LONGEST_ID
     short = short_ids(failure.example for failure in failures)
-    rows = []
     for failure in failures:
         others = len(failure.queues) - 1
-        rows.append(
-            (
-                cell(failure.fingerprint),
-                cell(f"{failure.count:,}", STYLES["failed"]),
-                cell(age(now - failure.first)),
-                cell(age(now - failure.last)),
-                cell(failure.kind),
-                cell(failure.queues[0] + (f" +{others}" if others else "")),
-                cell(short[failure.example]),
-                cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
-            )
+        table.add_row(
+            cell(failure.fingerprint),
+            cell(f"{failure.count:,}", STYLES["failed"]),
+            cell(age(now - failure.first)),
+            cell(age(now - failure.last)),
+            cell(failure.kind),
+            cell(failure.queues[0] + (f" +{others}" if others else "")),
+            cell(short[failure.example]),
+            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
         )
-    return fitted(columns, rows, console().width)
+    return table
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

@@ -16,12 +16,13 @@ from msgspec.structs import replace
 from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
-from stayer.core.model import RUNNING, Report, Worker
+from stayer.core.model import RUNNING, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
 from stayer.store import Store
+from stayer.worker.adoption import speak_for_keeper, sweep_strays
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
@@ -40,6 +41,7 @@ from stayer.worker.tidying import Tidying
 logger = logging.getLogger("stayer.worker")
 
 _SOON = 0.003
+_SOME_TIME = 0.5
 _TIDY = 600.0
 
 
@@ -70,6 +72,7 @@ class WorkerLoop(BeatingWorker):
         self._stop_within = 0.0
         self._next_due = 0.0
         self._next_reconcile = 0.0
+        self._good_until = self._frozen_until = self._next_thaw = 0.0
         self._tidying = Tidying(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
@@ -149,6 +152,16 @@ class WorkerLoop(BeatingWorker):
             self._take_leave()
         self._state.close()
 
+    def _has_ended(self, task: Task) -> bool:
+        run = self._state.run_for(task)
+        try:
+            return not run.has_ended() and run.void() and sweep_strays(run.folder)
+        except OSError as error:
+            logger.warning("task %s may still run here: %s", task.id, error)
+            return False
+        finally:
+            run.close()
+
     # Steps
 
     def _hear_signals(self) -> None:
@@ -213,8 +226,8 @@ class WorkerLoop(BeatingWorker):
         self._state.void_lease()
         self._holdings.give_up()
         self._abandon_heart()
-        self._lease_lost = False
         self._state.new_identity()
+        self._lease_lost = False
         self._start_heart()
 
     def _carry_out_orders(self) -> None:
@@ -262,9 +275,7 @@ class WorkerLoop(BeatingWorker):
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:
-            if held.has_vanished() and held.run.void():
-                said = {"why": "fence", "note": "its run directory was deleted"}
-                held.run.declare_ended({"stop": said})
+            speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
         if ended:
             self._try(lambda: self._tell_outcomes(ended))
@@ -290,12 +301,17 @@ class WorkerLoop(BeatingWorker):
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
         now = moment()
-        if now < self._next_reconcile and not self._holdings.fenced():
+        may_be_frozen = now < self._frozen_until and len(self._holdings) > 0
+        look_now = may_be_frozen and now >= self._next_thaw
+        if now < self._next_reconcile and not look_now and not self._holdings.fenced():
             return
         if self._heart is None or not self._heart.is_current():
             return
-        if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
+        if self._try(
+            lambda: reconcile(self._store, self._state, self._holdings, may_be_frozen=may_be_frozen)
+        ):
             self._next_reconcile = now + self._lease
+            self._next_thaw = now + _SOME_TIME
 
     def _look_at_the_clock(self) -> None:
         """See to what is due, when it is, or when there may be something that is due sooner. After
@@ -367,5 +383,11 @@ class WorkerLoop(BeatingWorker):
         return self._holdings.gather()
 
     def _on_beat(self, good_until: float) -> None:
+        now, margin = moment(), min(10.0, self._lease / 6)
+        if now > self._good_until - 2 * margin:
+            # Keepers may have frozen their tasks by now, or are about to: they go by what they have
+            # read, and a full disk keeps them from saying so.
+            self._frozen_until = max(now, self._good_until, now + margin) + TICK
+        self._good_until = good_until
         self._state.write_lease(good_until, self._lease)
         self._holdings.delivered()

@@ -82,7 +82,7 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
     task, running = held.task, held.run.running or {}
     # What kills its keeper at once must not escape being counted for it.
-    never_ran = isinstance(happening, Lose) and not running
+    never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [decide(task, happening)]
     begun = replace(task, state="started")

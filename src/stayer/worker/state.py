@@ -35,6 +35,7 @@ class StateDirectory:
         self.worker_id = ""
         self.resumed = False
         self._lock = -1
+        self._store: str | None = None
 
     def open(self, *, take_over: bool = False) -> None:
         """Take the directory and the identity that is in it, or a new one."""
@@ -59,6 +60,24 @@ class StateDirectory:
         """Let the next worker in."""
         os.close(self._lock)
 
+    def belong_to(self, store: str) -> None:
+        """Take the side of the store of this identity; refuse if what lies here is of another."""
+        if self._store == store:
+            return
+        if self._store is not None and any(self.runs()):
+            raise Refused(
+                f"what runs or has ended in {self.path} belongs to another store: give this worker "
+                "a --state-dir of its own, or start it with the store of before. If that one is "
+                f"gone for good, remove {self.path / 'run'} once nothing runs there"
+            )
+        self.join(store)
+
+    def join(self, store: str) -> None:
+        """What begins here from now on is of this store."""
+        if self._store != store:
+            self._store = store
+            self._write_identity()
+
     def forget_identity(self) -> None:
         """It has taken leave of the store, and will not come back."""
         for path in (self.path / "identity", self.lease_path):
@@ -68,8 +87,7 @@ class StateDirectory:
         """Be somebody else from now on: what the old one held is lost to it."""
         self.worker_id = ids.worker_id(self.node, os.getpid(), time.time())
         self.resumed = False
-        content = json.dumps({"id": self.worker_id, **_where(self.path)})
-        _replace(self.path / "identity", content)
+        self._write_identity()
 
     @property
     def lease_path(self) -> Path:
@@ -95,8 +113,9 @@ class StateDirectory:
     def runs(self) -> Iterator[Run]:
         """Every run directory that is there."""
         for folder in sorted((self.path / "run").iterdir()):
-            if (folder / "task.json").exists():
-                yield Run(folder)
+            run = Run(folder)
+            if (folder / "task.json").exists() or run.is_kept():
+                yield run
 
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""
@@ -119,18 +138,26 @@ class StateDirectory:
     def _take_identity(self) -> None:
         try:
             known = json.loads((self.path / "identity").read_text())
+            known = known if isinstance(known, dict) else {}
         except (OSError, ValueError):
             known = {}
+        self._store = known.get("store")
         if known and {key: known.get(key) for key in _where(self.path)} == _where(self.path):
             self.worker_id = known["id"]
             self.resumed = True
         else:
             self.new_identity()
 
+    def _write_identity(self) -> None:
+        content = {"id": self.worker_id, "store": self._store, **_where(self.path)}
+        _replace(self.path / "identity", json.dumps(content))
+
     def _write_in_place(self, line: str) -> None:
         descriptor = os.open(self.lease_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.pwrite(descriptor, line.encode(), 0)
-        os.close(descriptor)
+        try:
+            os.pwrite(descriptor, line.encode(), 0)
+        finally:
+            os.close(descriptor)
 
 
 def _where(path: Path) -> dict[str, object]:

@@ -105,7 +105,7 @@ What happened
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
                                    empty name for all together; expires (see `sample.lua`)
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
-                                   figures are counted
+                                   figures are counted; identity, what tells this store from others
 
 From outside
 
