@@ -47,6 +47,8 @@ COMMANDS = {
     "explain": ["explain", "t"],
     "stats": ["stats"],
     "queues": ["queues"],
+    "notices": ["notices"],
+    "failures": ["failures"],
     "workers": ["workers"],
     "init": ["init"],
 }
