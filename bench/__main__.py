@@ -13,6 +13,7 @@ from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
 from bench.order import lines
+from bench.page import page
 from bench.short_tasks import threads
 from bench.startup import startup
 from bench.store_speed import against_floor, growth, wake_up
@@ -28,6 +29,7 @@ OTHERS = {
     "commands": commands,
     "costs": costs,
     "streams": streams,
+    "page": page,
     "peers": peers,
 }
 PARTS = [*OF_STORES, *OTHERS]

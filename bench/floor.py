@@ -33,8 +33,8 @@ class Floor:
         self._begin()
         now = time.time()
         first = self._number(count)
-        rows = [self._row(name, now, number) for number, name in enumerate(drawn, first)]
-        self._db.executemany(SQL["submit"], rows)
+        tasks = json.dumps([(name, '{"x":1}') for name in drawn])
+        self._db.execute(SQL["submit"], (tasks, first, *self._common(now)))
         self._tell(first, drawn, now, "pending", 0, None, None)
         self._count(pending=count)
         self._end()
@@ -90,11 +90,10 @@ class Floor:
     def _count(self, **moved: int) -> None:
         self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
-    def _row(self, name: str, now: float, number: int) -> tuple[Any, ...]:
+    def _common(self, now: float) -> tuple[Any, ...]:
         return (
-            name, "q", None, None, None, None, '{"x":1}', "pending", 0, 0, "me", None, now, now,
-            None, None, None, None, None, 0, 0, f'[{number},{now!r},"pending"]\n', None, None,
-            "alive", 0.0,
+            None, f',{now!r},"pending"]\n', "q", None, None, None, None, "pending", 0, 0, "me",
+            None, now, None, None, None, None, None, 0, 0, None, None, "alive", 0.0, None,
         )  # fmt: skip
 
     def _begin(self) -> None:

@@ -372,6 +372,7 @@ class Client(_Facade[sync.Client]):
     get_listener = _lazily(sync.Client.get_listener, Listener)
     queues = _awaited(sync.Client.queues)
     workers = _awaited(sync.Client.workers)
+    failures = _awaited(sync.Client.failures)
     notices = _awaited(sync.Client.notices)
     retry_notices = _awaited(sync.Client.retry_notices)
     schedules = _awaited(sync.Client.schedules)

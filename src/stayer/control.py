@@ -15,7 +15,7 @@ from typing import Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, notices, queue_settings, submission
+from stayer.core import codec, ids, notices, queue_settings, submission, units
 from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -45,7 +45,7 @@ from stayer.core.model import (
 )
 from stayer.core.policy import check as check_policy
 from stayer.core.queue_settings import WrittenSettings
-from stayer.store import ServedStore, Store
+from stayer.store import REMEMBERED, ServedStore, Store
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
@@ -93,7 +93,11 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     if answer.fresh or unique_holder(new, answer):
         return None
     if answer.purged:
-        return f"was here, is {there.state} and has been deleted: its id is not accepted again"
+        again = units.rfc3339(there.updated + REMEMBERED)
+        return (
+            f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
+            "choose another one"
+        )
     if there.queue != new.queue:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
     if (there.name, there.command) != (new.name, new.command):
@@ -347,7 +351,8 @@ def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
     waiting = sum(number for state, number in counts.items() if state not in FINISHED)
     if waiting and not force:
         raise Refused(
-            f"queue {name} has {waiting} unfinished tasks: cancel them first, or force the drop"
+            f"queue {name} has {waiting} unfinished {'task' if waiting == 1 else 'tasks'}: cancel "
+            "them first, or drop them too with --force (force=True in Python)"
         )
     total = sum(counts.values())
     while store.drop_queue(name, BATCH):

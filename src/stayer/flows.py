@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
+from stayer.core import units
 from stayer.core.errors import BadInput
 from stayer.core.flow_plan import PART_LIMIT, PartPlan, check_name, filled, lay_out
 from stayer.core.flows import NewFlow
@@ -79,10 +80,13 @@ class Flow:
         part: str | None = None,
         queue: str | None = None,
         after: After = (),
+        near: FlowPart | str | None = None,
+        near_wait: float | str | None = None,
         **options: Any,
     ) -> FlowPart:
         """One task: a call of a task function, a command, or a `name` with parameters. Options are
-        those of `enqueue`; `part` is what it is called in the flow.
+        those of `enqueue`; `part` is what it is called in the flow. `near` is one of `after`, on
+        whose node it is to run if that can be within `near_wait`.
         """
         if sum(what is not None for what in (call, command, name)) > 1:
             raise BadInput("give a call, a command or a name, not several of them")
@@ -92,7 +96,14 @@ class Flow:
 
         def plan(build: Build) -> PartPlan:
             tasks = (pattern(build),)
-            return PartPlan(name=called, tasks=tasks, after=upstreams, after_tasks=outside)
+            return PartPlan(
+                name=called,
+                tasks=tasks,
+                after=upstreams,
+                after_tasks=outside,
+                near=_name_of(near),
+                near_wait=None if near_wait is None else units.duration(near_wait),
+            )
 
         called = self._enter(part, kind, plan)
         return FlowPart(called)
@@ -106,11 +117,14 @@ class Flow:
         part: str | None = None,
         queue: str | None = None,
         after: After = (),
+        near: FlowPart | str | None = None,
+        near_wait: float | str | None = None,
         **options: Any,
     ) -> FlowPart:
         """A task for each item: a task function that is called with it (a mapping: by name), or a
         command in which `{}` stands for it. `items` may be another map: then there is a task for
-        each of its tasks, which runs after just that one. No more than `at_once` run at a time.
+        each of its tasks, which runs after just that one (and `near` it, if that map is named). No
+        more than `at_once` run at a time.
         """
         is_command = isinstance(what, list | tuple)
         if isinstance(what, str) or not (is_command or hasattr(what, "s")):
@@ -135,6 +149,8 @@ class Flow:
                 over=over,
                 after=upstreams,
                 after_tasks=outside,
+                near=_name_of(near),
+                near_wait=None if near_wait is None else units.duration(near_wait),
             )
 
         called = self._enter(part, kind, plan)
@@ -214,6 +230,10 @@ class Flow:
 
 def _program(command: Sequence[str]) -> str:
     return os.path.splitext(os.path.basename(command[0]))[0]
+
+
+def _name_of(part: FlowPart | str | None) -> str | None:
+    return part.name if isinstance(part, FlowPart) else part
 
 
 def _last_word(name: str) -> str:

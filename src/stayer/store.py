@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
 from stayer.core.explanation import Explanation
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Happening
@@ -163,11 +164,12 @@ class Store(Protocol):
         Besides what the change says, the store sets: `updated`; `started_at` on coming to
         `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
         `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
-        `paused` cleared on leaving `started`; `start_before` cleared on coming to `started` and on
-        leaving an end; `eta` to now + `delay`; `last_order` one higher if `order`; `returned_from`
-        to (worker, attempt) if `returned`, else cleared; an Attempt's end if `ending` is set and a
-        worker held the task; an Event named by the new state (ending and note are its note) or, if
-        the state stays, by the note (what follows a first `: ` in it is the event's note).
+        `paused` cleared on leaving `started`; `fingerprint` cleared on leaving an end;
+        `start_before` cleared on coming to `started` and on leaving an end; `eta` to now + `delay`;
+        `last_order` one higher if `order`; `returned_from` to (worker, attempt) if `returned`, else
+        cleared; an Attempt's end if `ending` is set and a worker held the task; an Event named by
+        the new state (ending and note are its note) or, if the state stays, by the note (what
+        follows a first `: ` in it is the event's note).
 
         With `from_start`, the task's checkpoint (in which are the results of its steps) and its
         progress are gone, as part of the change.
@@ -305,6 +307,11 @@ class Store(Protocol):
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         """How long complete tasks of a queue took in their last attempt: kind and seconds, those
         submitted last first.
+        """
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        """The failed tasks of these queues (or of all), gathered by fingerprint: up to `limit` of
+        the faults, the most frequent first, and how many faults and tasks there are altogether.
         """
 
     def attempts(self, id: str) -> list[Attempt]:

@@ -42,9 +42,10 @@ class Outcome:
         for word in words:
             assert word in self.err, self
 
-    def works(self) -> Outcome:
-        """It did, and had nothing to complain of."""
-        assert (self.code, self.err) == (0, ""), self
+    def works(self, note: str = "") -> Outcome:
+        """It did, and had nothing to complain of; or said this by the way."""
+        assert self.code == 0, self
+        assert note in self.err if note else not self.err, self
         return self
 
 

@@ -60,6 +60,11 @@ class Terminal:
         """Press these keys."""
         os.write(self._ours, text.encode())
 
+    def echoes(self) -> bool:
+        """Whether it shows what is typed, line by line, as a shell wants it."""
+        wanted = termios.ECHO | termios.ICANON
+        return bool(termios.tcgetattr(self._ours)[3] & wanted == wanted)
+
     def press_until(self, keys: str, text: str) -> None:
         """Press these keys, again and again as people do, until the screen shows the text.
 

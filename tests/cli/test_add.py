@@ -14,7 +14,7 @@ from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
 from stayer.store import Store
 from tests.cli.running import Apart, Here
-from tests.contract.builders import apply, started
+from tests.contract.builders import apply, get, started
 
 
 def everything(store: Store) -> list[str]:
@@ -154,15 +154,28 @@ def test_the_same_id_for_another_task_is_a_warning(
     assert control.get(store, "t").parameters == 1
 
 
-def test_the_id_of_a_purged_task_is_there_too(stayer: Here, store: Store, worker: str) -> None:
+def test_the_id_of_a_deleted_task_is_refused(stayer: Here, store: Store, worker: str) -> None:
     apply(store, started(store, id="t", parameters={"a": 1}), Done())
     control.delete(store, "t")
 
-    again = stayer("add", "-q", "q", "--id", "t", "--data", "2")
-
-    assert (again.code, again.out) == (0, "t\n")
-    assert "t was here, is complete and has been deleted" in again.err
+    for words in (["add"], ["add", "--json"]):
+        again = stayer(*words, "-q", "q", "--id", "t", "--data", "2")
+        again.refuses("task t has been deleted (complete)", "not accepted again before 2")
+    stayer("run", "--detach", "-q", "q", "--id", "t", "true").refuses("choose another")
     assert everything(store) == []
+
+
+def test_the_ids_of_deleted_tasks_are_left_out_of_many(
+    stayer: Here, store: Store, worker: str
+) -> None:
+    apply(store, started(store, id="t"), Done())
+    control.delete(store, "t")
+
+    added = stayer("add", "--jsonl", "-", input='{"id": "t"}\n{"id": "u"}\n')
+
+    assert (added.code, added.out) == (2, "u\n")
+    assert "task t has been deleted (complete)" in added.err
+    assert "1 task was not accepted" in added.err
 
 
 @pytest.mark.parametrize(
@@ -269,3 +282,27 @@ def test_what_can_not_be_unique_is_refused(
 ) -> None:
     stayer("add", "-q", "q", *options).refuses(*words)
     assert everything(store) == []
+
+
+def test_a_command_that_was_announced_must_come(stayer: Here, store: Store) -> None:
+    stayer("add", "-q", "q", "--").refuses("no command after --")
+    assert everything(store) == []
+    stayer("add", "-q", "q", "--", "echo", "--").works()
+
+
+@pytest.mark.parametrize("line", ["echo hi", "ls|wc", "echo $HOME"])
+def test_a_line_for_a_shell_is_hinted_at(stayer: Here, store: Store, line: str) -> None:
+    added = stayer("add", "-q", "q", line)
+
+    assert added.code == 0
+    assert "taken as the name of a program" in added.err
+    assert "sh -c" in added.err
+    stayer("add", "-q", "q", "--", "sh", "-c", line).works()
+
+
+def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
+    stayer("add", "--id", "a").works()
+    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
+    policy = get(store, "b").policy
+    assert (policy.near, policy.near_wait) == ("a", 120.0)
+    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")

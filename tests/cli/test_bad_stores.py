@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -258,3 +259,17 @@ def test_a_slip_in_the_name_makes_no_new_store(stayer: Here, tmp_path: Path) -> 
     assert not slip.exists()
     stayer("add", "--store", f"sqlite:///{slip}").works()
     stayer("ls", "--store", f"sqlite:///{slip}").works()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "unix", "redis+sentinel", "redis+cluster"])
+def test_a_store_whose_package_is_missing_says_what_to_install(
+    stayer: Here, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [each for each in sys.modules if each.startswith("stayer.stores.redis")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ["redis", *(each for each in sys.modules if each.startswith("redis."))]:
+        monkeypatch.setitem(sys.modules, name, None)
+
+    stayer("ls", "--store", f"{scheme}://localhost/0").refuses(
+        "needs the package redis", "pip install 'stayer[redis]'"
+    )

@@ -28,7 +28,7 @@ def test_when_it_starts_and_ends(stayer: Here, store: Store) -> None:
     said = stayer("explain", "t").works().out
     assert "- it is the next to be taken" in said
     assert "starts about now" in said
-    assert "(as the last 1 of its kind did)" in said
+    assert "(as the last one of its kind did)" in said
 
 
 def test_the_same_as_json(stayer: Here, store: Store) -> None:

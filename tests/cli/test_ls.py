@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any
@@ -15,7 +16,10 @@ from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Progress, Report
 from stayer.store import Store
 from tests.cli.running import Apart, Here
+from tests.cli.terminal import Terminal
 from tests.contract.builders import apply, beat, fill, new, register, started, submit
+
+STYLE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def shown(stayer: Here, *arguments: str) -> list[str]:
@@ -143,7 +147,7 @@ def test_a_short_id_names_its_task_everywhere(stayer: Here, store: Store) -> Non
         (["-q", "nope"], ["'nope'", "there are a, b"]),
         (["-q", "a", "-q", "nope"], ["'nope'", "there are a, b"]),
         (["--state", "done"], ["'done'", "pending", "complete"]),
-        (["--since", "soon"], ["--since", "'soon'"]),
+        (["--since", "soon"], ["--since", "'soon'", "2h or 3d (ago)"]),
         (["--since", "2999-01-01"], ["--since"]),
         (["--since", "+1h"], ["--since", "future"]),
         (["-n", "-1"], ["-n"]),
@@ -247,3 +251,21 @@ def test_a_stale_worker_makes_no_difference_to_its_tasks(stayer: Here, store: St
 
     assert stayer("ls", "--json").works().json[0]["worker"] == "old"
     assert shown(stayer, "--state", "started") == [task.id]
+
+
+def test_at_eighty_columns_progress_is_worth_more_than_a_long_id(
+    apart: Apart, store: Store, worker: str
+) -> None:
+    id = "nightly-2026-11-15T20:30:00Z"
+    made = started(store, id=id, name="train", tags=())
+    progress = Progress(done=2, total=5, message="epoch 2", remaining=7200)
+    beat(store, worker, 2, Report(id=id, attempt=made.attempt, progress=progress))
+
+    with Terminal(apart, "ls", width=80) as terminal:
+        terminal.until("epoch 2")
+        assert terminal.end() == 0
+    heading, row = STYLE.sub("", terminal.text).splitlines()[:2]
+    assert "nightly-" in row
+    assert id not in row
+    assert "NODE" not in heading
+    assert len(row.rstrip()) <= 80

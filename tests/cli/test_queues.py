@@ -47,8 +47,8 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
     [queue] = stayer("queues", "--json").works().json
 
     assert list(queue) == [
-        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
-        "counts", "workers", "oldest", "retention",
+        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "notify",
+        "next_start", "counts", "workers", "oldest", "retention",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 
@@ -104,7 +104,6 @@ def test_limits_of_keys_rate_and_turns_are_set_and_taken_away(stayer: Here, stor
         (["set", "q", "--limit", "-1"], ["--limit"]),
         (["set", "q", "--limit", "²"], ["--limit"]),
         (["set", "q", "--limit", str(2**31)], ["--limit"]),
-        (["set", "qq", "--limit", "1"], ["'qq'", "there are q"]),
         (["set"], ["queues set --help"]),
         (["drop", "qq", "--yes"], ["'qq'", "there are q"]),
         (["drop", "q"], ["--yes", "1 task"]),
@@ -154,3 +153,19 @@ def test_the_file_limits_queues_when_a_worker_starts(tmp_path: Path, store: Stor
     declare_queues(found, store)
     [queue] = store.queues()
     assert (queue.limit, queue.key_limit, queue.rate) == (3, 2, Rate(5, 60.0))
+
+
+def test_a_queue_may_be_limited_and_paused_before_its_first_task(
+    stayer: Here, store: Store
+) -> None:
+    submit(store, new(queue="q"))
+
+    limited, paused = stayer("queues", "set", "crawl", "--limit", "2"), stayer("pause", "-q", "qq")
+
+    assert (limited.code, limited.out) == (0, "crawl limit 2\n")
+    assert limited.err == "stayer: queue crawl is new (there are q)\n"
+    assert (paused.code, paused.out) == (0, "qq paused\n")
+    assert "queue qq is new (there are crawl, q)" in paused.err
+    found = {queue.name: (queue.limit, queue.paused) for queue in store.queues()}
+    assert found == {"q": (None, False), "crawl": (2, False), "qq": (None, True)}
+    stayer("resume", "-q", "nope").refuses("no queue 'nope'")

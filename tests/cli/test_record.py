@@ -18,9 +18,10 @@ RECORD = [
     "failures", "interruptions", "ending", "priority", "owner", "tags", "result", "error",
     "progress", "node", "worker", "pid", "created", "updated", "eta", "started_at", "finished_at",
     "paused", "usage", "orders", "start_before", "flow", "part", "upstreams", "key", "unique",
-    "unique_while", "unique_for", "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on",
+    "unique_while", "unique_for", "notify", "fingerprint",
+    "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on",
     "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace", "fence", "when_failed",
-    "time_growth", "time_most", "memory_growth", "memory_most",
+    "time_growth", "time_most", "memory_growth", "memory_most", "near", "near_wait",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -68,13 +69,15 @@ def test_the_values_are_of_fixed_kinds(record: dict[str, Any]) -> None:
         "progress": {"done": 1.0, "total": 4.0, "message": "epoch 1", "remaining": 9.5},
         "node": None, "worker": None, "pid": None, "eta": None, "started_at": None,
         "finished_at": None, "paused": False, "usage": None, "orders": [], "key": None,
-        "unique": None, "unique_while": "alive", "unique_for": 0.0, "retries": 2,
+        "unique": None, "unique_while": "alive", "unique_for": 0.0, "notify": [],
+        "fingerprint": None, "retries": 2,
         "start_before": None, "flow": None, "part": None, "upstreams": 0, "when_failed": "cancel",
         "retry_wait": 0.0, "retry_backoff": 2.0, "retry_cap": 3600.0, "retry_on": [],
         "give_up_on": [],
         "time_limit": 60.0,
         "silence_limit": None, "memory_limit": None, "grace": None, "fence": "kill",
         "time_growth": 1.0, "time_most": None, "memory_growth": 1.0, "memory_most": None,
+        "near": None, "near_wait": None,
     }  # fmt: skip
     assert [list(attempt) for attempt in attempts] == [
         [

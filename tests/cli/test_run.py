@@ -169,3 +169,37 @@ def test_at_a_terminal_it_says_why_it_waits(apart: Apart, store: Store) -> None:
         control.cancel(store, "t")
         terminal.until("was cancelled")
         assert terminal.end() == 3
+
+
+def test_a_line_for_a_shell_fails_with_a_hint(apart: Apart, fleet: Site) -> None:
+    fleet.worker()
+    done = apart("run", "echo hi | wc -c")
+    assert done.code == 127
+    assert "NotStarted: it could not be started: can't run echo hi | wc -c" in done.err
+    assert "sh -c '…'" in done.err.splitlines()[-1]
+
+
+def test_a_task_that_ends_while_it_is_asked_ends_the_question(
+    apart: Apart, fleet: Site, tmp_path: Path
+) -> None:
+    fleet.worker()
+    with Terminal(
+        apart, "run", "--id", "t", "--", "sh", "-c", WAITS_FOR_FILE, "sh", f"{tmp_path}/go"
+    ) as terminal:
+        terminal.until("begun")
+        terminal.type("\x03")
+        terminal.until("let it run?")
+        (tmp_path / "go").touch()
+        terminal.until("over")
+        assert terminal.end() == 0
+
+
+def test_term_is_heard_while_it_is_asked(apart: Apart, fleet: Site) -> None:
+    fleet.worker()
+    with Terminal(apart, "run", "--id", "t", "--", *LASTS) as terminal:
+        terminal.until("begun")
+        terminal.type("\x03")
+        terminal.until("let it run?")
+        terminal.process.terminate()
+        terminal.until("`stayer log -f t` shows it")
+        assert terminal.end() == 128 + signal.SIGTERM

@@ -43,6 +43,10 @@ def test_a_running_task_shows_how_far_it_is(stayer: Here, store: Store, worker: 
 
     assert "25%  1m 30s left  halfway" in page
     assert "goes on" in page
+    assert "since it started: it has saved nothing" in page
+
+    beat(store, worker, 3, Report(id="t", attempt=task.attempt, checkpoint=b"x"))
+    assert "since its last checkpoint" in stayer("show", "t").works().out
 
 
 def test_results_and_bytes_are_shown(stayer: Here, store: Store, worker: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import EVERYTHING, Fault, Filter, Report
 from stayer.store import Store
+from stayer.stores import open_store
 from tests.cli.running import Here
-from tests.contract.builders import apply, beat, get, new, started, submit
+from tests.contract.builders import apply, beat, get, new, register, started, submit
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +99,10 @@ def test_retry_from_the_start_forgets_what_was_saved(
 
 
 def test_hold_and_release(stayer: Here, store: Store) -> None:
-    assert stayer("hold", "pending", "started").works().lines == ["pending held", "started held"]
+    assert stayer("hold", "pending", "started").works().lines == [
+        "pending held",
+        "started runs on, and is held if it comes back",
+    ]
     assert stayer("hold", "-q", "q", "--yes").works().lines == ["1 task held"]
     assert stayer("release", "-q", "q", "--yes").works().lines == ["4 tasks released"]
     assert stayer("release", "pending").works().lines == ["pending released"]
@@ -154,3 +160,27 @@ def test_bad_input_is_one_line_and_changes_nothing(
 
 def test_an_absurd_grace_is_refused(stayer: Here) -> None:
     stayer("cancel", "pending", "--grace", "ages").refuses("--grace", "not a duration")
+
+
+def test_a_cancel_that_nobody_hears_says_so(stayer: Here, url: str) -> None:
+    earlier = open_store(url, clock=lambda: time.time() - 500)
+    earlier.setup()
+    register(earlier, "old", queues=("x",))
+    started(earlier, "old", id="t", queue="x")
+    earlier.close()
+
+    said = stayer("cancel", "t").works().out
+
+    assert said.startswith("t asked to stop, but the worker on node-of-old is silent")
+    assert "given up as dead" in said
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold"])
+def test_a_dry_run_names_tasks_and_does_nothing(stayer: Here, store: Store, verb: str) -> None:
+    submit(store, new("a", queue="x"), new("b", queue="x"))
+
+    tried = stayer(verb, "-q", "x", "--dry-run")
+
+    assert (tried.code, sorted(tried.lines)) == (0, ["a", "b"])
+    assert f"to {verb}: 2 tasks; nothing was done" in tried.err
+    assert [(get(store, id).state, get(store, id).held) for id in "ab"] == [("pending", False)] * 2

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
+
+from msgspec.structs import replace
 
 from stayer import control
-from stayer.cli.tables import Loads, bar
+from stayer.cli.task_tables import Loads, bar, unsaved
 from stayer.core.model import Progress, Report, Task, Usage
 from stayer.store import Store
+from stayer.stores import open_store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.contract.builders import beat, fill, register, started
@@ -31,7 +35,8 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     lines = stayer("top").works().lines
 
     assert lines[0].split() == [
-        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE", "TRY", "REPORT",
+        "ID", "KIND", "PROGRESS", "LEFT", "RAN", "UNSAVED", "CPU", "MEMORY", "NODE", "TRY",
+        "REPORT",
     ]  # fmt: skip
     assert lines[1].startswith("t   train  ████······  40%")
     assert "1m 30s" in lines[1]
@@ -39,6 +44,14 @@ def test_running_tasks_queues_and_workers(stayer: Here, store: Store) -> None:
     assert lines[3].split()[:2] == ["QUEUE", "LIMIT"]
     assert lines[4].split()[:2] == ["q", "2"]
     assert lines[-1] == "1 worker; 1 of 4 slots busy"
+
+
+def test_what_is_unsaved_counts_from_the_checkpoint_else_from_the_start() -> None:
+    task = Task("t", "q", state="started", started_at=100.0)
+    assert unsaved(task, 160.0) == 60.0
+    assert unsaved(replace(task, checkpoint_at=150.0), 160.0) == 10.0
+    assert unsaved(replace(task, checkpoint_at=90.0), 160.0) == 60.0  # that of an attempt before
+    assert unsaved(replace(task, state="complete"), 160.0) is None
 
 
 def test_usage_and_pauses(stayer: Here, store: Store) -> None:
@@ -115,3 +128,25 @@ def test_a_bar_has_room_for_anything() -> None:
     assert bar(Progress(done=30, total=10)).plain == "██████████ 100%"
     assert bar(Progress(done=-1, total=10)).plain == "··········   0%"
     assert bar(Progress(done=float("nan"), total=10)).plain == "nan"
+
+
+def test_q_ends_it_and_leaves_the_terminal_as_it_was(apart: Apart, store: Store) -> None:
+    with Terminal(apart, "top", width=120) as terminal:
+        terminal.until("q quits")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert terminal.echoes()
+
+
+def test_a_task_whose_worker_is_silent_does_not_look_well(stayer: Here, url: str) -> None:
+    earlier = open_store(url, clock=lambda: time.time() - 500)
+    earlier.setup()
+    register(earlier, slots=4)
+    started(earlier, id="t")
+    report(earlier, 2, done=1.0, total=2.0, remaining=90.0)
+    earlier.close()
+
+    for command in ("top", "ls"):
+        row = stayer(command).works().lines[1]
+        assert "worker silent for 8m 2" in row
+        assert "1m 30s" not in row  # what was left then

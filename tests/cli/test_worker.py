@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sqlite3
+from functools import partial
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -16,6 +17,7 @@ import pytest
 from stayer import config
 from stayer.cli.worker_options import Wanted, wanted
 from stayer.core.errors import BadConfig
+from stayer.runners.pool.settle import Failures
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.cli.working import Site
@@ -71,7 +73,7 @@ def test_the_file_may_say_everything(plan, folder: Path) -> None:
     assert found.behaviour == {
         "queues": ("a", "b"), "evenly": False, "slots": 3, "lease": 300.0, "grace": 60.0,
         "kill_interval": 5.0, "time_limit": 43200.0, "silence_limit": 3600.0,
-        "memory_limit": 8 * 1024**3, "fence": "kill",
+        "memory_limit": 8 * 1000**3, "fence": "kill",
     }  # fmt: skip
     assert (found.state_dir, found.log) == (str(folder / "state"), "/var/log/w.log")
 
@@ -199,8 +201,9 @@ def test_up_says_where_the_store_is_if_only_it_knows(fleet: Site) -> None:
 
     assert process.wait(60) == 0
     lines = log.read_text().splitlines()
-    assert lines[1] == "1 slot for tasks of some; Ctrl-C ends it"
-    assert lines[2].endswith(f"stayer run --store {fleet.url} -q some -- echo hello")
+    assert lines[1] == "1 slot for tasks of some"
+    assert lines[2].startswith("Ctrl-C stops what runs, and the next `stayer up` begins it again")
+    assert lines[3].endswith(f"stayer run --store {fleet.url} -q some -- echo hello")
 
 
 def test_threads_need_an_app_and_nothing_that_is_for_processes(stayer: Here) -> None:
@@ -230,3 +233,43 @@ def test_a_number_of_threads_that_makes_no_sense_is_refused(
     (folder / "stayer.toml").write_text(f'[worker]\napp = "m"\nthreads = {written}\n')
     with pytest.raises(BadConfig, match=r"worker\.threads"):
         plan()
+
+
+def test_the_log_tells_what_became_of_each_task(fleet: Site) -> None:
+    process = fleet.start("--slots", "3", "--allow-commands")
+    log = fleet.folder / "one.log"
+    fleet.submit("fine", "true")
+    fleet.submit("bad", "sh", "-c", "exit 7")
+    fleet.submit("again", "false", retries=1, retry_wait=1000)
+    fleet.submit("long", "sleep", "1000")
+
+    for line in ("task long (sleep) started, pid ", "task fine (true) is complete after ",
+                 "task bad (sh -c exit 7) failed after ", "(error, ExitCode: exit code 7",
+                 "task again (false) ended after ", ": the next try is due in "):  # fmt: skip
+        until(partial(_has, log, line), f"for {line!r} in the log")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == 0
+    said = log.read_text()
+    assert "stopping 1 task (" in said
+    assert "Ctrl-C again kills at once; `kill -HUP` instead" in said
+    assert "task long (sleep) was handed back after " in said
+
+
+def _has(log: Path, line: str) -> bool:
+    return line in log.read_text()
+
+
+def test_few_of_many_failures_of_short_tasks_are_told_one_by_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = iter([100.0] * 1000 + [200.0])
+    monkeypatch.setattr("stayer.runners.pool.settle.time.monotonic", lambda: next(moments))
+    failures = Failures()
+
+    for number in range(1001):
+        failures.tell(f"task {number} failed")
+
+    told = [record.getMessage() for record in caplog.records]
+    assert told[0] == "task 0 failed"
+    assert told[10:] == ["990 more tasks failed in the meantime", "task 1000 failed"]

@@ -204,3 +204,20 @@ def test_a_claimed_task_knows_its_inputs(client: Client) -> None:
             processor = client.get_processor(task)
             assert processor.inputs == inputs
             processor.complete(result)
+
+
+def test_a_task_may_be_near_one_that_it_runs_after(client: Client) -> None:
+    queue = client.get_queue("q")
+    first = client.get_task(queue.enqueue())
+    id = queue.enqueue(after=[first], near=first, near_wait="5m")
+    policy = client.get_task(id).policy
+    assert (policy.near, policy.near_wait) == (first.id, 300.0)
+
+    flow = Flow("f", id="f", queue="q")
+    unpacked = flow.add(name="unpack")
+    flow.add(name="index", after=[unpacked], near=unpacked, near_wait=5)
+    done = flow.map(["sort", "{}"], ["a", "b"], part="sort")
+    flow.map(["merge"], done, near=done, part="merge")
+    handle = client.submit(flow)
+    assert handle.task("index").policy.near == "f.unpack"
+    assert handle.task("merge", 1).policy.near == "f.sort.1"

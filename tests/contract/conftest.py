@@ -58,7 +58,10 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
 SELDOM = ("redis-6.2", "cluster")
-"""Stores so like another one, or so far from being used, that only the long tests try them."""
+"""Stores so like another one that only the long tests try them."""
+
+ELSEWHERE = ("test_flows.py", "test_submit.py", "test_bury.py", "test_schedules.py")
+"""Modules with what reaches over queues, so is not as on one server: always tried on a cluster."""
 
 
 ONCE = ("test_races.py", "test_kill.py", "test_flow_crashes.py")
@@ -70,16 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
-        if store == "valkey" and item.path.name in ONCE:
+        is_seldom = store in SELDOM and not (store == "cluster" and item.path.name in ELSEWHERE)
+        if is_seldom or (store == "valkey" and item.path.name in ONCE):
             item.add_marker(pytest.mark.long)
 
 
-@pytest.fixture(
-    scope="session",
-    params=[
-        pytest.param(name, marks=[pytest.mark.long] if name in SELDOM else []) for name in STORES
-    ],
-)
+@pytest.fixture(scope="session", params=list(STORES))
 def fresh_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FreshUrl]:

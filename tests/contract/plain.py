@@ -236,7 +236,9 @@ class Plain:
         if change.to == "started" and task.state != "started":
             becomes |= {"started_at": now, "start_before": None}
         if change.to not in FINISHED and task.state in FINISHED:
-            becomes["start_before"] = None
+            becomes |= {"start_before": None, "fingerprint": None}
+        if change.fingerprint is not None:
+            becomes["fingerprint"] = change.fingerprint
         if change.to in QUEUED:
             becomes |= {
                 "worker": None,
@@ -319,6 +321,8 @@ class Plain:
             return
         if report.progress is not None:
             task = replace(task, progress=report.progress)
+        if report.checkpoint is not None:
+            task = replace(task, checkpoint_at=self.now())
         if report.progress is not None or report.checkpoint is not None:
             task = replace(task, losses=0)
         if report.paused is not None and task.state == "started":

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.lifecycle import Done, Interrupt, Start
-from stayer.core.model import LogPiece, Progress, Report, Task, Worker
+from stayer.core.model import Filter, LogPiece, Progress, Report, Task, Worker
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -262,6 +262,20 @@ class TestReports:
         kept = store.checkpoint(task.id)
         assert kept is not None
         assert (kept.attempt, kept.at, kept.data) == (1, clock.now, b"\x00\xffcheckpoint 3")
+
+    def test_the_record_says_when_it_last_saved(
+        self, store: Store, clock: Clock, task: Task
+    ) -> None:
+        assert task.checkpoint_at is None
+        clock.advance(1)
+        beat(store, "w", 2, Report(id=task.id, attempt=1, checkpoint=b"x"))
+        saved = clock.now
+        clock.advance(1)
+        beat(store, "w", 3, Report(id=task.id, attempt=1, progress=Progress(done=1.0)))
+        assert get(store, task.id).checkpoint_at == saved
+        [found] = store.find(Filter(ids=(task.id,)), None, 10).tasks
+        assert found.checkpoint_at == saved
+        assert [each.checkpoint_at for each in store.holdings("w")] == [saved]
 
     def test_of_several_tasks_come_in_one_beat(self, store: Store, task: Task) -> None:
         second = taken(store)

@@ -8,7 +8,7 @@ from stayer import control
 from stayer.core.errors import UnknownTask
 from stayer.core.explanation import Span
 from stayer.core.lifecycle import Done, Fail, Start
-from stayer.core.model import Fault, Handles, Policy, Progress, Report
+from stayer.core.model import Fault, Handles, Policy, Progress, Rate, Report
 from stayer.explain import explain, why_silent, why_waiting
 from stayer.store import Store
 from tests.contract.builders import (
@@ -223,3 +223,69 @@ def test_what_a_task_says_of_its_end_is_believed(store: Store, clock: Clock) -> 
 def test_what_is_not_there_is_not_explained(store: Store) -> None:
     with pytest.raises(UnknownTask):
         explain(store, "nobody")
+
+
+def test_a_full_key_and_a_spent_rate_are_in_the_forecast(store: Store, clock: Clock) -> None:
+    # Given a kind that takes ten seconds, and one of a key that has run for four
+    register(store, slots=8, lease=1000.0)
+    running = started(store, name="encode")
+    clock.advance(10)
+    apply(store, running, Done())
+    submit(store, new("first", name="encode", key="k"))
+    apply(store, take(store)[0], Start())
+    clock.advance(4)
+    submit(store, new("t", name="encode", key="k"))
+    # When its key is limited, it waits for the other one
+    store.set_queue("q", key_limits={"k": 1})
+    found = explain(store, "t").forecast
+    assert reasons(store, "t") == ["key-full"]
+    assert found is not None
+    assert (found.starts, found.ends) == (
+        Span(*[store.now() + 6] * 3), Span(*[store.now() + 16] * 3),
+    )  # fmt: skip
+    # And when its queue is, until that lets it
+    store.set_queue("q", key_limits={"k": None}, rate=Rate(1, 60.0))
+    submit(store, new("before", name="encode", priority=1))
+    take(store)
+    assert reasons(store, "t") == ["rate"]
+    found, following = explain(store, "t").forecast, store.queues(["q"])[0].next_start
+    assert found is not None
+    assert following is not None
+    assert found.starts == Span(*[following] * 3)
+
+
+def test_what_nobody_can_run_is_passed_over(store: Store) -> None:
+    register(store, handles=Handles(names=("train",)))
+    submit(store, new("stranger", name="other"), new("one", name="train"), new("t", name="train"))
+    assert reasons(store, "one") == ["next"]
+    assert reasons(store, "t") == ["ahead"]
+    assert text(store, "t", "ahead").startswith("one task of its queue is taken first: it has")
+    assert explain(store, "t").ahead == 1
+
+
+def test_the_worker_that_could_take_it_is_silent(store: Store, clock: Clock) -> None:
+    register(store, lease=120.0)
+    submit(store, new("t"))
+    clock.advance(60)
+    assert reasons(store, "t") == ["workers-silent"]
+    assert "node-of-w has been silent for 1m 00s" in text(store, "t", "workers-silent")
+    assert explain(store, "t").forecast is None
+    clock.advance(100)
+    assert "node-of-w has been silent for 2m 40s" in text(store, "t", "no-worker")
+
+
+def test_its_worker_is_silent_but_has_its_lease(store: Store, clock: Clock) -> None:
+    register(store, lease=120.0)
+    started(store, id="t")
+    clock.advance(60)
+    assert reasons(store, "t")[0] == "worker-silent"
+    assert "in 1m 00s the task stands still" in text(store, "t", "worker-silent")
+
+
+def test_when_it_expires(store: Store, clock: Clock) -> None:
+    submit(store, new("t", expire=90))
+    assert reasons(store, "t") == ["no-worker", "expires"]
+    assert "in 1m 30s" in text(store, "t", "expires")
+    clock.advance(120)
+    assert reasons(store, "t")[0] == "expired"
+    assert "30s ago" in text(store, "t", "expired")

@@ -45,6 +45,7 @@ def test_a_retry_goes_on_from_the_checkpoint(store: Store, failed: Task) -> None
     saved = store.checkpoint(failed.id)
     assert saved is not None
     assert (saved.attempt, saved.data) == (1, b"half")
+    assert retried.checkpoint_at == saved.at
     assert retried.progress is not None
     assert store.events(failed.id)[-1].note == "retried"
 
@@ -53,6 +54,7 @@ def test_from_the_start_there_is_nothing_to_go_on_from(store: Store, failed: Tas
     retried = control.retry(store, failed.id, from_start=True)
     assert retried == get(store, failed.id)
     assert (retried.state, retried.progress, retried.failures) == ("pending", None, 0)
+    assert retried.checkpoint_at is None
     assert store.checkpoint(failed.id) is None
     assert store.events(failed.id)[-1].note == "retried from the start"
     assert [each.ending for each in store.attempts(failed.id)] == ["error"]

@@ -27,6 +27,40 @@ from tests.contract.builders import (
 )
 
 
+def test_of_many_that_are_alike_or_not_each_is_its_own(store: Store) -> None:
+    # Given neighbours that are alike, and some between them that are not
+    submit(store, new("there", parameters="old"))
+    wanted = [
+        new("a", parameters={"n": 1}), new("b", parameters='"quoted" \\ \u2603'), new("c"),
+        new("d", parameters=b"\x00\xff"), new("e", parameters=b"raw"), new("f", parameters=5),
+        new("there"), new("g", tags=("x",)), new("h", tags=("x",), parameters=[None]),
+        new("i", queue="other"), new("j", delay=60.0), new("k", delay=60.0, parameters=True),
+        new("l", name="n", policy=Policy(retries=1)), new('m"\\\u2603', priority=3),
+    ]  # fmt: skip
+
+    # When they are submitted at once
+    answers = store.submit(wanted)
+
+    # Then each is there as it was asked for, and the events of a queue are in their order
+    assert [answer.fresh for answer in answers] == [each.id != "there" for each in wanted]
+    for asked, answer in zip(wanted, answers, strict=True):
+        assert get(store, asked.id) == answer.task
+        if asked.id != "there":
+            seen = answer.task
+            assert (seen.id, seen.queue, seen.parameters) == (
+                asked.id, asked.queue, asked.parameters,
+            )  # fmt: skip
+            assert (seen.tags, seen.name, seen.policy) == (asked.tags, asked.name, asked.policy)
+            [event] = store.events(asked.id)
+            assert (event.event, event.at) == (seen.state, seen.created)
+    fresh = [each.id for each in wanted if each.id != "there" and each.queue == "q"]
+    told = [event for event in store.watch(0, 0, 100) if event.id in fresh]
+    assert [event.id for event in told] == fresh
+    numbers = [store.events(id)[0].number for id in fresh]
+    assert numbers == sorted(set(numbers))
+    check_counts(store)
+
+
 def test_an_accepted_task_is_there_as_it_was_submitted(store: Store, clock: Clock) -> None:
     wanted = new(
         "a-1",

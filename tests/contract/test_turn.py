@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Done, Interrupt, decide
-from stayer.core.model import EVERYTHING, Handles
+from stayer.core.lifecycle import Done, Fail, Interrupt, decide
+from stayer.core.model import EVERYTHING, Fault, Handles, Policy
 from stayer.store import Store
 from tests.contract.builders import (
     apply,
@@ -68,6 +68,16 @@ def test_what_a_turn_hands_back_may_be_taken_in_it(store: Store) -> None:
     applied, fresh = store.turn("w", [decide(held, Interrupt())], ["q"], 1, EVERYTHING)
     assert applied == [True]
     assert [(task.id, task.attempt) for task in fresh] == [(held.id, 2)]
+
+
+def test_a_notice_tells_of_a_task_as_it_was_before_the_turn_took_it_again(store: Store) -> None:
+    register(store)
+    held = taken(store, notify=("retrying:hook",), policy=Policy(retries=1))
+    failure = Fail(Fault("ValueError", "no"), after=0.0)
+    _, [again] = store.turn("w", [decide(held, failure)], ["q"], 1, EVERYTHING)
+    assert (again.id, again.attempt) == (held.id, 2)
+    [notice] = store.notices(held.id, None, None, 9).notices
+    assert (notice.attempt, notice.record["state"]) == (1, "pending")
 
 
 def test_a_turn_may_only_commit_or_only_reserve(store: Store) -> None:

@@ -15,7 +15,15 @@ from pathlib import Path
 
 from tests.docs.pages import PATIENCE, Block, Step, steps
 
-LOOKING = ("stayer ls", "stayer show", "stayer flow show", "stayer log", "stayer workers", "tail")
+LOOKING = (
+    "stayer ls",
+    "stayer show",
+    "stayer flow show",
+    "stayer log",
+    "stayer workers",
+    "stayer notices",
+    "tail",
+)
 """A reader who does not see it yet looks again."""
 HERS = ("laptop", "left", "ago", "just", "now")
 """Words that may differ for the reader."""

@@ -21,3 +21,30 @@ def test_a_retry_goes_on_or_begins_from_the_start(reader: Reader) -> None:
     finally:
         worker.terminate()
         worker.wait()
+
+
+def test_what_failed_is_gathered_by_fault(reader: Reader) -> None:
+    listing, log, again = blocks("how-to/see-what-failed.md")
+    reader.run("stayer init")
+    for id, said, code in (
+        ("page-4", "page 4", 3),
+        ("disk", "disk full", 1),
+        ("page-9", "page 9", 3),
+    ):
+        reader.run(f"stayer add --id {id} -- sh -c 'echo {said} is missing; exit {code}'")
+    worker = reader.start("-m", "stayer", "worker", "--allow-commands")
+    try:
+        reader.run("stayer wait page-4 disk page-9", expected=1)
+    finally:
+        worker.terminate()
+        worker.wait()
+    [shown] = steps(listing)
+    promised, found = shown.output.splitlines(), reader.run(shown.command).splitlines()
+    assert [_but_times(line) for line in found] == [_but_times(line) for line in promised]
+    reader.follow(log)
+    reader.follow(again)
+
+
+def _but_times(line: str) -> list[str]:
+    words = line.split()
+    return words[:2] + words[4:]

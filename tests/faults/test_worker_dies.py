@@ -25,7 +25,8 @@ def test_a_task_outlives_its_worker_and_is_recorded_by_the_next_one(fleet: Fleet
     assert (task.state, task.attempt) == ("complete", 1)
     assert fleet.endings("a") == ["done"]
     assert list(fleet.read_stamps("a")) == [1]
-    assert [event.event for event in fleet.store.events("a")] == [
+    # Where it is slow to adopt it, the task stands still for a while.
+    assert [each.event for each in fleet.store.events("a") if each.event != "thawed"] == [
         "pending", "reserved", "started", "adopted", "complete"
     ]  # fmt: skip
 

@@ -95,12 +95,19 @@ def test_the_same_id_with_other_parameters_is_a_warning(client: stayer.Client) -
 
 
 def test_whoever_takes_tasks_needs_the_database(client: stayer.Client) -> None:
-    with pytest.raises(StoreUnusable, match="need the database itself"):
-        client.get_listener("q").listen()
+    with pytest.raises(StoreUnusable, match="needs the database itself"):
+        client.get_listener("q")
     with pytest.raises(StoreUnusable, match="need the database itself"):
         client.store.reserve("w", ["q"], 1, stayer.Handles())
     with pytest.raises(StoreUnusable, match="need the database itself"):
         client.store.commit([])
+
+
+def test_a_path_that_the_server_does_not_have_is_said(site: Site) -> None:
+    store = open_store(f"{site.url}/foo", token=site.tokens["operate"])
+    with pytest.raises(StoreUnusable, match="has nothing under /foo: leave that out"):
+        store.setup()
+    store.close()
 
 
 def test_a_record_comes_back_as_it_was(remote: Store, store: Store, worker: str) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from stayer import control
+from stayer.core.lifecycle import Fail
+from stayer.core.model import Fault
 from stayer.http.access import Role
 from stayer.http.routes import ROUTES
 from stayer.store import Store
-from tests.contract.builders import get, new, submit
+from tests.contract.builders import apply, get, new, register, submit, taken
 from tests.http.serving import Reply, Site
 
 
@@ -68,13 +71,23 @@ def test_an_id_of_others_tells_nothing_of_their_task(mine: Confined, store: Stor
     assert b"theirs" not in answer.body
 
 
+def test_it_sees_the_failures_of_its_own_queue_alone(mine: Confined, store: Store) -> None:
+    register(store, queues=("mine", "theirs"))
+    for id, queue in (("x", "mine"), ("y", "theirs")):
+        control.cancel(store, "a" if queue == "mine" else "b")
+        apply(store, taken(store, queue=queue, id=id), Fail(Fault("Boom")))
+    seen = mine("GET", "/v1/failures").json
+    assert (seen["tasks"], seen["failures"][0]["example"]) == (1, "x")
+    mine("GET", "/v1/failures?queue=theirs").is_problem(403, "forbidden")
+
+
 def test_it_hears_of_its_own_queue_alone(mine: Confined, store: Store) -> None:
     heard = mine("GET", "/v1/events?since=0", Accept="application/json").json["events"]
     assert {event["id"] for event in heard} == {"a"}
     mine("GET", "/v1/events?queue=theirs", Accept="application/json").is_problem(403, "forbidden")
 
 
-ALLOWED = {"/v1/tasks", "/v1/queues", "/v1/events", "/v1/clock", "/v1/session"}
+ALLOWED = {"/v1/tasks", "/v1/failures", "/v1/queues", "/v1/events", "/v1/clock", "/v1/session"}
 
 
 @pytest.mark.parametrize(

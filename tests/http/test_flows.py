@@ -96,7 +96,7 @@ def test_a_remote_store_does_the_same(remote: Store, store: Store, worker: str) 
     flow = Flow("films", id="f", queue="q")
     first = flow.add(name="list", parameters=b"bytes")
     items = flow.map(["ffmpeg", "{}"], ["a", "b"], at_once=1, after=[first], retries=0)
-    flow.map(["check"], items)
+    flow.map(["check"], items, near=items, near_wait="5m")
     planned, tasks = flow.laid_out(made)
 
     found, fresh = flow_control.submit(remote, planned, tasks)

@@ -18,7 +18,7 @@ from stayer.http import files
 from stayer.http.access import Access
 from stayer.http.failures import ALLOWED
 from stayer.store import Store
-from tests.contract.builders import get, new, submit
+from tests.contract.builders import PATIENCE, get, new, submit
 from tests.http.serving import Process, Reply, Site, served_here
 
 TASK = {"id": "t", "queue": "q"}
@@ -123,6 +123,27 @@ def test_a_token_begins_a_session_that_ends_with_it(site: Site) -> None:
     site("GET", "/v1/session", role=None, Cookie=cookie).is_problem(401, "unauthorized", "over")
 
 
+def test_a_token_that_has_opened_opens_nothing_once_it_is_removed(site: Site) -> None:
+    secret = site.access.add("bob", "submit")
+    shown = f"Bearer {secret}"
+    for _ in range(2):
+        assert site("POST", "/v1/tasks", {}, role=None, Authorization=shown).status == 201
+
+    site.access.remove("bob")
+
+    reply = site("POST", "/v1/tasks", {}, role=None, Authorization=shown)
+    reply.is_problem(401, "unauthorized", "opens nothing")
+
+
+def test_of_two_hosts_the_first_counts(site: Site) -> None:
+    lines = "GET /v1/clock HTTP/1.1\r\nHost: {}\r\nHost: {}\r\nConnection: close\r\n\r\n"
+    for first, second, status in (("evil.example", site.host, 421), (site.host, "evil", 401)):
+        host, _, port = site.host.partition(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+            connection.sendall(lines.format(first, second).encode())
+            assert f" {status} ".encode() in connection.recv(100)
+
+
 def test_a_session_has_the_role_of_its_link(site: Site) -> None:
     cookie = log_in(site, "read")
     reply = site("POST", "/v1/tasks", TASK, role=None, Cookie=cookie, X_Stayer_Request="1")
@@ -223,7 +244,10 @@ def test_a_page_that_is_dropped_into_the_folder_is_served(
 
 
 def test_the_pages_load_nothing_from_elsewhere(site: Site) -> None:
-    assert "/v1/tasks/{id}/cancel" in site("GET", "/docs", role=None).body.decode()
+    explained = site("GET", "/docs", role=None).body.decode()
+    assert "/v1/tasks/{id}/cancel" in explained
+    words = explained.partition("<h2>Records</h2>")[0]
+    assert "`" not in re.sub("<pre>.*?</pre>", "", words, flags=re.DOTALL)
     for path in ("/", "/login", "/docs"):
         page = site("GET", path, role=None).body.decode()
         assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stayer.core.errors import BadInput, StoreUnreachable
+from stayer.core.ids import SHARED
 from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
-from stayer.http.submitting import TOGETHER, WAITING, Submitter
+from stayer.http.submitting import MOMENT, TOGETHER, WAITING, Submitter
 from stayer.store import Store
 from tests.contract.builders import get, new
 from tests.http.serving import Site
@@ -138,3 +139,48 @@ def test_its_duration_is_counted(site: Site) -> None:
     site("POST", "/v1/tasks", {"id": "t"})
     figures = site("GET", "/metrics").body.decode()
     assert 'stayer_http_request_seconds_count{method="POST",route="/v1/tasks"} 1' in figures
+
+
+def test_a_crowd_that_is_answered_is_waited_for(store: Store) -> None:
+    calls = Calls()
+
+    async def crowd() -> None:
+        submitter = Submitter(store, calls)
+
+        async def client(delay: float) -> None:
+            for _ in range(3):
+                assert (await submitter.submit([new()]))[0].fresh
+                await asyncio.sleep(delay)
+
+        await asyncio.gather(*(client(n * MOMENT / 8) for n in range(5)))
+
+    asyncio.run(crowd())
+    assert max(calls.sizes) == 5
+    assert sum(calls.sizes) == 15
+    assert len(calls.sizes) < 15
+
+
+def test_nobody_waits_for_a_crowd_that_has_gone(store: Store) -> None:
+    calls = Calls()
+
+    async def dwindling() -> None:
+        submitter = Submitter(store, calls)
+        await asyncio.gather(*(submitter.submit([new()]) for _ in range(10)))
+        for _ in range(2):
+            assert (await submitter.submit([new()]))[0].fresh
+
+    asyncio.run(dwindling())
+    assert calls.sizes == [10, 1, 1]
+
+
+def test_ids_that_are_drawn_in_a_crowd_begin_alike_and_alone_do_not(store: Store) -> None:
+    async def drawn() -> tuple[list[str], list[str]]:
+        submitter = Submitter(store, Calls())
+        alone = [submitter.draw_id() for _ in range(8)]
+        await asyncio.gather(*(submitter.submit([new()]) for _ in range(8)))
+        return alone, [submitter.draw_id() for _ in range(8)]
+
+    alone, crowded = asyncio.run(drawn())
+    assert len({*alone, *crowded}) == 16
+    assert len({id[:SHARED] for id in crowded}) == 1
+    assert len({id[:SHARED] for id in alone}) > 1

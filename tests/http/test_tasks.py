@@ -44,9 +44,9 @@ def test_an_id_is_drawn_and_the_owner_is_who_asks(site: Site) -> None:
 
 
 def test_limits_belong_to_the_task(site: Site, store: Store) -> None:
-    limits = {"time_limit": "1h", "memory_limit": "1K", "grace": 5, "fence": "kill", "retries": 2}
+    limits = {"time_limit": "1h", "memory_limit": "1M", "grace": 5, "fence": "kill", "retries": 2}
     task = site("POST", "/v1/tasks", {"id": "t", **limits}).json
-    assert (task["time_limit"], task["memory_limit"], task["grace"]) == (3600.0, 1024, 5.0)
+    assert (task["time_limit"], task["memory_limit"], task["grace"]) == (3600.0, 1_000_000, 5.0)
     policy = get(store, "t").policy
     assert (policy.retries, policy.time_limit, policy.fence) == (2, 3600.0, "kill")
 
@@ -116,7 +116,7 @@ def test_ten_thousand_are_listed_page_by_page(site: Site, store: Store) -> None:
     path = "/v1/tasks?queue=q&limit=1000"
     cursor = None
     while True:
-        page = site("GET", path + (f"&cursor={quote(cursor)}" if cursor else "")).json
+        page = site("GET", path + (f"&cursor={cursor}" if cursor else "")).json
         found += [task["id"] for task in page["tasks"]]
         cursor = page["next"]
         if cursor is None:
@@ -331,7 +331,7 @@ def test_priority_and_limits_can_be_changed(site: Site, store: Store, worker: st
     more = site("PATCH", "/v1/tasks/runs", {"more_time": "1h"}).json
 
     assert (waits["priority"], waits["time_limit"], waits["orders"]) == (7, 3600.0, [])
-    assert runs["orders"][-1]["arguments"] == {"memory": 2**30, "silence": 0}
+    assert runs["orders"][-1]["arguments"] == {"memory": 10**9, "silence": 0}
     assert more["orders"][-1]["arguments"] == {"more_time": 3600.0}
     site("PATCH", "/v1/tasks/waits", {"more_time": "1h"})
     assert get(store, "waits").policy.time_limit == 7200.0
@@ -372,3 +372,19 @@ def test_old_tasks_are_purged_some_at_a_time(site: Site, store: Store) -> None:
     purged = [site("POST", "/v1/tasks/purge", body).json["purged"] for _ in range(3)]
     assert [len(some) for some in purged] == [2, 1, 0]
     assert sorted(id for some in purged for id in some) == sorted(ids)
+
+
+def test_a_word_that_is_none_of_those_allowed_lists_them(site: Site) -> None:
+    state = site("GET", "/v1/tasks?state=running")
+    assert state.status == 400
+    assert "'running' is none of waiting, scheduled, pending" in state.json["detail"]
+    fence = site("POST", "/v1/tasks", {"fence": "melt"})
+    assert "fence: 'melt' is none of freeze, kill" in fence.json["detail"]
+
+
+def test_what_is_not_there_does_not_tell_where_the_database_is(site: Site, store: Store) -> None:
+    for path in ("/v1/tasks/nobody", "/v1/tasks/nobody/explain", "/v1/tasks?queue=nowhere"):
+        unknown = site("GET", path)
+        assert unknown.status == 404
+        assert "sqlite" not in unknown.json["detail"]
+        assert store.url.rpartition("/")[2] not in unknown.json["detail"]

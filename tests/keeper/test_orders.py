@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stayer.keeper.kernel import moment
-from tests.keeper.harness import Attempt, Node, wait_for
+from tests.keeper.harness import Attempt, Node, state_of, wait_for
 
 PATIENT = "trap 'echo term' TERM; echo ready; while :; do sleep 0.02; done"
 
@@ -35,6 +35,32 @@ def test_a_task_may_end_in_its_own_way_within_the_grace(node: Node) -> None:
     ended = attempt.cancel()
     assert (ended["exit_code"], ended["stop"]["why"]) == (4, "cancel")
     assert attempt.log().endswith("saved\n")
+
+
+LEAVES_SOMETHING = (
+    "(trap '' TERM; touch left; exec sleep 1000) & "
+    "while ! [ -e left ]; do sleep 0.01; done; echo 42 > result"
+)
+
+
+@pytest.mark.parametrize("why", ["cancel", "interrupt"])
+def test_who_has_ended_has_ended_whatever_is_ordered_then(node: Node, why: str) -> None:
+    attempt = node.shell(LEAVES_SOMETHING)
+    main = attempt.running()["pid"]
+    wait_for(lambda: state_of(main) in {"", "Z"})
+    attempt.go(stop={"why": why, "grace": 3600.0})
+    ended = attempt.exit()
+    assert (ended["exit_code"], ended["stop"], ended["leftovers"]) == (0, None, 1)
+
+
+def test_who_has_ended_has_ended_though_the_lease_is_over_then(node: Node) -> None:
+    attempt = node.shell(LEAVES_SOMETHING, fence="kill")
+    main = attempt.running()["pid"]
+    wait_for(lambda: state_of(main) in {"", "Z"})
+    node.void()
+    attempt.look()
+    ended = attempt.exit()
+    assert (ended["exit_code"], ended["stop"], ended["leftovers"]) == (0, None, 1)
 
 
 def test_a_second_order_shortens_the_grace(node: Node) -> None:

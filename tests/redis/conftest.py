@@ -10,6 +10,7 @@ import pytest
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
+from tests.servers.cluster import Cluster, clustered
 from tests.servers.finding import redis_binary
 from tests.servers.redis import RedisServer, serving
 
@@ -19,6 +20,13 @@ def shared_server() -> Iterator[RedisServer]:
     """One for the tests that leave it as it is."""
     with serving(redis_binary()) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three primaries, for tests that leave its nodes as they are."""
+    with clustered(redis_binary(), replicas=0) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
-from typing import Any
 
 import pytest
 from redis.crc import key_slot
@@ -17,6 +16,7 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.findings import Finding
 from stayer.stores.redis.cluster import ClusterStore
 from tests.contract.builders import (
     beat,
@@ -31,46 +31,15 @@ from tests.contract.builders import (
     take,
     worker,
 )
+from tests.contract.test_schedules import firing, schedule
+from tests.docs.pages import text
+from tests.redis.dying import deaths
 from tests.redis.test_sentinel import Life
 from tests.servers.cluster import Cluster, clustered, id_of
 from tests.servers.finding import redis_binary, valkey_binary
 from tests.servers.sentinel import Node, until
 
 QUEUES = ("q", "r")
-
-
-class Killed(BaseException):
-    """The client is gone; what it asked for last was done."""
-
-
-class Mortal:
-    """A client of a cluster that dies after so many requests."""
-
-    def __init__(self, url: str, requests: int) -> None:
-        store = open_store(url)
-        assert isinstance(store, ClusterStore)
-        self.store = store
-        self._left = requests
-        nodes = store._nodes
-        nodes.at = self._counted(nodes.at)  # type: ignore[method-assign]
-        nodes.run_many = self._counted(nodes.run_many)  # type: ignore[method-assign]
-
-    def _counted(self, request: Callable[..., Any]) -> Callable[..., Any]:
-        def ask(*arguments: Any) -> Any:
-            answer = request(*arguments)
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-            return answer
-
-        return ask
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """For tests that leave its nodes as they are."""
-    with clustered(redis_binary(), replicas=0) as cluster:
-        yield cluster
 
 
 @pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
@@ -81,33 +50,10 @@ def replicated(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 
 class TestADeathBetweenAnyTwoSteps:
-    """Each case is tried with a client that dies after 0, 1, 2 … requests, until one lives."""
-
-    def deaths(
-        self, cluster: Cluster, prepare: Callable[[Store], Any], step: Callable[[Store, Any], Any]
-    ) -> Iterator[tuple[Store, Any]]:
-        """Somebody else's view of the store after each death, and after none."""
-        for requests in count():
-            url = cluster.url()
-            witness = open_store(url)
-            prepared = prepare(witness)
-            mortal = Mortal(url, requests)
-            try:
-                step(mortal.store, prepared)
-                died = False
-            except Killed:
-                died = True
-            yield witness, prepared
-            mortal.store.close()
-            witness.close()
-            if not died:
-                assert requests > 0, "it asked for nothing"
-                return
-
     def test_of_a_submit(self, cluster: Cluster) -> None:
         tasks = [new("a", "q"), new("b", "r"), new("c", "q")]
         others = [new("a", "r"), new("b", "q"), new("c", "q"), new("d", "r")]
-        for store, _ in self.deaths(cluster, lambda store: None, lambda s, _: s.submit(tasks)):
+        for store, _ in deaths(cluster, 1, lambda store: None, lambda s, _: s.submit(tasks)):
             store.submit(others)
             found = store.find(Filter(), None, 100).tasks
             assert sorted(ids(found)) == ["a", "b", "c", "d"], "each once"
@@ -120,8 +66,8 @@ class TestADeathBetweenAnyTwoSteps:
 
     def test_of_a_submit_that_a_reader_finishes(self, cluster: Cluster) -> None:
         claimed = 0
-        for store, _ in self.deaths(
-            cluster, lambda store: None, lambda store, _: store.submit([new("a", "q")])
+        for store, _ in deaths(
+            cluster, 1, lambda store: None, lambda store, _: store.submit([new("a", "q")])
         ):
             assert isinstance(store, ClusterStore)
             [claim] = store._shards.claims.find(["a"])
@@ -142,7 +88,7 @@ class TestADeathBetweenAnyTwoSteps:
         def purge(store: Store, _: None) -> None:
             store.purge(None, FINISHED, store.now() + 10, 10)
 
-        for store, _ in self.deaths(cluster, ended, purge):
+        for store, _ in deaths(cluster, 1, ended, purge):
             purge(store, None)
             assert store.find(Filter(), None, 10).tasks == ()
             [again] = store.submit([new("a", "r")])
@@ -153,7 +99,7 @@ class TestADeathBetweenAnyTwoSteps:
         def drop(store: Store, _: None) -> None:
             store.drop_queue("q", 10)
 
-        for store, _ in self.deaths(cluster, lambda store: submit(store, new("a")), drop):
+        for store, _ in deaths(cluster, 1, lambda store: submit(store, new("a")), drop):
             if store.queues(["q"]):
                 store.drop_queue("q", 10)
             assert store.get(["a"]) == [None]
@@ -161,8 +107,8 @@ class TestADeathBetweenAnyTwoSteps:
             assert (again.fresh, get(store, "a").queue) == (True, "r")
 
     def test_of_registering(self, cluster: Cluster) -> None:
-        for store, _ in self.deaths(
-            cluster, lambda store: None, lambda store, _: register(store, queues=QUEUES)
+        for store, _ in deaths(
+            cluster, 1, lambda store: None, lambda store, _: register(store, queues=QUEUES)
         ):
             register(store, queues=QUEUES)
             names = fill(store, 1) + fill(store, 1, "r")
@@ -175,8 +121,8 @@ class TestADeathBetweenAnyTwoSteps:
             register(store)
             return fill(store, 2, "r")
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.reserve("w", ["r"], 1, EVERYTHING)
+        for store, names in deaths(
+            cluster, 1, prepare, lambda store, _: store.reserve("w", ["r"], 1, EVERYTHING)
         ):
             beat(store, "w", 2)
             beat(store, "w", 3)
@@ -193,8 +139,8 @@ class TestADeathBetweenAnyTwoSteps:
             assert ids(take(store, queues=QUEUES, limit=4)) == names
             return names
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.bury("judge", {"w": 1})
+        for store, names in deaths(
+            cluster, 1, prepare, lambda store, _: store.bury("judge", {"w": 1})
         ):
             lost = store.bury("other", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
@@ -214,40 +160,59 @@ class TestADeathBetweenAnyTwoSteps:
             take(store, queues=QUEUES, limit=2)
             return names
 
-        for store, names in self.deaths(
-            cluster, prepare, lambda store, _: store.drop_worker("w", 1)
-        ):
+        for store, names in deaths(cluster, 1, prepare, lambda store, _: store.drop_worker("w", 1)):
             register(store, "judge", queues=())
             lost = store.bury("judge", {"w": 1})
             assert sorted(ids(lost)) == sorted(names)
+
+    def test_of_giving_a_schedule_another_queue(self, cluster: Cluster) -> None:
+        def prepare(store: Store) -> float:
+            store.put_schedule(schedule(task=new("-", "q"), next=store.now()))
+            return store.now()
+
+        def move(store: Store, due: float) -> None:
+            store.put_schedule(schedule(task=new("-", "r"), next=due))
+
+        for store, due in deaths(cluster, 1, prepare, move):
+            # It is one schedule, in the old queue or in the new one, and ticks once.
+            [seen] = store.schedules()
+            assert store.due_schedules(9) == [seen]
+            tick = firing(seen, last=due, next=due + 60, tasks=(new("tick", seen.task.queue),))
+            assert store.fire(tick)
+            assert not store.fire(tick)
+            assert get(store, "tick").queue == seen.task.queue
+            [kept] = store.schedules()
+            assert (kept.last_task, kept.task.queue) == ("tick", seen.task.queue)
+            assert store.due_schedules(9) == []
 
     def test_of_watching(self, cluster: Cluster) -> None:
         def prepare(store: Store) -> list[str]:
             return fill(store, 3) + fill(store, 3, "r")
 
-        for store, names in self.deaths(cluster, prepare, lambda store, _: store.watch(0, 0, 100)):
+        for store, names in deaths(cluster, 1, prepare, lambda store, _: store.watch(0, 0, 100)):
             events = store.watch(0, 0, 100)
             assert Counter(event.id for event in events) == Counter(names), "each once"
             assert [event.number for event in events] == sorted({e.number for e in events})
 
 
-def owner_of(cluster: Cluster, slot: int, asked: Sequence[Node] = ()) -> Node:
-    """The primary that has a slot, as all see it."""
+def owner_of(cluster: Cluster, slot: int, asked: Sequence[Node] = ()) -> Node | None:
+    """The primary that has a slot, if all see it so."""
     ports = {
         int(part[2][1])
         for node in asked or cluster.nodes
         for part in node.ask("CLUSTER", "SLOTS", password="")
         if int(part[0]) <= slot <= int(part[1])
     }
-    [port] = ports
-    [found] = [node for node in cluster.nodes if node.port == port]
-    return found
+    found = [node for node in cluster.nodes if node.port in ports]
+    return found[0] if len(found) == 1 else None
 
 
 def move_slot(cluster: Cluster, slot: int, step: Callable[[], None]) -> None:
     """Key by key, as an operator's tool does it; something may be done in the midst of it."""
     source = owner_of(cluster, slot)
-    target = next(node for node in cluster.nodes[:3] if node is not source)
+    assert source is not None
+    primaries = {int(part[2][1]) for part in source.ask("CLUSTER", "SLOTS", password="")}
+    target = next(n for n in cluster.nodes if n.port in primaries and n is not source)
     target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", id_of(source), password="")
     source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(target), password="")
     moved = 0
@@ -282,9 +247,13 @@ def test_a_node_that_dies_is_replaced_and_nothing_is_lost(replicated: Cluster) -
     until(lambda: len(life.finished) > 20, "for some tasks")
     slot = key_slot(b"p:{q}")
     old = owner_of(replicated, slot)
+    assert old is not None
     old.signal(signal.SIGKILL)
     others = [node for node in replicated.nodes if node is not old]
-    until(lambda: owner_of(replicated, slot, others) is not old, "for its replica to take over")
+    until(
+        lambda: owner_of(replicated, slot, others) not in (None, old),
+        "for its replica to take over",
+    )
     old.start()  # as the replica that has to confirm
     seen = len(life.finished)
     until(lambda: len(life.finished) > seen + 20, "for some more tasks")
@@ -319,21 +288,64 @@ def test_a_queue_that_moves_waits_and_goes_on(cluster: Cluster) -> None:
     store.close()
 
 
-class TestRefusals:
-    def test_it_can_not_be_used_yet(self) -> None:
-        with pytest.raises(BadConfig, match="Cluster can't be used yet"):
-            open_store("redis+cluster://host:6379")
+class TestTheDoctor:
+    def findings(self, cluster: Cluster, **options: object) -> dict[str, list[Finding]]:
+        store = open_store(cluster.url(**options))
+        assert isinstance(store, ClusterStore)
+        found: dict[str, list[Finding]] = {}
+        for finding in store.check():
+            found.setdefault(finding.check, []).append(finding)
+        store.close()
+        return found
 
+    def test_looks_at_all_nodes(self, cluster: Cluster) -> None:
+        found = self.findings(cluster)
+        assert list(found) == [
+            "cluster", "replicas", "server", "memory", "persistence", "incoming"
+        ]  # fmt: skip
+        assert "all 16,384 slots" in found["cluster"][0].message
+        assert "no replica" in found["replicas"][0].message
+        assert [each.status for each in found["memory"]] == ["ok"]
+        assert found["server"][0].message.startswith("all 3 nodes: ")
+
+    def test_names_the_one_that_throws_tasks_away(self, cluster: Cluster) -> None:
+        bad = cluster.nodes[1]
+        bad.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", password="")
+        fine, warned = sorted(self.findings(cluster)["memory"], key=lambda each: each.status)
+        bad.ask("CONFIG", "SET", "maxmemory-policy", "noeviction", password="")
+        assert (fine.status, warned.status) == ("ok", "warn")
+        assert warned.message.startswith(f"127.0.0.1:{bad.port}: maxmemory-policy")
+
+    def test_wants_as_many_replicas_as_have_to_confirm(self, cluster: Cluster) -> None:
+        failed = [each.status for each in self.findings(cluster, wait=1)["replicas"]]
+        assert "fail" in failed
+
+    def test_tells_of_what_was_of_no_use(self, cluster: Cluster) -> None:
+        store = open_store(cluster.url(prefix="useless"))
+        assert isinstance(store, ClusterStore)
+        store._nodes.ask("useless:incoming", "LPUSH", "useless:incoming", "no JSON")
+        store.promote(10)
+        [found] = self.findings(cluster, prefix="useless")["incoming"]
+        assert (found.status, "{useless:incoming}:refused" in (found.todo or "")) == ("warn", True)
+        store.close()
+
+
+def test_the_url_of_the_how_to_is_understood() -> None:
+    [url] = re.findall(r"'(redis\+cluster://.*)'", text("how-to/choose-a-redis-topology.md"))
+    assert open_store(url).url == "redis+cluster://a:6379,b:6379,c:6379?wait=1"
+
+
+class TestRefusals:
     def test_a_node_is_no_single_server(self, cluster: Cluster) -> None:
         store = open_store(f"redis://127.0.0.1:{cluster.nodes[0].port}")
-        with pytest.raises(StoreUnusable, match="node of a cluster"):
+        with pytest.raises(StoreUnusable, match="redis\\+cluster://"):
             store.setup()
 
     @pytest.mark.parametrize(
         ("url", "said"),
         [
-            ("redis+cluster-preview://host/1", "one database"),
-            ("redis+cluster-preview://host:port", "'host:port' is no host"),
+            ("redis+cluster://host/1", "one database"),
+            ("redis+cluster://host:port", "'host:port' is no host"),
         ],
     )
     def test_a_bad_url_says_what_is_wrong(self, url: str, said: str) -> None:

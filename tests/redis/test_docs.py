@@ -20,7 +20,7 @@ def test_every_key_is_documented(key: str) -> None:
 
 
 def test_no_other_key_is_documented() -> None:
-    documented = set(re.findall(r"`(<prefix>:[^`]*)`", text("reference/redis-keys.md")))
+    documented = set(re.findall(r"`(\{?<prefix>:[^`]*)`", text("reference/redis-keys.md")))
     assert documented == set(KEYS.values())
 
 

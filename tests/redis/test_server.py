@@ -220,7 +220,7 @@ def test_a_lost_message_is_made_up_for(store: RedisStore, other: Store) -> None:
     waiter = store.waiter(None, ["q"])
     fill(other, 1)
     ear = waiter._ear  # type: ignore[attr-defined]
-    while not ear._read():
+    while not ear._lines[0].read():
         pass
     begin = time.monotonic()
     assert waiter.wait(PATIENCE)

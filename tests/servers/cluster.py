@@ -20,6 +20,8 @@ class Cluster:
 
     def __init__(self, binary: str, folder: Path, replicas: int) -> None:
         ports = [free_port() for _ in range(3 + replicas)]
+        # Where nobody can take over, nobody need be thought dead, however busy the machine is.
+        self._patience = 1000 if replicas else 60_000
         self._buses = {port: free_port() for port in ports}
         self.nodes = [self._node(binary, folder, port) for port in ports]
         self._prefixes = itertools.count(1)
@@ -29,7 +31,7 @@ class Cluster:
         given = {"prefix": f"t{next(self._prefixes)}", **options}
         query = "&".join(f"{name}={value}" for name, value in given.items())
         hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
-        return f"redis+cluster-preview://{hosts}?{query}"
+        return f"redis+cluster://{hosts}?{query}"
 
     def start(self) -> None:
         """Start all, give them their slots and roles, and wait until they agree."""
@@ -68,7 +70,7 @@ class Cluster:
         options = [
             "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes",
             "--cluster-enabled", "yes", "--cluster-port", str(self._buses[port]),
-            "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
+            "--cluster-node-timeout", str(self._patience), "--repl-diskless-sync-delay", "0",
         ]  # fmt: skip
         return Node(binary, folder, port, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -96,6 +97,8 @@ def test_a_row_with_a_name_or_command_finds_its_handler(
         (None, None),
         (7, 7),
         (2.5, 2.5),
+        (1.0000000000000002, 1.0000000000000002),
+        (json.dumps("long" * 5000), "long" * 5000),
     ],
 )
 def test_whatever_stands_in_parameters_can_be_read(
@@ -105,6 +108,9 @@ def test_whatever_stands_in_parameters_can_be_read(
     task = store.get(["a"])[0]
     assert task is not None
     assert task.parameters == read
+    store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
+    [taken] = store.reserve("w", ["q"], 5, EVERYTHING)
+    assert (taken.parameters, taken.created) == (read, task.created)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +139,12 @@ def test_a_row_that_makes_no_sense_is_refused(
         ("env", '{"A": 1}'),
         ("tags", "[{}]"),
         ("policy", '{"retries": []}'),
+        ("owner", b"\xff\xfe"),
+        ("owner", "a\0b"),
     ],
 )
 def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
-    store: Store, hand: sqlite3.Connection, column: str, content: str
+    store: Store, hand: sqlite3.Connection, column: str, content: object
 ) -> None:
     hand.execute(f"INSERT INTO stayer_tasks (id, queue, {column}) VALUES ('a', 'q', ?)", (content,))
     store.submit([new_task(queue="q", id="b")])
@@ -220,3 +228,16 @@ def test_the_documented_columns_are_those_there_are(hand: sqlite3.Connection) ->
         assert f"`{table}`" in page
         for (column,) in hand.execute("SELECT name FROM pragma_table_info(?)", (table,)):
             assert f"`{column}`" in page, f"{table}.{column} is not documented"
+
+
+def test_a_row_may_name_hooks_as_people_write_them(store: Store, hand: sqlite3.Connection) -> None:
+    hooks = '["mail", "failed:chat", "no hook at all", "https://a.example/"]'
+    hand.execute("INSERT INTO stayer_tasks (id, queue, notify) VALUES ('t', 'q', ?)", (hooks,))
+    store.beat(Worker(id="w", node="n", pid=1), 1, "nonce", ())
+    [task] = store.reserve("w", ["q"], 1, EVERYTHING)
+    assert task.notify == ("ended:mail", "failed:chat", "ended:https://a.example/")
+    store.commit([decide(task, Done())])
+    told = hand.execute('SELECT "to", hook, state FROM stayer_notices ORDER BY seq').fetchall()
+    assert told == [("mail", "mail", "pending"), ("https://a.example/", "", "pending")]
+    with pytest.raises(sqlite3.IntegrityError):
+        hand.execute("INSERT INTO stayer_tasks (id, queue, notify) VALUES ('u', 'q', '{}')")

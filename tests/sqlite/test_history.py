@@ -60,6 +60,14 @@ def test_what_happened_alike_is_one_row(store: Store, hand: sqlite3.Connection) 
         assert store.events(name) == [event for event in seen if event.id == name]
 
 
+def test_the_history_has_the_numbers_that_watchers_hear(store: Store) -> None:
+    store.submit(
+        [new("a"), new("b"), new("c", tags=("x",)), new("d", parameters=b"\xff"), new("e")]
+    )
+    heard = {event.id: event.number for event in store.watch(0, 0, 10)}
+    assert heard == {id: store.events(id)[0].number for id in "abcde"}
+
+
 def test_a_watcher_may_stop_and_go_on_within_a_row(store: Store) -> None:
     fill(store, SOME)
     whole = store.watch(0, 0, 100)

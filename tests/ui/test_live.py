@@ -6,7 +6,9 @@ import re
 
 from playwright.sync_api import Browser, Page, expect
 
+from stayer.core.lifecycle import Interrupt, Start
 from stayer.core.model import Rate
+from tests.contract.builders import apply, get, register, started, take_one
 from tests.ui.browsing import Tabs, logged_in, picture
 from tests.ui.system import System
 
@@ -30,9 +32,14 @@ def test_a_link_logs_in_once_and_a_token_as_often_as_needed(
         page.get_by_role("button", name=re.compile("Session")).click()
         confirm(page, "Log out")
         expect(page.locator("#news")).to_contain_text("login link")
-        page.goto("about:blank")
-        page.goto(link)
+        page.goto(link)  # into the tab that shows the login page: only what is behind the # changes
         expect(page.locator("#news")).to_contain_text("was used")
+        expect(page.locator("#news code").first).to_have_text(re.compile("^stayer "))
+        fresh = f"{system.url}/login#code={system.site.access.make_code()}"
+        page.goto(fresh)
+        expect(page.locator("#link-state")).to_have_text("live")
+        page.get_by_role("button", name=re.compile("Session")).click()
+        confirm(page, "Log out")
         page.get_by_label("A token").fill("no such token")
         page.get_by_role("button", name="Log in").click()
         expect(page.locator("#news")).not_to_be_empty()
@@ -109,6 +116,9 @@ def test_a_running_task_is_paused_and_shows_what_it_uses(tabs: Tabs, system: Sys
     confirm(page, "Pause")
     state = page.locator("h1 + .badge")
     expect(state).to_have_text("paused")
+    expect(page.locator(".hero-percent")).to_have_text("paused")
+    expect(page.get_by_role("button", name="Signal")).to_be_visible()
+    expect(page.get_by_role("button", name="Stack")).to_have_count(0)  # it runs a command
     page.get_by_role("button", name="Resume").click()
     confirm(page, "Resume")
     expect(state).to_have_text("started")
@@ -152,6 +162,10 @@ def test_the_page_lives_through_a_restart_of_the_server(tabs: Tabs, system: Syst
     tabs.watch.offline = True
     system.stop_server()
     expect(page.locator("#link-state")).to_have_text("no answer, trying again")
+    page.set_viewport_size({"width": 1200, "height": 800})
+    person = page.get_by_role("button", name=re.compile("Session")).bounding_box()
+    assert person
+    assert person["x"] + person["width"] <= page.evaluate("document.documentElement.clientWidth")
     system.step(id, "echo meanwhile")
     system.finish(id)
     system.until(id, "complete")
@@ -183,6 +197,12 @@ def test_queues_are_paused_limited_and_say_why_they_wait(tabs: Tabs, system: Sys
     page = tabs.open("queues")
     card = page.locator(".queue", has_text="lonely")
     expect(card).to_contain_text("No worker listens to it")
+    expect(card.locator(".why code")).to_have_text("stayer worker -q lonely --allow-commands")
+    [alone] = system.site("GET", "/v1/tasks?queue=lonely").json["tasks"]
+    system.site("POST", f"/v1/tasks/{alone['id']}/hold")
+    expect(card.locator(".why")).to_have_text("It is held, until somebody releases it.")
+    system.site("POST", f"/v1/tasks/{alone['id']}/release")
+    expect(card.locator(".stack span:not([hidden])")).to_have_count(1)  # others would leave gaps
     card.get_by_role("button", name="Pause").click()
     confirm(page, "Pause")
     expect(card.locator(".badge")).to_have_text("paused")
@@ -238,3 +258,19 @@ def test_a_worker_is_drained_by_a_button(tabs: Tabs, system: System) -> None:
     system.finish(id)
     expect(card).to_have_count(0)
     assert system.fleet.get(id).state == "complete"
+
+
+def test_the_timeline_shows_attempts_of_what_waits_again(tabs: Tabs, system: System) -> None:
+    store = system.fleet.store
+    register(store)
+    page = tabs.open("timeline")
+    expect(page.get_by_text("Nothing ran in this time")).to_be_visible()
+    apply(store, started(store, id="again"), Interrupt())
+    apply(store, apply(store, take_one(store), Start(pid=1)), Interrupt())
+    assert get(store, "again").state == "pending"
+    pieces = page.locator('.gantt a[href="#/task/again"] .piece[data-look="interrupted"]')
+    expect(pieces).to_have_count(2)
+    page.reload()
+    expect(pieces).to_have_count(2)
+    apply(store, take_one(store), Start(pid=1))
+    expect(page.locator('.gantt a[href="#/task/again"] .piece')).to_have_count(3)

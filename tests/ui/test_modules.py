@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.http.serving import Site
 from tests.ui.browsing import logged_in
+from tests.unit.test_kinds import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,12 @@ def test_colours_of_a_terminal(
     assert [(span["text"], span["look"]) for span in found] == spans
 
 
+def test_kinds_are_those_of_the_server(module: Any) -> None:
+    commands = [command for command, _ in KINDS]
+    found = module("kinds.js", f"{json.dumps(commands)}.map((command) => it.kind({{command}}))")
+    assert found == [kind for _, kind in KINDS]
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -57,7 +64,10 @@ def test_colours_of_a_terminal(
         ("duration(59.9)", "59s"),
         ("duration(3599)", "59m 59s"),
         ("duration(7500)", "2h 05m"),
-        ("duration(93600)", "1d 02h"),
+        ("duration(93600)", "1d 2h"),
+        ("duration(3 * 86400 - 20)", "3d 0h"),
+        ("duration(86390)", "1d 0h"),
+        ("duration(7195)", "2h 00m"),
         ("duration(null)", "–"),
         ("size(999)", "999 B"),
         ("size(1600000000)", "1.6 GB"),
@@ -78,12 +88,24 @@ def test_how_things_are_written(module: Any, call: str, said: object) -> None:
     assert module("format.js", f"it.{call}") == said
 
 
-def test_failures_of_one_fault_have_one_fingerprint(module: Any) -> None:
-    make = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 4711 at 0xfe in \"a\"\\nb'}})"
-    )
-    other = (
-        "it.fingerprint({name: 'k', error: {type: 'T', message: 'page 12 at 0x1 in \"b\"\\nc'}})"
-    )
-    assert module("views/failures.js", f"{make}.key === {other}.key")
-    assert module("views/failures.js", f"{make}.line") == 'page # at # in "…"'
+@pytest.mark.parametrize(
+    ("span", "most", "labels"),
+    [
+        ("0, 90, 4", 4, ["00:00:00", "00:00:30", "00:01:00", "00:01:30"]),
+        ("671, 24211, 4", 4, ["02:00", "04:00", "06:00"]),
+        ("3700, 90000, 5", 5, ["06:00", "12:00", "18:00", "Fri 2"]),
+        ("100, 100.5, 3", 3, ["00:01:40"]),
+    ],
+)
+def test_ticks_of_an_axis_are_round(module: Any, span: str, most: int, labels: list[str]) -> None:
+    found = module("ticks.js", f"it.timeTicks({span})")
+    assert len(found) <= most + 1
+    shown = [tick["label"].replace("2 Fri", "Fri 2") for tick in found]
+    assert shown == labels
+
+
+def test_a_time_is_told_in_the_zone_that_it_is_meant_in(module: Any) -> None:
+    assert module(
+        "format.js", "it.clockIn(it.seconds('2026-07-01T00:30:00Z'), 'Europe/Berlin')"
+    ).endswith("02:30 Europe/Berlin")
+    assert module("format.js", "it.clockIn(0, 'Nowhere/Land')") is None

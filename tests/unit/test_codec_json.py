@@ -19,9 +19,10 @@ NAMES = (
     "id queue name command cwd env parameters state held attempt failures interruptions ending "
     "priority owner tags result error progress node worker pid created updated eta started_at "
     "finished_at paused usage orders start_before flow part upstreams key unique unique_while "
-    "unique_for retries retry_wait retry_backoff retry_cap retry_on give_up_on time_limit "
+    "unique_for notify fingerprint retries retry_wait retry_backoff retry_cap retry_on give_up_on "
+    "time_limit "
     "silence_limit memory_limit grace fence when_failed time_growth time_most memory_growth "
-    "memory_most"
+    "memory_most near near_wait"
 )
 
 
@@ -191,11 +192,11 @@ def test_an_eta_is_a_number_or_a_time():
     ("line", "said"),
     by_what_is_said(
         ('{"quue": "a"}', "no field is called 'quue': allowed are id, queue, name"),
-        ('{"queue": 3}', "queue: expected str | null, got int"),
-        ('{"tags": ["a", 1]}', "tags[1]: expected str, got int"),
-        ('{"command": "ls"}', "command: expected array | null, got str"),
+        ('{"queue": 3}', "queue: should be text, not a whole number"),
+        ('{"tags": ["a", 1]}', "tags[1]: should be text, not a whole number"),
+        ('{"command": "ls"}', 'command: should be a list, not text: write ["…"]'),
         ('{"retries": -1}', "retries: expected int >= 0"),
-        ('{"env": {"A": 1}}', "expected str, got int"),
+        ('{"env": {"A": 1}}', "should be text, not a whole number"),
         ('{"priority": 1e99}', "priority: "),
         ('{"delay": "soon"}', "delay: 'soon' is not a duration"),
         ('{"delay": -1}', "delay: '-1.0' is not a duration"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -102,12 +103,15 @@ def test_commands_run_where_they_were_submitted() -> None:
     [
         ("", "x.json: empty"),
         ("{", "x.json: not JSON at line 1"),
-        ("[]", "x.json: expected object, got array"),
-        ("{}", "x.json: object missing required field name"),
-        ('{"name": "n"}', "x.json: object missing required field tasks"),
+        ("[]", "x.json: should be an object, not a list (a flow is {"),
+        ("{}", "x.json: the field name is missing (a flow is {"),
+        ('{"name": "n"}', "x.json: the field tasks is missing"),
         ('{"name": "n", "tasks": {}, "x": 1}', "contains unknown field x: allowed are name, tasks"),
-        ('{"name": 1, "tasks": {}}', "x.json: name: expected str, got int"),
-        ('{"name": "n", "tasks": {"a": []}}', "x.json: tasks[...]: expected object, got array"),
+        ('{"name": 1, "tasks": {}}', "x.json: name: should be text, not a whole number"),
+        (
+            '{"name": "n", "tasks": {"a": []}}',
+            "x.json: tasks[...]: should be an object, not a list",
+        ),
         ('{"name": "", "tasks": {"a": {}}}', "the name of a flow"),
     ],
 )
@@ -119,8 +123,8 @@ def test_what_is_no_flow_is_refused(text: str, said: str) -> None:
     ("tasks", "said"),
     [
         ({"a.b": {}}, "x.json: tasks: 'a.b' can't be the name of a part"),
-        ({"a": {"after": "b"}}, "x.json: tasks.a.after: expected array, got str"),
-        ({"a": {"after": [1]}}, "x.json: tasks.a.after[0]: expected str, got int"),
+        ({"a": {"after": "b"}}, 'x.json: tasks.a.after: should be a list, not text: write ["…"]'),
+        ({"a": {"after": [1]}}, "x.json: tasks.a.after[0]: should be text, not a whole number"),
         ({"a": {"after": ["b"]}}, "tasks: a: no part of the flow is called 'b': there are a"),
         ({"a": {"after": ["b"]}, "b": {"after": ["a"]}}, "in a circle: a → b → a"),
         ({"a": {"retries": "x"}}, "x.json: tasks.a: retries: expected int"),
@@ -156,3 +160,37 @@ def test_ids_of_tasks_tell_their_parts() -> None:
     assert part_of("f", task_id("f", "a-b", 7)) == ("a-b", 7)
     assert part_of("f", "other.a") == ("other.a", None)
     assert part_of(None, "f.a") == ("f.a", None)
+
+
+def test_near_names_one_that_it_runs_after() -> None:
+    parts = {
+        "a": {"name": "a"},
+        "m": {"name": "m", "map": [1, 2], "after": ["a"], "near": "a", "near_wait": "2m"},
+        "o": {"name": "o", "map": "m", "near": "m"},
+        "t": {"name": "t", "after_tasks": ["outside"], "near": "outside"},
+    }
+    text = json.dumps({"name": "f", "id": "f", "tasks": parts})
+    _, tasks = parse_flow(text, "x.json", queue="q")
+    found = {task.id: (task.policy.near, task.policy.near_wait) for task in tasks}
+    assert found == {
+        "f.a": (None, None),
+        "f.m.0": ("f.a", 120.0),
+        "f.m.1": ("f.a", 120.0),
+        "f.o.0": ("f.m.0", None),
+        "f.o.1": ("f.m.1", None),
+        "f.t": ("outside", None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"near": "a"}, "near 'a': give one of those that it runs after"),
+        ({"after": ["m"], "near": "m"}, "'m', which is a map"),
+        ({"after": ["a"], "near": "a", "near_wait": "soon"}, "tasks.x.near_wait"),
+    ],
+)
+def test_near_something_else_is_refused(part: dict[str, object], said: str) -> None:
+    parts = {"a": {"name": "a"}, "m": {"name": "m", "map": [1, 2]}, "x": {"name": "x", **part}}
+    with pytest.raises(BadInput, match=re.escape(said)):
+        parse_flow(json.dumps({"name": "f", "tasks": parts}), "x.json", queue="q")

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from stayer.core.errors import Refused
+from stayer.core.fingerprint import fingerprint
 from stayer.core.lifecycle import (
     TABLE,
     Ask,
@@ -234,6 +235,7 @@ def test_a_failure_without_retries_is_the_end(state, ending):
         "to": "failed",
         "ending": ending,
         "error": BOOM,
+        "fingerprint": fingerprint(task.kind, ending, BOOM),
         "failures": 1,
         "orders": (),
     }

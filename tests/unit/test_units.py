@@ -17,8 +17,10 @@ from stayer.core.units import (
     ago,
     duration,
     format_duration,
+    format_limit,
     format_size,
     instant,
+    memory,
     moment,
     rfc3339,
     size,
@@ -103,16 +105,16 @@ def test_a_refusal_does_not_repeat_a_whole_book():
     [
         ("100", 100),
         ("100B", 100),
-        ("8G", 8 * 2**30),
-        ("8g", 8 * 2**30),
-        ("512M", 512 * 2**20),
-        ("64K", 65536),
+        ("8G", 8 * 10**9),
+        ("8g", 8 * 10**9),
+        ("512M", 512 * 10**6),
+        ("64K", 64_000),
         ("64KiB", 65536),
         ("64Ki", 65536),
         ("1.5GiB", 1610612736),
         ("1.5 GiB", 1610612736),
-        ("1T", 2**40),
-        ("1P", 2**50),
+        ("1T", 10**12),
+        ("1P", 10**15),
         ("1kB", 1000),
         ("500MB", 500_000_000),
         ("8GB", 8_000_000_000),
@@ -270,6 +272,18 @@ def test_how_long_ago_is_said_in_one_unit(seconds, text):
 )
 def test_sizes_are_short_for_people(count, text):
     assert format_size(count) == text
+
+
+@pytest.mark.parametrize("text", ["50 MB", "1 GB", "1.5 GB", "1 GiB", "512 MiB", "64 KiB", "8 GB"])
+def test_a_limit_is_shown_as_it_was_written(text):
+    assert format_limit(size(text)) == text
+
+
+@pytest.mark.parametrize("text", ["8", "8 ", "1K", "100B"])
+def test_so_little_memory_is_a_unit_that_was_forgotten(text):
+    with pytest.raises(BadInput, match=r"bytes: (write 8G or 8M|that is too little)"):
+        memory(text)
+    assert (memory("8G"), memory("0"), memory(8), memory("1000000")) == (8 * 10**9, 0, 8, 10**6)
 
 
 def test_times_are_rfc_3339_in_utc_to_the_millisecond():

@@ -119,3 +119,13 @@ def test_all_of_a_long_log_is_there_when_the_task_has_ended(fleet: Fleet) -> Non
     log = b"".join(piece.data for piece in pieces)
     assert len(log) == 3_500_007
     assert log.endswith(b"the end")
+
+
+def test_the_first_news_of_a_task_do_not_wait_for_a_beat(fleet: Fleet) -> None:
+    fleet.worker(lease=SELDOM)
+    fleet.submit("a", "sh", "-c", "echo hello; echo 1/4 > $STAYER_REPORT; exec sleep 1000")
+
+    until(lambda: fleet.get("a").progress, "for its progress")
+    until(lambda: fleet.store.log("a", 1, 0, 100), "for its log")
+    until(lambda: fleet.get("a").usage, "for its usage")
+    assert fleet.get("a").state == "started"

@@ -35,6 +35,7 @@ VERBS = {
         TASKS,
         "Say why a task is not running, or what it does, and when it will start and end.",
     ),
+    "failures": Verb("failures", TASKS, "List what failed, by fault."),
     "log": Verb("log", TASKS, "Print what a task wrote to its output."),
     "wait": Verb("look", TASKS, "Wait until tasks have ended; the exit code says how."),
     "flow": Verb("flow", TASKS, "Submit, list, show, wait for, cancel and retry whole flows."),

@@ -30,20 +30,21 @@ from stayer.core import codec
 @click.option("--json", "as_json", is_flag=True, help="Print the record, and whether it is fresh.")
 def add(
     given: Given, words: tuple[str, ...], jsonl: str | None, as_json: bool, **options: Any
-) -> None:
+) -> int:
     """Submit a task, or many from a file, and print the id.
 
     `stayer add -q encode -- ffmpeg -i in.mp4 out.webm` is a task that runs a command, `stayer add
     -q mail --name send --data '{"to": "ann"}'` one that runs a function; one with neither is for
     whoever listens to the queue. The same id again is no error: what is there stays as it is.
+    That of a deleted task is refused for 30 days.
     """
     if jsonl is not None:
         from stayer.cli.bulk import add_lines
 
-        add_lines(given, jsonl, words, options, as_json)
-        return
+        return add_lines(given, jsonl, words, options, as_json)
     answer = submit(given, words, options)
     if as_json:
         print_json({**codec.record(answer.task), "fresh": answer.fresh})
     else:
         say(answer.task.id)
+    return 0

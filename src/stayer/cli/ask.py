@@ -15,7 +15,7 @@ from stayer.attention import Attention
 from stayer.cli.command import Decorated, Given, argument, command
 from stayer.cli.follow import PAUSE, Printer
 from stayer.cli.output import note, print_json_array, say
-from stayer.cli.selection import Tries, check_queues, ids_argument, resolve
+from stayer.cli.selection import Tries, check_queues, ids_argument, note_new_queues, resolve
 from stayer.cli.values import DURATION, complete_queue, complete_task
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
@@ -58,6 +58,7 @@ def pause(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: b
     """
     if _is_about_tasks(ids, names):
         return _ask(given, ids, control.pause, "asked to pause", as_json)
+    note_new_queues(given.store(), names)  # so that it is paused before its first task comes
     return _switch(given, names, control.pause_queue, "paused", as_json)
 
 
@@ -67,6 +68,7 @@ def resume(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: 
     """Let paused tasks run on, or tasks of a paused queue be taken again."""
     if _is_about_tasks(ids, names):
         return _ask(given, ids, control.resume, "asked to resume", as_json)
+    check_queues(given.store(), names)
     return _switch(given, names, control.resume_queue, "resumed", as_json)
 
 
@@ -156,7 +158,7 @@ def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
 @click.option(
     "--notify",
     multiple=True,
-    metavar="[EVENT,...:]HOOK|none",
+    metavar="HOOK|none",
     help="Tell these hooks of its end, instead of those it has. May be repeated.",
 )
 def set(
@@ -176,7 +178,7 @@ def set(
     asked = {
         "time": None if more else _limit("--time-limit", time_limit, units.duration),
         "silence": _limit("--silence-limit", silence_limit, units.duration),
-        "memory": _limit("--memory-limit", memory_limit, units.size),
+        "memory": _limit("--memory-limit", memory_limit, units.memory),
     }
     extra = _limit("--time-limit", time_limit and time_limit[1:], units.duration) if more else None
     limits = {name: value for name, value in asked.items() if value is not None}
@@ -208,7 +210,7 @@ def set(
 def _told(name: str, value: float) -> str:
     if not value:
         return "none"
-    return units.format_size(value) if name == "memory" else units.format_duration(value)
+    return units.format_limit(value) if name == "memory" else units.format_duration(value)
 
 
 def _limit(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
@@ -262,7 +264,6 @@ def _switch(
     as_json: bool,
 ) -> int:
     store = given.store()
-    check_queues(store, names)  # a typing error must not make a queue, and pause that
     queues = [act(store, name) for name in dict.fromkeys(names)]
     if as_json:
         print_json_array(map(codec.queue_record, queues))

@@ -17,7 +17,7 @@ from stayer.cli.output import many, note, on_screen, print_json_array, print_lin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids, submission
-from stayer.core.errors import BadInput, StayerError
+from stayer.core.errors import BadInput, Refused, StayerError
 from stayer.core.model import NewTask, Submitted
 from stayer.core.written import parse_submission
 from stayer.store import Store
@@ -46,12 +46,13 @@ class Tally:
 
     accepted: int = 0
     there: int = 0
+    deleted: int = 0
 
 
 def add_lines(
     given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
-) -> None:
-    """Submit what the lines say, and print the ids in their order."""
+) -> int:
+    """Submit what the lines say, and print the ids in their order; the exit code."""
     unfit = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_MANY if options[name]]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
@@ -71,14 +72,19 @@ def add_lines(
                 {**codec.record(answer.task), "fresh": answer.fresh}
                 for chunk in _shown(answers, file, tally, advance)
                 for answer in chunk
+                if not answer.purged
             )
         else:
             for chunk in _shown(answers, file, tally, advance):
-                print_lines(answer.task.id for answer in chunk)
+                print_lines(answer.task.id for answer in chunk if not answer.purged)
     if not tally.accepted:
         note(f"no tasks in {name}")
     if tally.there:
         note(f"{tally.there:,} of {many(tally.accepted)} were already there")
+    if tally.deleted:
+        was = "was" if tally.deleted == 1 else "were"
+        note(f"{many(tally.deleted)} {was} not accepted: deleted ids are refused for 30 days")
+    return Refused.exit_code if tally.deleted else 0
 
 
 @contextmanager
@@ -132,11 +138,13 @@ def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator
         while chunk := _with_near_ids(list(islice(tasks, CHUNK))):
             with telemetry.submitting(chunk) as traced:
                 answers = store.submit(traced)
-            tally.accepted += len(chunk)
-            tally.there += sum(not answer.fresh for answer in answers)
+            deleted = sum(answer.purged for answer in answers)
+            tally.accepted += len(chunk) - deleted
+            tally.deleted += deleted
+            tally.there += sum(not (answer.fresh or answer.purged) for answer in answers)
             for new, answer in zip(chunk, answers, strict=True):
                 if other := control.difference(new, answer):
-                    note(f"warning: task {new.id} {other}")
+                    note(f"{'' if answer.purged else 'warning: '}task {new.id} {other}")
             yield answers
     except StayerError as error:
         number = tally.accepted

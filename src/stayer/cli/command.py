@@ -104,6 +104,13 @@ class Command(click.RichCommand):
         super().__init__(*args, **{**attributes, "panels": _panels()})
         self.params.extend(shared_options())
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        announced = args[-1:] == ["--"]
+        rest = super().parse_args(ctx, args)
+        if announced and ctx.params.get("words") == ():  # perhaps a variable that was empty
+            raise click.UsageError("there is no command after --: write one, or leave it out", ctx)
+        return rest
+
     def format_help(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         tell_version_of_click()
         super().format_help(ctx, formatter)

@@ -186,8 +186,10 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
         return
     for name, value in _told(found, task):
         say(f"{name + ':':12}{value}")
-    for tick in ticks:
-        say(f"{'':12}{_local(tick, found.zone)}")
+    upcoming = ["paused"] if found.paused else []
+    upcoming += [_local(tick, found.zone) for tick in ticks]
+    for number, each in enumerate(upcoming or ["never"]):
+        say(f"{'' if number else 'next:':12}{each}")
 
 
 def _told(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
@@ -205,7 +207,6 @@ def _told(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
         ("jitter", format_duration(found.jitter)),
         ("from", found.origin or "hand"),
         ("last task", last),
-        ("next", "paused" if found.paused else ""),
     ]
 
 

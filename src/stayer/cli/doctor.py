@@ -27,6 +27,10 @@ _NETWORK = {
     "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "virtiofs",
 }  # fmt: skip
 _MOUNTS = "/proc/self/mountinfo"
+_MANY = 100
+"""How many notices are looked at."""
+_OVERDUE = 300.0
+"""How late one may be before somebody should know, in seconds."""
 _CLOCKS_APART = 5.0
 _LITTLE_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
 
@@ -170,6 +174,7 @@ def _store(store: Store) -> Iterator[Finding]:
             yield from store.check()
         yield _clock(apart)
         yield _workers(workers)
+        yield from _notices(store)
     except StayerError as error:
         yield _failed("store", error)
     finally:
@@ -202,6 +207,33 @@ def _workers(workers: list[Worker]) -> Finding:
         f"{', '.join(stale)} did not renew the lease",
         "look at that node; `stayer workers drop ID` returns its tasks to the queue",
     )
+
+
+def _notices(store: Store) -> Iterator[Finding]:
+    """Only if somebody is waiting for them in vain."""
+    failed = store.notices(None, "failed", None, _MANY).notices
+    if failed:
+        yield Finding(
+            "notices",
+            "warn",
+            f"{_at_least(len(failed), 'notice')} could not be delivered, the last to "
+            f"{failed[0].to}: {failed[0].said}",
+            "see `stayer notices --state failed`; `stayer notices retry --failed` tries them again",
+        )
+    now = store.now()
+    pending = store.notices(None, "pending", None, _MANY).notices
+    waiting = [each for each in pending if each.next is not None and now - each.next > _OVERDUE]
+    if waiting:
+        yield Finding(
+            "notices",
+            "warn",
+            f"{_at_least(len(waiting), 'notice')} to {waiting[0].to} should have been delivered",
+            "run a worker or a server whose stayer.toml has this hook",
+        )
+
+
+def _at_least(number: int, what: str) -> str:
+    return f"over {many(number, what)}" if number == _MANY else many(number, what)
 
 
 def _failed(check: str, error: StayerError) -> Finding:

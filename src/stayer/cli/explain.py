@@ -44,11 +44,12 @@ def _forecast(found: Explanation, now: float) -> list[str]:
     for verb, span in (("starts", forecast.starts), ("ends", forecast.ends)):
         if span is not None:
             lines.append(f"{verb} about {_moment(span, now)}")
-    basis = (
-        f"as the last {forecast.samples} of its kind did"
-        if forecast.samples
-        else "as others of its queue did"
-    )
+    if not forecast.samples:
+        basis = "as others of its queue did"
+    elif forecast.samples == 1:
+        basis = "as the last one of its kind did"
+    else:
+        basis = f"as the last {forecast.samples} of its kind did"
     return [*lines, f"({basis})"] if forecast.ends else lines
 
 

@@ -9,8 +9,11 @@ from rich.live import Live
 from rich.text import Text
 
 from stayer.attention import Attention
+from stayer.cli.keys import HINT, keys
 from stayer.cli.output import many
-from stayer.cli.tables import Loads, console, draw, queues_table, running_table, tasks_table
+from stayer.cli.silent import silent_among, silent_workers
+from stayer.cli.tables import console, draw, queues_table
+from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.store import Store
 
@@ -46,12 +49,19 @@ def draw_top(store: Store, names: Sequence[str]) -> None:
 
 
 def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> None:
-    """Draw until interrupted; `picture` is given the height of the screen."""
+    """Draw until interrupted, or until q is pressed; `picture` is given the height that it may
+    have.
+    """
     screen = console()
     seen = store.last_event()
-    with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
+    with (
+        keys() as heard,
+        Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
+        hint = Text(HINT, "dim") if heard.heard else None
         while True:
-            live.update(picture(screen.height), refresh=True)
+            drawn = picture(screen.height - 1)
+            live.update(drawn if hint is None else Group(drawn, hint), refresh=True)
             events = store.watch(seen, _PAUSE, _EVENTS)
             # What happened while it was drawn is one picture, not many.
             while len(events) == _EVENTS:
@@ -63,7 +73,9 @@ def _tasks(store: Store, filter: Filter, limit: int, attention: Attention) -> Gr
     page = store.find(filter, None, limit)
     attention.pay(page.tasks)
     below = "no tasks" if not page.tasks else "… and more" if page.next else ""
-    return Group(tasks_table(page.tasks, store.now()), Text(below, "dim"))
+    now = store.now()
+    table = tasks_table(page.tasks, now, silent_workers(store, page.tasks, now))
+    return Group(table, Text(below, "dim"))
 
 
 def _top(
@@ -79,11 +91,14 @@ def _top(
         attention.pay(page.tasks)
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
     more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
-    parts: list[RenderableType] = [running_table(page.tasks, now, loads)] if page.tasks else []
+    workers = store.workers()
+    silent = silent_among(workers, now)
+    parts: list[RenderableType] = []
+    parts += [running_table(page.tasks, now, loads, silent)] if page.tasks else []
     parts += [Text(below, "dim")] if below else []
     parts += [Text(""), queues_table(shown, now)] if shown else []
     parts += [Text(more, "dim")] if more else []
-    return Group(*parts, Text(""), Text(_summary(store.workers(), queues, names), "bold"))
+    return Group(*parts, Text(""), Text(_summary(workers, queues, names), "bold"))
 
 
 def _summary(workers: Sequence[Worker], queues: Sequence[QueueInfo], names: Sequence[str]) -> str:

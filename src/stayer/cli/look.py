@@ -19,6 +19,7 @@ from stayer.cli.output import (
     say,
 )
 from stayer.cli.selection import Asked, Tries, filter_options, ids_argument, resolve, to_filter
+from stayer.cli.silent import silent_workers
 from stayer.cli.values import DURATION, complete_task
 from stayer.core import codec
 from stayer.core.errors import BadInput
@@ -94,9 +95,11 @@ def _print_table(store: Store, filter: Filter, limit: int) -> None:
     if not tasks:
         note(f"no tasks match in {store.url}" if filter != Filter() else f"no tasks in {store.url}")
         return
-    from stayer.cli.tables import draw, tasks_table
+    from stayer.cli.tables import draw
+    from stayer.cli.task_tables import tasks_table
 
-    draw(tasks_table(shown, store.now()))
+    now = store.now()
+    draw(tasks_table(shown, now, silent_workers(store, shown, now)))
     if len(tasks) > len(shown):
         note(f"there are more than these {many(limit)}: -n {10 * limit} shows more, -n 0 all")
 

@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import json_text, many, safe
-from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran
+from stayer.cli.tables import STYLES, cell, draw, grid, local_time
+from stayer.cli.task_tables import progress, ran, unsaved
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
-from stayer.core.units import ago, format_duration, format_size
+from stayer.core.units import ago, format_duration, format_limit, format_size
 
 _LINES = 40
 """How much of a long value is shown."""
@@ -75,9 +76,11 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "after", many(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
     yield "ran", ran(task, now)
+    yield "unsaved", _unsaved(task, now)
     yield "usage", None if task.usage is None else _used(task.usage)
     yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
+    yield "fingerprint", task.fingerprint
     yield "node", task.node
     yield "worker", task.worker
     yield "pid", str(task.pid) if task.pid else None
@@ -86,6 +89,15 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _unsaved(task: Task, now: float) -> str | None:
+    """`12m 03s, since its last checkpoint`."""
+    lost = unsaved(task, now)
+    if lost is None:
+        return None
+    since = "its last checkpoint" if task.checkpoint_at else "it started: it has saved nothing"
+    return f"{format_duration(lost)}, since {since}"
 
 
 def _unique(task: Task) -> str | None:
@@ -113,7 +125,7 @@ def _limits(policy: Policy) -> str:
     limits = (
         ("time", policy.time_limit, format_duration),
         ("silence", policy.silence_limit, format_duration),
-        ("memory", policy.memory_limit, format_size),
+        ("memory", policy.memory_limit, format_limit),
         ("grace", policy.grace, format_duration),
     )
     said = [f"{name} {show(value)}" for name, value, show in limits if value is not None]

@@ -10,7 +10,7 @@ import rich_click as click
 from stayer import control
 from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, print_json, print_json_array, say
-from stayer.cli.selection import check_queues, confirm
+from stayer.cli.selection import check_queues, confirm, note_new_queues
 from stayer.cli.values import KEEP, LIMIT, complete_queue
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
@@ -111,7 +111,7 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
 @click.option(
     "--notify",
     multiple=True,
-    metavar="[EVENT,...:]HOOK|none",
+    metavar="HOOK|none",
     help="Tell this hook of stayer.toml, or URL, of the end of its tasks. May be repeated.",
 )
 @keep_options
@@ -132,8 +132,8 @@ def set_(
     """Set how many tasks of a queue may run at once, how often one may begin, who goes first, whom
     to tell, and how long what has ended is kept.
 
-    What is not named stays as it is. A duration such as 7d counts from the end of a task; `default`
-    is what the workers are told.
+    What is not named stays as it is; a queue that is not there is made. A duration such as 7d
+    counts from the end of a task; `default` is what the workers are told.
     """
     wanted = _key_limits(key_limit)
     if limit is not None:
@@ -158,7 +158,7 @@ def set_(
             "or --keep-complete 7d"
         )
     store = given.store()
-    check_queues(store, [name])
+    note_new_queues(store, [name])
     queue = control.set_queue(store, name, **wanted)
     if as_json:
         print_json(codec.queue_record(queue))

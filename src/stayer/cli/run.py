@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
 
@@ -14,10 +13,10 @@ import rich_click as click
 
 from stayer import control, explain
 from stayer.cli.command import Given, argument, command
-from stayer.cli.follow import Printer, follow
+from stayer.cli.follow import PAUSE, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
-from stayer.core.model import QUEUED, Fault, Task
+from stayer.core.model import FINISHED, QUEUED, Fault, Task
 from stayer.store import Store
 
 CANCELLED = 3
@@ -49,8 +48,8 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
 
     `stayer run -- make all` is `make all` on whatever worker is free. The exit code is that of
     the command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether
-    to cancel it or to leave it running; where there is no terminal, and after a second Ctrl-C, it
-    runs on.
+    to cancel it or to leave it running; after a second Ctrl-C, TERM, and where there is no
+    terminal, it runs on.
     """
     task = submit(given, words, options).task
     if detach:
@@ -83,32 +82,34 @@ def _followed(store: Store, id: str, interruptions: Interruptions) -> Task:
 
     def each(task: Task) -> None:
         waiting.explain(task)
-        if number := interruptions.take():
-            _ask_what_to_do(store, task, number)
+        if interruptions.take() and task.state not in FINISHED:
+            _ask_what_to_do(store, task, interruptions)
 
     return follow(store, id, Printer(), each=each)
 
 
-def _ask_what_to_do(store: Store, task: Task, number: int) -> None:
-    """Cancel it, or raise Detached."""
-    if number != signal.SIGINT or not is_terminal():
-        raise Detached(number)
-    try:
-        with default_interrupt():
-            answer = click.prompt(
-                f"\nTask {task.id}: [c]ancel it, or [d]etach and let it run?",
-                type=click.Choice(["c", "d"]),
-                default="d",
-                show_choices=False,
-                err=True,
-            )
-    except (click.Abort, KeyboardInterrupt):
-        click.echo(err=True)
-        raise Detached(number) from None
-    if answer == "d":
-        raise Detached(number)
-    control.cancel(store, task.id)
-    note(f"task {task.id} is asked to stop")
+def _ask_what_to_do(store: Store, task: Task, interruptions: Interruptions) -> None:
+    """Cancel it, or raise Detached; it may also end before somebody has decided."""
+    click.echo(
+        f"\nTask {task.id}: [c]ancel it, or [d]etach and let it run? [d]: ", nl=False, err=True
+    )
+    while True:
+        if interruptions.take():
+            click.echo(err=True)
+            raise Detached(signal.SIGINT)
+        if control.get(store, task.id).state in FINISHED:
+            click.echo(err=True)
+            return
+        if not select.select([sys.stdin], [], [], PAUSE)[0]:
+            continue
+        answer = sys.stdin.readline().strip().lower()
+        if answer in ("c", "cancel"):
+            control.cancel(store, task.id)
+            note(f"task {task.id} is asked to stop")
+            return
+        if answer in ("", "d", "detach"):
+            raise Detached(signal.SIGINT)
+        click.echo("Write c or d: ", nl=False, err=True)
 
 
 class Waiting:
@@ -138,10 +139,12 @@ def _somebody_looks() -> bool:
 
 
 class Interruptions:
-    """Ctrl-C and TERM, kept until it is convenient; a second one in the meantime is Detached."""
+    """Ctrl-C, kept until it can be asked what was meant; a second one in the meantime, TERM, and
+    any where there is nobody to ask, is Detached at once.
+    """
 
     def __init__(self) -> None:
-        self._number = 0
+        self._came = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -153,22 +156,12 @@ class Interruptions:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def take(self) -> int:
-        """The signal that came since the last time, or 0."""
-        number, self._number = self._number, 0
-        return number
+    def take(self) -> bool:
+        """Whether one came since the last time."""
+        came, self._came = self._came, False
+        return came
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        if self._number:
+        if self._came or number != signal.SIGINT or not is_terminal():
             raise Detached(number)
-        self._number = number
-
-
-@contextmanager
-def default_interrupt() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, as it does elsewhere."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self._came = True

@@ -69,6 +69,12 @@ _FILTER_OPTIONS = (
         shell_complete=complete_flow,
         panel=FILTER,
     ),
+    click.option(
+        "--fingerprint",
+        metavar="FINGERPRINT",
+        help="Failed in this way: see `stayer failures`.",
+        panel=FILTER,
+    ),
 )
 
 
@@ -83,6 +89,7 @@ class Asked(NamedTuple):
     tag: tuple[str, ...]
     since: str | None
     flow: str | None
+    fingerprint: str | None
     held: bool | None = None
 
 
@@ -109,7 +116,9 @@ class Tries:
 
 
 def filter_options(function: Decorated) -> Decorated:
-    """The options `-q --state --name --owner --key --tag --since --flow`, given as `asked`."""
+    """The options `-q --state --name --owner --key --tag --since --flow --fingerprint`, given as
+    `asked`.
+    """
 
     @wraps(function)
     def gather(*arguments: Any, **values: Any) -> Any:
@@ -147,22 +156,33 @@ def to_filter(store: Store, asked: Asked) -> Filter:
         held=asked.held,
         since=None if asked.since is None else since(asked.since, store.now()),
         flow=None if asked.flow is None else flow_control.resolve(store, asked.flow),
+        fingerprint=asked.fingerprint,
     )
 
 
 def check_queues(store: Store, names: Sequence[str]) -> None:
     """Raise UnknownQueue, naming those there are, if one of these is not there."""
+    if unknown := _unknown(store, names):
+        raise UnknownQueue(f"no queue {unknown[0]!r} in {store.url}: {_there(store)}")
+
+
+def note_new_queues(store: Store, names: Sequence[str]) -> None:
+    """Say which of these are about to be made: it may be a slip."""
+    for name in _unknown(store, names):
+        note(f"queue {name} is new ({_there(store)})")
+
+
+def _unknown(store: Store, names: Sequence[str]) -> list[str]:
     if not names:
-        return
+        return []
     known = {queue.name for queue in store.queues(names)}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        there = [queue.name for queue in store.queues()]
-        listed = ", ".join(there[:_NAMED]) + (" …" if len(there) > _NAMED else "")
-        raise UnknownQueue(
-            f"no queue {unknown[0]!r} in {store.url}: "
-            + (f"there are {listed}" if there else "there are none yet")
-        )
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def _there(store: Store) -> str:
+    there = [queue.name for queue in store.queues()]
+    listed = ", ".join(there[:_NAMED]) + (" …" if len(there) > _NAMED else "")
+    return f"there are {listed}" if there else "there are none yet"
 
 
 def choose(

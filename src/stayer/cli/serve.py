@@ -98,6 +98,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
+    note(f"tokens are read from {access.path}")
     if not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
     with delivering(store, config):

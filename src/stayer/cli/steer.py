@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import rich_click as click
 
 from stayer import control
 from stayer.cli.command import Decorated, Given, command
-from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.output import many, note, print_json_array, print_lines, say
 from stayer.cli.progress import progress
 from stayer.cli.selection import (
     Asked,
@@ -20,10 +21,11 @@ from stayer.cli.selection import (
     filter_options,
     ids_argument,
 )
+from stayer.cli.silent import silent_among
 from stayer.cli.values import DURATION
 from stayer.core import codec
 from stayer.core.errors import Refused, UnknownTask
-from stayer.core.model import QUEUED, RUNNING, State, Task
+from stayer.core.model import QUEUED, RUNNING, State, Task, Worker
 from stayer.store import Store
 
 
@@ -50,6 +52,7 @@ def steering(function: Decorated) -> Decorated:
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print the records, as JSON."),
         click.option("-y", "--yes", is_flag=True, help="Don't ask before acting on a filter."),
+        click.option("--dry-run", is_flag=True, help="Only print the ids of the tasks meant."),
         filter_options,
         ids_argument(),
     )
@@ -71,6 +74,7 @@ def cancel(
     ids: tuple[str, ...],
     asked: Asked,
     yes: bool,
+    dry_run: bool,
     as_json: bool,
     grace: float | None,
 ) -> int:
@@ -85,13 +89,40 @@ def cancel(
             verb="cancel",
             act=lambda store, id: control.cancel(store, id, grace),
             states=(*QUEUED, *RUNNING),
-            told=lambda task: "cancelled" if task.state == "cancelled" else "asked to stop",
+            told=_Stopped(given.store()).told,
         ),
         ids,
         asked,
         yes,
+        dry_run,
         as_json,
     )
+
+
+class _Stopped:
+    """Says what becomes of a task that is cancelled."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def told(self, task: Task) -> str:
+        if task.state == "cancelled":
+            return "cancelled"
+        worker = self._silent.get(task.worker or "")
+        if worker is None:
+            return "asked to stop"
+        then = (
+            f"dropped (`stayer workers drop {worker.id}`)" if worker.keeps else "given up as dead"
+        )
+        return (
+            f"asked to stop, but the worker on {worker.node} is silent: this happens when that is "
+            f"heard of again, or {then}"
+        )
+
+    @cached_property
+    def _silent(self) -> dict[str, Worker]:
+        workers = {worker.id: worker for worker in self._store.workers()}
+        return {id: workers[id] for id in silent_among(list(workers.values()), self._store.now())}
 
 
 @command()
@@ -102,6 +133,7 @@ def retry(
     ids: tuple[str, ...],
     asked: Asked,
     yes: bool,
+    dry_run: bool,
     as_json: bool,
     from_start: bool,
 ) -> int:
@@ -122,13 +154,16 @@ def retry(
         ids,
         asked,
         yes,
+        dry_run,
         as_json,
     )
 
 
 @command()
 @steering
-def hold(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+def hold(
+    given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, dry_run: bool, as_json: bool
+) -> int:
     """Keep tasks from being taken until they are released.
 
     Name them, or give a filter: then all waiting, scheduled and pending tasks that match are
@@ -136,17 +171,28 @@ def hold(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: b
     """
     return _steer(
         given,
-        Steering("hold", control.hold, QUEUED, lambda task: "held", held=False),
+        Steering(
+            "hold",
+            control.hold,
+            QUEUED,
+            lambda task: (
+                "runs on, and is held if it comes back" if task.state in RUNNING else "held"
+            ),
+            held=False,
+        ),
         ids,
         asked,
         yes,
+        dry_run,
         as_json,
     )
 
 
 @command()
 @steering
-def release(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json: bool) -> int:
+def release(
+    given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, dry_run: bool, as_json: bool
+) -> int:
     """Let held tasks be taken again.
 
     Name them, or give a filter: then all held tasks that match are meant.
@@ -157,6 +203,7 @@ def release(given: Given, ids: tuple[str, ...], asked: Asked, yes: bool, as_json
         ids,
         asked,
         yes,
+        dry_run,
         as_json,
     )
 
@@ -167,10 +214,15 @@ def _steer(
     ids: Sequence[str],
     asked: Asked,
     yes: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> int:
     store, tries = given.store(), Tries()
     chosen = choose(store, ids, asked, tries, states=steering.states, held=steering.held)
+    if dry_run:
+        print_lines(chosen)
+        note(f"to {steering.verb}: {many(len(chosen))}; nothing was done")
+        return tries.worst
     if not ids and not chosen:
         note(f"no task to {steering.verb} matches")
     elif not ids and not confirm(f"{steering.verb.capitalize()} {many(len(chosen))}?", yes):

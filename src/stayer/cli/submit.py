@@ -11,15 +11,17 @@ import rich_click as click
 from stayer import control, telemetry
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, SIZE, complete_queue, complete_task
+from stayer.cli.values import DURATION, ETA, MEMORY, complete_queue, complete_task
 from stayer.core import codec, submission, units
-from stayer.core.errors import BadInput, TooLarge
+from stayer.core.errors import BadInput, Refused, TooLarge
 from stayer.core.model import Submitted, Value
 
 READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
 """Longer input is refused before it fills the memory; JSON may be written less densely than it
 is kept.
 """
+
+_FOR_A_SHELL = frozenset(" \t\n|&;<>$`*?")
 
 _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "queue": click.option(
@@ -74,6 +76,18 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         default="cancel",
         help="What to do with it if a task that it is to run after fails. Default: cancel it.",
     ),
+    "near": click.option(
+        "--near",
+        metavar="ID",
+        help="Run it on the node on which this task has run, one of --after, if that can be.",
+        shell_complete=complete_task,
+    ),
+    "near_wait": click.option(
+        "--near-wait",
+        type=DURATION,
+        metavar="DURATION",
+        help="How long to wait for that node, before any other may take it. Default: 1m.",
+    ),
     "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
     "env": click.option(
         "--env",
@@ -111,8 +125,8 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     "notify": click.option(
         "--notify",
         multiple=True,
-        metavar="[EVENT,...:]HOOK",
-        help="Tell this hook of stayer.toml, or URL, of its end; with failed,expired: before it, "
+        metavar="HOOK",
+        help="Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
         "only of that. May be repeated.",
     ),
     "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
@@ -148,7 +162,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
     ),
     "memory_limit": click.option(
         "--memory-limit",
-        type=SIZE,
+        type=MEMORY,
         metavar="SIZE",
         help="End it if its processes use more together.",
     ),
@@ -168,7 +182,7 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="Let a retry after the memory limit have so many times as much. Default: as much.",
     ),
     "memory_most": click.option(
-        "--memory-most", type=SIZE, metavar="SIZE", help="The most that --memory-growth gives."
+        "--memory-most", type=MEMORY, metavar="SIZE", help="The most that --memory-growth gives."
     ),
     "grace": click.option(
         "--grace",
@@ -204,8 +218,11 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
 
 
 def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
-    """Submit the task that these words and options mean; says so if it is there already."""
+    """Submit the task that these words and options mean; says so if it is there already, and
+    refuses if it was deleted: whoever counts on it would wait for nothing.
+    """
     new = submission.new_task(**task_fields(given, words, options))
+    _hint_at_shell(words)
     store = given.store(make=True)
     with telemetry.submitting([new]) as traced:
         answer = store.submit(traced)[0]
@@ -215,11 +232,22 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
         )
     elif not answer.fresh:
         other = control.difference(new, answer)
+        if answer.purged:
+            raise Refused(f"task {new.id} {other}")
         if other is None:
             note(f"task {new.id} is already there ({answer.task.state})")
         else:
             note(f"warning: task {new.id} {other}")
     return answer
+
+
+def _hint_at_shell(words: Sequence[str]) -> None:
+    """Who writes `stayer add 'echo hi | wc -c'` means a shell; but there may be such a program."""
+    if len(words) == 1 and _FOR_A_SHELL & set(words[0]) and not os.path.exists(words[0]):
+        note(
+            "warning: no shell reads this, it is taken as the name of a program: give each "
+            "argument apart, or write -- sh -c '…'"
+        )
 
 
 def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,8 +281,14 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         retries=config.retries if options["retries"] is None else options["retries"],
         after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
         when_failed=options.get("when_failed", "cancel"),
+        near=_resolved(given, options.get("near")),
+        near_wait=options.get("near_wait"),
         **{name: options[name] for name in _LIFE},
     )
+
+
+def _resolved(given: Given, id: str | None) -> str | None:
+    return None if id is None else control.resolve(given.store(make=True), id)
 
 
 def working_directory(asked: str | None) -> str:

@@ -16,9 +16,10 @@ from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
+from stayer.core.failures import Failure
 from stayer.core.figures import Figures
-from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
-from stayer.core.units import format_duration, format_size
+from stayer.core.model import STATES, QueueInfo, Worker
+from stayer.core.units import format_duration
 
 STYLES = {
     "waiting": "dim",
@@ -39,12 +40,12 @@ _FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
 _USUAL = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
-_SHORT = 10
+SHORT = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
-_BAR = 10
-"""How many letters a bar of progress has."""
+_LONGEST_ID = 32
+"""On a screen a longer id is cut."""
 _UNBOUNDED = 1000
 """The width of what is not a screen."""
 
@@ -66,10 +67,6 @@ def draw(*pictures: RenderableType) -> None:
     with screen.capture() as captured:
         screen.print(*pictures, sep="\n")
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
-
-
-_LONGEST_ID = 32
-"""On a screen a longer id is cut: the state is worth more."""
 
 
 def grid(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -97,7 +94,7 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     for index, id in enumerate(full):
         neighbours = full[max(0, index - 1) : index] + full[index + 1 : index + 2]
         common = max((_shared(id, other) for other in neighbours), default=0)
-        length = max(_SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
+        length = max(SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
         short[id] = id[:length]
     return short
 
@@ -106,139 +103,6 @@ def _shared(one: str, other: str) -> int:
     """How many characters they have in common at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def tasks_table(tasks: Sequence[Task], now: float) -> Table:
-    """What `ls` shows."""
-    words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
-    table = grid(
-        "ID", "STATE", "QUEUE*", "KIND*", *(f"{name.upper()}*" for name in words), "PROGRESS*",
-        "AGE", "RAN", "TRY", "NODE*",
-        right=("AGE", "RAN", "TRY"),
-    )  # fmt: skip
-    if console().is_terminal:
-        table.columns[0].max_width = _LONGEST_ID
-    short = short_ids(task.id for task in tasks)
-    for task in tasks:
-        state = cell(task.state, STYLES.get(task.state, ""))
-        if task.held:
-            state.append(" held", "bold magenta")
-        if task.paused:
-            state.append(" paused", "bold magenta")
-        table.add_row(
-            cell(short[task.id]),
-            state,
-            cell(task.queue),
-            cell(task.kind),
-            *(cell(getattr(task, name)) for name in words),
-            news(task, now),
-            cell(age(now - task.created)),
-            cell(ran(task, now)),
-            cell(task.attempt or None),
-            cell(task.node),
-        )
-    return table
-
-
-def running_table(tasks: Sequence[Task], now: float, loads: Loads) -> Table:
-    """What `top` shows."""
-    table = grid(
-        "ID", "KIND*", "PROGRESS", "LEFT", "RAN", "CPU", "MEMORY", "NODE*", "TRY", "REPORT", "*",
-        right=("LEFT", "RAN", "CPU", "MEMORY", "TRY", "REPORT"),
-    )  # fmt: skip
-    short = short_ids(task.id for task in tasks)
-    for task in tasks:
-        made = task.progress or Progress()
-        table.add_row(
-            cell(short[task.id]),
-            cell(task.kind),
-            bar(made),
-            cell(None if made.remaining is None else age(made.remaining)),
-            cell(ran(task, now)),
-            cell(loads.of(task)),
-            cell(format_size(task.usage.rss) if task.usage else None),
-            cell(task.node),
-            cell(task.attempt),
-            cell(None if made.at is None else age(now - made.at)),
-            _condition(task, made),
-        )
-    return table
-
-
-def _condition(task: Task, made: Progress) -> Text:
-    if task.cancel_wanted:
-        return cell("stopping", "magenta")
-    return cell("paused", "bold magenta") if task.paused else cell(made.message, "dim")
-
-
-class Loads:
-    """How busy tasks are, between one look and the next; at first, since they began."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
-
-    def of(self, task: Task) -> str | None:
-        """In percent of one processor."""
-        used = task.usage
-        if used is None:
-            return None
-        before, load = self._seen.get((task.id, task.attempt), (Usage(), None))
-        if used.ran > before.ran:
-            load = max(0.0, used.cpu - before.cpu) / (used.ran - before.ran)
-        self._seen[task.id, task.attempt] = used, load
-        return None if load is None else f"{100 * load:.0f}%"
-
-
-def bar(made: Progress) -> Text:
-    """`████······  40%`, or a bare number where there is no total."""
-    if made.done is None:
-        return cell(None)
-    if not made.total or not math.isfinite(made.done / made.total):
-        return cell(f"{made.done:g}")
-    share = min(1.0, max(0.0, made.done / made.total))
-    full = int(share * _BAR)
-    text = cell("█" * full, "green")
-    text.append("·" * (_BAR - full), "dim")
-    return text.append(f" {100 * share:3.0f}%")
-
-
-def news(task: Task, now: float) -> Text:
-    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
-    if task.state == "failed" and task.error:
-        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
-    if task.state == "scheduled" and task.eta is not None:
-        return cell(f"in {age(task.eta - now)}", "cyan")
-    if task.cancel_wanted:
-        return cell("stopping", "magenta")
-    return cell(progress(task) if task.state not in FINISHED else None)
-
-
-def progress(task: Task) -> str:
-    """`40%  2h 03m left  epoch 4`."""
-    made = task.progress
-    if made is None:
-        return ""
-    parts = []
-    if made.done is not None and made.total:
-        parts.append(f"{100 * made.done / made.total:.0f}%")
-    elif made.done is not None:
-        parts.append(f"{made.done:g}")
-    if made.remaining is not None and task.state in RUNNING:
-        parts.append(f"{format_duration(made.remaining)} left")
-    if made.message:
-        parts.append(made.message)
-    return "  ".join(parts)
-
-
-def ran(task: Task, now: float) -> str | None:
-    """How long its last attempt ran, or has been running."""
-    if task.started_at is None:
-        return None
-    if task.state == "started":
-        return format_duration(now - task.started_at)
-    if task.state in FINISHED and task.finished_at is not None:
-        return format_duration(task.finished_at - task.started_at)
-    return None
 
 
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
@@ -273,6 +137,30 @@ def other_limits(queue: QueueInfo) -> str:
     said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
     said += [] if queue.fair is None else [f"fair {queue.fair}"]
     return ", ".join(said)
+
+
+def failures_table(failures: Sequence[Failure], now: float) -> Table:
+    """What `failures` shows."""
+    table = grid(
+        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
+        right=("COUNT", "FIRST", "LAST"),
+    )  # fmt: skip
+    if console().is_terminal:
+        table.columns[6].max_width = _LONGEST_ID
+    short = short_ids(failure.example for failure in failures)
+    for failure in failures:
+        others = len(failure.queues) - 1
+        table.add_row(
+            cell(failure.fingerprint),
+            cell(f"{failure.count:,}", STYLES["failed"]),
+            cell(age(now - failure.first)),
+            cell(age(now - failure.last)),
+            cell(failure.kind),
+            cell(failure.queues[0] + (f" +{others}" if others else "")),
+            cell(short[failure.example]),
+            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
+        )
+    return table
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

@@ -48,7 +48,9 @@ def add(given: Given, name: str, role: Role, queues: tuple[str, ...]) -> None:
     """
     for queue in queues:
         submission.new_task(queue=queue)  # checks the name
-    say(_access(given).add(name, role, queues))
+    access = _access(given)
+    say(access.add(name, role, queues))
+    _tell_where(given, access)
 
 
 @token.command()
@@ -100,7 +102,16 @@ def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
     from stayer.cli.serve import login_link
 
-    say(login_link((url or _served_at(given)).rstrip("/"), _access(given).make_code(role)))
+    access = _access(given)
+    say(login_link((url or _served_at(given)).rstrip("/"), access.make_code(role)))
+    _tell_where(given, access)
+
+
+def _tell_where(given: Given, access: Access) -> None:
+    """Another folder has another file, and a server reads but one."""
+    note(f"kept in {access.path}: for a server that reads that file, as one started here does")
+    if given.config().store.startswith(("http://", "https://")):
+        note("that is not the server you talk to: make tokens on its machine, where it is started")
 
 
 def _served_at(given: Given) -> str:

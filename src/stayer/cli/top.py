@@ -31,8 +31,10 @@ from stayer.store import Store
 def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None:
     """Watch what runs, and the queues and workers.
 
-    Drawn again whenever something happens, and each second; once if stdout is no terminal. REPORT
-    is how long ago the task last told how far it is.
+    Drawn again whenever something happens, and each second, until you press q; once if stdout is
+    no terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long ago
+    it last told how far it is. Of a task whose worker is silent nobody knows how far it is: RAN
+    and UNSAVED end when it was last heard of.
     """
     store = given.store()
     check_queues(store, names)

@@ -95,7 +95,13 @@ def since(text: str, now: float) -> float:
             return now - units.duration(text)
         except BadInput:
             pass
-    moment = units.moment(text, now)
+    try:
+        moment = units.moment(text, now)
+    except BadInput:
+        raise BadInput(
+            f"{text!r} is no time: write for example 2h or 3d (ago), 20:30, 2026-11-15, or "
+            "2026-11-15T20:30:00Z"
+        ) from None
     if moment > now and ":" in text and len(text) <= len("20:30:00"):
         moment -= units.DAY
     if moment > now:
@@ -107,14 +113,21 @@ class Size(Number):
     """`8G`, as bytes."""
 
     name = "size"
+    read = staticmethod(units.size)
 
     def convert(
         self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
         try:
-            return units.size(value)
+            return self.read(value)
         except BadInput as error:
             self.fail(str(error), param, ctx)
+
+
+class Memory(Size):
+    """The same, as much as a process needs."""
+
+    read = staticmethod(units.memory)
 
 
 class Keep(Seconds):
@@ -139,6 +152,7 @@ DURATION = Duration()
 KEEP = Keep()
 LONG_AGO = WithUnit()
 SIZE = Size()
+MEMORY = Memory()
 ETA = Moment(units.moment)
 SINCE = Moment(since)
 LIMIT = Limit()

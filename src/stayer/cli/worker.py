@@ -79,7 +79,11 @@ def _welcome(given: Given, plan: Wanted) -> None:
     hands = many(plan.behaviour["slots"], "slot")
     if plan.threads is not None:
         hands = many(plan.threads, "thread")
-    say(f"{hands} for tasks of {', '.join(queues)}; Ctrl-C ends it")
+    say(f"{hands} for tasks of {', '.join(queues)}")
+    say(
+        "Ctrl-C stops what runs, and the next `stayer up` begins it again"
+        + (f" (`kill -HUP {os.getpid()}` leaves it running)" if plan.threads is None else "")
+    )
     if plan.threads is None:
         say(f"try, in another terminal: stayer run{where}{queue} -- echo hello")
 

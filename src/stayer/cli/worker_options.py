@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import rich_click as click
 
 from stayer.cli.command import Decorated
-from stayer.cli.values import DURATION, SIZE
+from stayer.cli.values import DURATION, MEMORY, SIZE
 from stayer.config import Config
 from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
 from stayer.core.errors import BadConfig
@@ -123,7 +123,7 @@ _OPTIONS = (
     ),
     click.option(
         "--memory-limit",
-        type=SIZE,
+        type=MEMORY,
         metavar="SIZE",
         panel=LIMITS,
         help="End tasks whose processes use more together.",

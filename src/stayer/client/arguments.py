@@ -75,9 +75,11 @@ class Arguments:
         if not isinstance(given, dict):
             raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
         converted: dict[str, object] = {}
-        for name, is_needed in self._asked_for:
+        for name, is_needed, plain in self._asked_for:
             if name in given:
-                converted[name] = self._converted(name, given[name])
+                value = given[name]
+                is_converted = type(value) is plain
+                converted[name] = value if is_converted else self._converted(name, value)
             elif is_needed:
                 self._refuse_unknown(given)
                 raise BadInput(f"task {self._name}: parameter {name!r} is missing")
@@ -134,10 +136,14 @@ class Arguments:
         return types
 
     @functools.cached_property
-    def _asked_for(self) -> tuple[tuple[str, bool], ...]:
-        """What may be passed, and whether it must be."""
+    def _asked_for(self) -> tuple[tuple[str, bool, type | None], ...]:
+        """What may be passed, whether it must be, and which plain type needs no conversion."""
         return tuple(
-            (name, parameter.default is parameter.empty and parameter.kind in _NAMED)
+            (
+                name,
+                parameter.default is parameter.empty and parameter.kind in _NAMED,
+                next((plain for plain in _PLAIN if plain is self._types[name]), None),
+            )
             for name, parameter in self._passed.parameters.items()
         )
 
@@ -158,8 +164,13 @@ _NAMED = (
 )
 
 
+_PLAIN = (str, int, float, bool)
+
+
 def to_json(value: object) -> Value:
     """What JSON makes of a value; TypeError if it can't say it."""
+    if value is None or type(value) in _PLAIN:
+        return cast(Value, value)
     return cast(Value, msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other))
 
 

@@ -18,7 +18,9 @@ from stayer.client.processor import Processor
 from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
 from stayer.core import scheduling
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, StoreUnusable
+from stayer.core.failures import LIMIT as FAULTS
+from stayer.core.failures import Failures
 from stayer.core.model import (
     EVERYTHING,
     STATES,
@@ -33,6 +35,7 @@ from stayer.core.model import (
 )
 from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -106,6 +109,11 @@ class Client:
         It takes all tasks, unless told their `names` (patterns such as `video.*`) or, in full, what
         it `handles`.
         """
+        if isinstance(self.store, ServedStore):
+            raise StoreUnusable(
+                f"{self.store.url} is a server: a listener needs the database itself, give the "
+                "client its URL (sqlite:…, redis:…)"
+            )
         if names is not None and handles is not None:
             raise BadInput("give either names or handles, not both: handles has names too")
         if names is not None:
@@ -190,6 +198,10 @@ class Client:
         """Forget it; its tasks stay."""
         schedules.drop(self.store, name)
 
+    def failures(self, queues: str | Sequence[str] = (), limit: int = FAULTS) -> Failures:
+        """What failed in these queues, or in all, by fault, the most frequent first."""
+        return self.store.failures(_words(queues), limit)
+
     def find(
         self,
         *,
@@ -207,6 +219,7 @@ class Client:
         since: Moment | None = None,
         until: Moment | None = None,
         flow: str | None = None,
+        fingerprint: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
         """The tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
@@ -226,6 +239,7 @@ class Client:
             since=None if since is None else epoch(since),
             until=None if until is None else epoch(until),
             flow=flow,
+            fingerprint=fingerprint,
         )
         found = control.find_all(self.store, wanted)
         return (TaskHandle(self.store, task, as_stored) for task in found)

@@ -80,6 +80,7 @@ class TaskView:
     unique_while = _Field[UniqueWhile]()
     unique_for = _Field[float]()
     notify = _Field[tuple[str, ...]]()
+    fingerprint = _Field[str | None]()
     policy = _Field[Policy]()
     kind = _Field[str]()
     cancel_wanted = _Field[bool]()

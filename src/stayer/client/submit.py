@@ -83,6 +83,8 @@ class Life(_Common, total=False):
     memory_most: Size | None
     after: Sequence[str | HasId]
     when_failed: WhenFailed
+    near: str | HasId | None
+    near_wait: Duration | None
     unique_for: Duration | None
 
 
@@ -106,11 +108,12 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "retry_cap": seconds,
     "time_limit": seconds,
     "silence_limit": seconds,
-    "memory_limit": units.size,
+    "memory_limit": units.memory,
     "grace": seconds,
     "time_most": seconds,
-    "memory_most": units.size,
+    "memory_most": units.memory,
     "unique_for": seconds,
+    "near_wait": seconds,
 }
 
 
@@ -134,6 +137,8 @@ def build(
         if isinstance(after, str):
             raise BadInput(f"after {after!r}: give a list of tasks or ids, such as [{after!r}]")
         asked["after"] = [each if isinstance(each, str) else each.id for each in after]
+    if (near := asked.get("near")) is not None and not isinstance(near, str):
+        asked["near"] = near.id
     return submission.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
 
 

@@ -76,6 +76,11 @@ def parse_size(value: object) -> int:
     return units.size(value if isinstance(value, str | int | float) else str(value))
 
 
+def parse_memory(value: object) -> int:
+    """A size that a process can live with."""
+    return units.memory(value if isinstance(value, str | int | float) else str(value))
+
+
 def parse_flag(value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):

@@ -6,14 +6,21 @@ the same of all of them but for id, parameters and time. So what stands between 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from stayer.core import codec
-from stayer.core.model import JSON, Policy, State, Task
+from stayer.core.model import JSON, Task
 from stayer.core.units import rfc3339
 
+_HOLES = ("id", "parameters", "created", "updated")
+"""What differs from task to task, in the order of the record."""
+_COMMON = tuple(name for name in Task.__struct_fields__ if name not in _HOLES)
+_common: Callable[[Task], tuple[Any, ...]] = attrgetter(*_COMMON)
 _HOLE = msgspec.Raw(b"\0")
 """Where something is to be filled in: JSON itself writes this byte otherwise."""
 _encode = msgspec.json.Encoder().encode
@@ -21,12 +28,15 @@ _encode = msgspec.json.Encoder().encode
 
 def accepted(task: Task) -> bytes:
     """The record of a fresh task, and that it is fresh."""
-    if _is_unusual(task):
+    # A moment is hardly ever that of another task, variables can't be compared, bytes are no JSON.
+    if (
+        task.eta is not None
+        or task.start_before is not None
+        or task.env is not None
+        or isinstance(task.parameters, bytes)
+    ):
         return _encode({**codec.record(task), "fresh": True})
-    begin, before_parameters, before_created, before_updated, end = _frame(
-        task.queue, task.name, task.state, task.held, task.priority, task.owner, task.key,
-        task.policy,
-    )  # fmt: skip
+    begin, before_parameters, before_created, before_updated, end = _frame(_common(task))
     created = _at(task.created)
     updated = created if task.updated == task.created else _at(task.updated)
     return b"".join((
@@ -35,34 +45,11 @@ def accepted(task: Task) -> bytes:
     ))  # fmt: skip
 
 
-def _is_unusual(task: Task) -> bool:
-    """It has something that is not worth a frame, or that JSON says otherwise."""
-    return (
-        task.command is not None
-        or task.env is not None
-        or task.cwd is not None
-        or bool(task.tags)
-        or task.eta is not None
-        or task.start_before is not None
-        or task.flow is not None
-        or task.upstreams != 0
-        or task.unique is not None
-        or type(task.parameters) is bytes
-    )
-
-
 @lru_cache(maxsize=256)
-def _frame(
-    queue: str, name: str | None, state: State, held: bool, priority: int, owner: str | None,
-    key: str | None, policy: Policy,
-) -> tuple[bytes, ...]:  # fmt: skip
-    sample = Task(
-        "", queue, name, state=state, held=held, priority=priority, owner=owner, key=key,
-        policy=policy,
-    )  # fmt: skip
+def _frame(common: tuple[Any, ...]) -> tuple[bytes, ...]:
+    sample = Task(id="", **dict(zip(_COMMON, common, strict=True)))
     shown: dict[str, JSON | msgspec.Raw] = {**codec.record(sample), "fresh": True}
-    for name_of_hole in ("id", "parameters", "created", "updated"):
-        shown[name_of_hole] = _HOLE
+    shown.update(dict.fromkeys(_HOLES, _HOLE))
     return tuple(_encode(shown).split(bytes(_HOLE)))
 
 

@@ -54,13 +54,13 @@ _INFLATED_LIMIT = 64_000_000
 
 RECORD = (
     *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "orders", "start_before", "flow", "part", "upstreams", "key", "unique", "unique_while",
-    "unique_for", "notify",
+    "checkpoint_at", "orders", "start_before", "flow", "part", "upstreams", "key", "unique",
+    "unique_while", "unique_for", "notify", "fingerprint",
 )  # fmt: skip
 POLICY = (
     "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
     "silence_limit", "memory_limit", "grace", "fence", "when_failed", "time_growth", "time_most",
-    "memory_growth", "memory_most",
+    "memory_growth", "memory_most", "near", "near_wait",
 )  # fmt: skip
 TIMES = frozenset(
     ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")
@@ -68,6 +68,8 @@ TIMES = frozenset(
 _LISTS = frozenset(
     ("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs", "notify")
 )
+_SURE = frozenset((str, int, bool))
+"""What JSON says as it is, or not at all."""
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
 
 
@@ -99,6 +101,8 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
         form = _encode(value)
         if len(form) > limit:
             raise _too_large(what, len(form), limit)
+        if type(value) in _SURE:
+            return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
         # Much that JSON can't say msgspec turns into something else; then it does not come back.
         back = _decode(form)
         faithful = back == value
@@ -109,9 +113,11 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
         _complain(value, what)
     if len(form) > 2 * NESTING_LIMIT and _is_deep(form, back):
         raise _too_deep(what)
-    if len(form) > COMPRESS_OVER and (squeezed := _squeeze(form, _JSON)):
-        return squeezed
-    return form.decode()
+    return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
+
+
+def _squeezed(form: bytes) -> str | bytes:
+    return _squeeze(form, _JSON) or form.decode()
 
 
 def _pack_bytes(value: bytes, what: str, limit: int) -> bytes:

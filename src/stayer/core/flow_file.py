@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import codec, submission
+from stayer.core import codec, complaints, submission, units
 from stayer.core.errors import BadInput
 from stayer.core.flow_plan import PartPlan, check_name, filled, lay_out
 from stayer.core.flows import NewFlow
@@ -33,6 +33,8 @@ class _Ties(Struct):
     after_tasks: list[str] = []
     map: list[Any] | str | None = None
     at_once: int | None = None
+    near: str | None = None
+    near_wait: float | str | None = None
 
 
 _FIELDS = tuple(_Written.__struct_fields__)
@@ -105,7 +107,16 @@ def _plan(
         over=ties.map if isinstance(ties.map, str) else None,
         after=tuple(ties.after),
         after_tasks=tuple(ties.after_tasks),
+        near=ties.near,
+        near_wait=_wait(ties.near_wait, place),
     )
+
+
+def _wait(written: float | str | None, place: str) -> float | None:
+    try:
+        return None if written is None else units.duration(written)
+    except BadInput as error:
+        raise BadInput(f"{place}.near_wait: {error}") from None
 
 
 def for_item(pattern: NewTask, item: Value) -> NewTask:
@@ -131,12 +142,11 @@ def _object(fields: dict[str, msgspec.Raw]) -> bytes:
 
 
 def _explained(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
-    """msgspec's message, the place in front."""
-    message = message.replace("`", "")
-    problem, _, where = message.partition(" - at ")
-    where = where.removeprefix("$").removeprefix(".")
+    """What is wrong, the place in front."""
+    problem, where = complaints.split(message)
     if "unknown field" in problem:
-        problem = f"{problem[7:] if problem.startswith('Object ') else problem}: allowed are "
-        problem += ", ".join(allowed)
-    problem = problem[0].lower() + problem[1:]
-    return f"{dot}{where}: {problem}" if where else f"{': ' if dot else ''}{problem}"
+        problem = f"{problem.removeprefix('Object ')}: allowed are {', '.join(allowed)}"
+    said = complaints.in_words(problem, where)
+    if not where and allowed == _FIELDS:
+        said += ' (a flow is {"name": "…", "tasks": {"first": {…}, …}})'
+    return f"{dot}{where}: {said}" if where else f"{': ' if dot else ''}{said}"

@@ -33,6 +33,9 @@ class PartPlan(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
     after_tasks: tuple[str, ...] = ()
     """Ids of tasks that are not of this flow."""
+    near: str | None = None
+    """The part, or the id outside, on whose node it is to run."""
+    near_wait: float | None = None
 
 
 def check_name(name: str) -> None:
@@ -130,10 +133,33 @@ def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[Ne
             part=plan.name,
             after=(*after, *common),
             behind=line,
-            policy=replace(pattern.policy, over=plan.over),
+            policy=replace(
+                pattern.policy,
+                over=plan.over,
+                near=_near(plan, after, laid),
+                near_wait=plan.near_wait,
+            ),
         )
         for pattern, name, after, line in zip(patterns, names, each_after, behind, strict=True)
     ]
+
+
+def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]) -> str | None:
+    """The id of the task near which one of a part is to run."""
+    if plan.near is None:
+        return None
+    if plan.near == plan.over:
+        return after[0]
+    if plan.near in plan.after_tasks:
+        return plan.near
+    if plan.near not in plan.after:
+        raise BadInput(f"{plan.name}: near {plan.near!r}: give one of those that it runs after")
+    if len(laid[plan.near]) != 1:
+        raise BadInput(
+            f"{plan.name}: near {plan.near!r}, which is a map: give a part of one task, or map "
+            "over it"
+        )
+    return laid[plan.near][0].id
 
 
 def _part(plan: PartPlan, tasks: Sequence[NewTask]) -> Part:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide
+from stayer.core.locality import near
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -198,14 +199,19 @@ def _circle(stuck: dict[str, set[str]]) -> str:
         way.append(following)
 
 
-def relayed(task: Task, ended: Sequence[Ended], left: int) -> Change | None:
+def relayed(
+    task: Task, ended: Sequence[Ended], left: int, upstream: Task | None = None
+) -> Change | None:
     """What becomes of a waiting task now that these have ended and so many have not; None if it
-    just waits on.
+    just waits on. `upstream` is the one that it is to run near.
     """
     bad = next((each for each in ended if each.state != "complete" and not each.anyhow), None)
     if bad is not None and task.policy.when_failed != "run":
         return decide(task, Forsake(f"{bad.id}, which is {bad.state}", last=not left))
-    return None if left else decide(task, Ready())
+    if left:
+        return None
+    found = near(task, upstream)
+    return decide(task, Ready(None if found is None else (found.node, found.wait)))
 
 
 def again(

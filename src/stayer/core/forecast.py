@@ -60,6 +60,15 @@ def of_waiting(kind: str, line: Line, history: Durations) -> Forecast:
     return Forecast(starts=starts, ends=ends, samples=samples)
 
 
+def later(one: Forecast, other: Forecast) -> Forecast:
+    """For a task that stands in two lines at once, and is taken when it has come through both."""
+    if one.starts is None or other.starts is None:
+        return Forecast(samples=one.samples)
+    starts = _later(one.starts, other.starts)
+    ends = None if one.ends is None or other.ends is None else _later(one.ends, other.ends)
+    return Forecast(starts=starts, ends=ends, samples=one.samples)
+
+
 def of_running(runs: Runs, history: Durations) -> Forecast:
     """For one that runs; seconds from now."""
     return Forecast(ends=_left(runs, history), samples=len(history.get(runs.kind, ())))
@@ -147,3 +156,7 @@ def _levels(span: Span) -> tuple[float, float, float]:
 
 def _added(one: Span, other: Span) -> Span:
     return Span(*(a + b for a, b in zip(_levels(one), _levels(other), strict=True)))
+
+
+def _later(one: Span, other: Span) -> Span:
+    return Span(*map(max, _levels(one), _levels(other)))

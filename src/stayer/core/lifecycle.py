@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from stayer.core import errors, retries
 from stayer.core.errors import Refused
+from stayer.core.fingerprint import fingerprint
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -44,6 +45,9 @@ FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
 class Ready(Struct, frozen=True):
     """All that it waited for is there."""
+
+    near: tuple[str, float] | None = None
+    """The node that has it for itself, and for how many seconds."""
 
 
 class Forsake(Struct, frozen=True):
@@ -225,8 +229,9 @@ def _decide(task: Task, happening: Happening) -> Change:
     match happening:
         case Done(result=result):
             return _done(task, result)
-        case Ready():
-            return _change(task, _ready(task))
+        case Ready(near=near):
+            to = _ready(task)
+            return _change(task, to, near=near if to == "pending" else None)
         case Forsake():
             return _forsake(task, happening)
         case Due():
@@ -252,7 +257,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Stop():
             return _cancelled(task)
         case Expire():
-            return _finish(task, "failed", "expired", error=EXPIRED)
+            return _failed(task, "expired", EXPIRED)
         case Cancel(grace=grace):
             if task.state in QUEUED:
                 return _cancelled(task)
@@ -328,6 +333,13 @@ def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
     return _change(task, to, ending=ending, orders=(), **becomes)
 
 
+def _failed(task: Task, ending: Ending, fault: Fault, **becomes: object) -> Change:
+    # Scripts of stores let tasks expire too, and know no kinds.
+    runs = task.program if ending == "expired" else task.kind
+    mark = fingerprint(runs, ending, fault)
+    return _finish(task, "failed", ending, error=fault, fingerprint=mark, **becomes)
+
+
 def _cancelled(task: Task, **becomes: object) -> Change:
     return _finish(task, "cancelled", "cancelled", **becomes)
 
@@ -351,7 +363,7 @@ def _fail(task: Task, fail: Fail) -> Change:
             delay=wait if wait > 0 else None,
             policy=UNSET if climbed == policy else climbed,
         )
-    return _finish(task, "failed", fail.ending, error=fail.error, failures=failures)
+    return _failed(task, fail.ending, fail.error, failures=failures)
 
 
 def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) -> Change:
@@ -392,7 +404,7 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        return _finish(task, "failed", "lost", error=fault, losses=losses)
+        return _failed(task, "lost", fault, losses=losses)
     return _hand_back(task, "lost", note, losses=losses, returned=True)
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from stayer.core.kinds import kind_of
+
 if TYPE_CHECKING:
     JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
     """What JSON can say."""
@@ -124,6 +126,10 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     """The try after one that exceeded its limit has so many times as much, up to the most."""
     when_failed: WhenFailed = "cancel"
     """What becomes of it when a task that it is to run after ends failed or cancelled."""
+    near: str | None = None
+    """The one of the tasks it runs after on whose node it is to run, if that can be."""
+    near_wait: float | None = None
+    """For how many seconds it waits for that node; None: the usual."""
     over: str | None = None
     """The map of its flow of which one task, that of the same place, is its input."""
 
@@ -222,10 +228,22 @@ class Task(Struct, frozen=True):
     unique_for: float = 0.0
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of it, besides those whom its queue tells."""
+    checkpoint_at: float | None = None
+    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
+    near_node: str | None = None
+    """The node that has it for itself while it is pending, and until when."""
+    near_until: float | None = None
+    fingerprint: str | None = None
+    """While it is failed: the same for all that failed in the same way (`core.fingerprint`)."""
 
     @property
     def kind(self) -> str:
-        """What the task runs: its name, else its program, else nothing."""
+        """What the task runs: its name, else what its command does, else nothing."""
+        return kind_of(self.name, self.command)
+
+    @property
+    def program(self) -> str:
+        """Its name, else the first word of its command, else nothing."""
         return self.name or (self.command[0] if self.command else "")
 
     @property
@@ -277,6 +295,10 @@ class Change(Struct, frozen=True, kw_only=True):
     """Seconds until due, from the store's now; None: no eta any more."""
     waits: tuple[str, ...] | UnsetType = UNSET
     """Ids that it waits for from now on."""
+    near: tuple[str, float] | None = None
+    """The node that has it for itself, and for how many seconds."""
+    fingerprint: str | None = None
+    """Of what went wrong, if that is its end."""
     order: bool = False
     """Takes the next order number: whoever read the task before must read it again."""
     from_start: bool = False
@@ -435,6 +457,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     flow: str | None = None
+    fingerprint: str | None = None
+    """Failed, with this fingerprint."""
 
 
 class Page(Struct, frozen=True):

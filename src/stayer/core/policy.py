@@ -35,6 +35,8 @@ class Asked(TypedDict, total=False):
     memory_growth: float | None
     memory_most: int | None
     when_failed: WhenFailed | None
+    near: str | None
+    near_wait: float | None
 
 
 def checked(**asked: Unpack[Asked]) -> Policy:
@@ -82,6 +84,10 @@ def check(policy: Policy) -> None:
     for name in ("retry_wait", "retry_cap"):
         if not 0 <= getattr(policy, name) <= CENTURY:
             raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
+    if policy.near_wait is not None and not 0 <= policy.near_wait <= CENTURY:
+        raise BadInput(f"near_wait {policy.near_wait!r}: give seconds from 0 to 100 years")
+    if policy.near_wait is not None and policy.near is None:
+        raise BadInput("near_wait goes with near: say which task it is to run near")
     for name in ("retry_backoff", "time_growth", "memory_growth"):
         if not 1 <= getattr(policy, name) <= 100:
             raise BadInput(f"{name} {getattr(policy, name)!r}: give a factor from 1 to 100")

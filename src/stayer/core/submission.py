@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from stayer.core import codec, ids
@@ -45,9 +45,12 @@ def new_task(
     unique_while: UniqueWhile | None = None,
     unique_for: float | None = None,
     notify: Sequence[str] = (),
+    draw: Callable[[], str] = ids.generate,
     **life: Unpack[Asked],
 ) -> NewTask:
-    """A task that is fit to be submitted, or BadInput that says what to mend."""
+    """A task that is fit to be submitted, or BadInput that says what to mend. Without an id, one is
+    drawn at random.
+    """
     check_word("queue", queue)
     if id is not None:
         check_word("id", id)
@@ -59,7 +62,8 @@ def new_task(
             raise BadInput("a task has either a name or a command, not both: leave one out")
     elif cwd is not None:
         raise BadInput("cwd goes with a command: add the command, or leave cwd out")
-    _check_surroundings(cwd, env or {})
+    if cwd is not None or env:
+        _check_surroundings(cwd, env or {})
     if owner is not None:
         check_word("owner", owner)
     check_priority(priority)
@@ -67,13 +71,18 @@ def new_task(
         raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
     for tag in tags:
         check_word("tag", tag)
-    _check_time("eta", eta, "delay", delay)
-    _check_time("start_before", start_before, "expire", expire)
+    if eta is not None or delay is not None:
+        _check_time("eta", eta, "delay", delay)
+    if start_before is not None or expire is not None:
+        _check_time("start_before", start_before, "expire", expire)
     if key is not None:
         check_word("key", key)
-    _check_unique(unique, unique_while, unique_for)
+    if unique is not None or unique_while is not None or unique_for is not None:
+        _check_unique(unique, unique_while, unique_for)
+    if (near := life.get("near")) is not None and near not in after:
+        raise BadInput(f"near {near!r}: give the id of a task that it runs after, as in `after`")
     return NewTask(
-        id=ids.generate() if id is None else id,
+        id=draw() if id is None else id,
         generated=id is None,
         queue=queue,
         name=name,

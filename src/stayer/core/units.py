@@ -19,11 +19,13 @@ CENTURY = 36525 * DAY
 """The longest duration, and how far ahead a moment may lie: beyond is surely a mistake."""
 
 DURATION_EXAMPLES = "write for example 250ms, 90s, 12h, 1h30m, 2d or 1w (a bare number is seconds)"
-SIZE_EXAMPLES = "write for example 512M, 8G, 1.5GiB (binary), 500MB (decimal) or 1048576"
+SIZE_EXAMPLES = "write for example 512M, 8G, 500MB, 1.5GiB (binary) or 1048576"
 MOMENT_EXAMPLES = (
     "write for example 2026-11-15T20:30:00Z, 2026-11-15 20:30 or 20:30 (local time), +10m, now, "
     "or epoch seconds"
 )
+
+_LEAST_MEMORY = 100_000
 
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
 _PLAIN = re.compile(rf"\s*{_NUMBER}\s*")
@@ -65,7 +67,7 @@ def _seconds(text: str) -> float:
 
 
 def size(text: str | float) -> int:
-    """Bytes. K, M, G, T, P and KiB … PiB count in 1024s; kB, MB, GB, TB, PB in 1000s."""
+    """Bytes. K, M, G, T, P and kB … PB count in 1000s, as sizes are shown; KiB … PiB in 1024s."""
     if isinstance(text, str):
         count = _bytes(text)
     elif isinstance(text, int) and not isinstance(text, bool):
@@ -77,13 +79,23 @@ def size(text: str | float) -> int:
     return count
 
 
+def memory(text: str | float) -> int:
+    """A size that a process can live with: a few bytes are a unit that was forgotten."""
+    count = size(text)
+    if isinstance(text, str) and 0 < count < _LEAST_MEMORY:
+        number = text.strip()
+        hint = f"write {number}G or {number}M" if number.isdecimal() else "that is too little"
+        raise BadInput(f"{text!r} is {count:,} {'byte' if count == 1 else 'bytes'}: {hint}")
+    return count
+
+
 def _bytes(text: str) -> int:
     parts = _SIZE.fullmatch(text)
     # More digits than Python converts are no size either.
     if parts is None or len(text) > 100:
         _refuse(text, "a size", SIZE_EXAMPLES)
     number, prefix, suffix = parts.groups()
-    base = 1000 if suffix and suffix.lower() == "b" else 1024
+    base = 1024 if suffix and suffix.lower().startswith("i") else 1000
     factor = base ** (" kmgtp".index(prefix.lower())) if prefix else 1
     return round(float(number) * factor) if "." in number else int(number) * factor
 
@@ -185,6 +197,16 @@ def format_size(count: float) -> str:
             return f"{text.removesuffix('.0')} {unit}"
         count /= 1000
     raise AssertionError
+
+
+def format_limit(limit: float) -> str:
+    """A size as somebody may have written it: `50 MB`, `1 GiB`."""
+    count = int(limit)
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        whole, rest = divmod(count, 1024**power)
+        if whole and not rest and count % 1000:
+            return f"{whole} {unit}"
+    return format_size(count)
 
 
 @lru_cache(maxsize=1024)  # what is done together has the same time

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from stayer.core import codec
+from stayer.core import codec, complaints
 from stayer.core.errors import BadInput
 from stayer.core.model import Value, WhenFailed
-from stayer.core.units import duration, instant, size
+from stayer.core.units import duration, instant, memory
 
 
 class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +51,8 @@ class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_most: int | str | None = None
     after: tuple[str, ...] | None = None
     when_failed: WhenFailed | None = None
+    near: str | None = None
+    near_wait: float | str | None = None
     key: str | None = None
     unique: str | None = None
     unique_while: Literal["waiting", "alive"] | None = None
@@ -67,11 +69,12 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "retry_cap": duration,
     "time_limit": duration,
     "silence_limit": duration,
-    "memory_limit": size,
+    "memory_limit": memory,
     "grace": duration,
     "time_most": duration,
-    "memory_most": size,
+    "memory_most": memory,
     "unique_for": duration,
+    "near_wait": duration,
 }
 _FIELDS = WrittenSubmission.__struct_fields__
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
@@ -112,7 +115,6 @@ def _field_error(message: str) -> str:
     if unknown := re.fullmatch("Object contains unknown field (.*)", message):
         allowed = ", ".join(WrittenSubmission.__struct_fields__)
         return f"no field is called {unknown[1]!r}: allowed are {allowed}"
-    problem, _, where = message.partition(" - at ")
-    problem = problem[0].lower() + problem[1:]
-    field = where.removeprefix("$.")
-    return f"{field}: {problem}" if field else f"{problem}: a task is an object of named fields"
+    problem, field = complaints.split(message)
+    said = complaints.in_words(problem, field, WrittenSubmission)
+    return f"{field}: {said}" if field else f"{said}: a task is an object of named fields"

@@ -49,6 +49,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     hooks: dict[str, Hook] = {}
     secrets: dict[str, tuple[str, ...]] = {}
     """By the name of the hook; '' for URLs that tasks name."""
+    margin: float = MARGIN
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     def lease(self) -> float:
         """How long a notice is kept from others."""
         limits = [self.rules.time_limit, *(hook.time_limit for hook in self.hooks.values())]
-        return max(limits) + MARGIN
+        return max(limits) + self.margin
 
 
 def configured(config: Config) -> Whom:
@@ -162,6 +163,9 @@ class Deliverer:
                 found = self._take(free)
             except StoreError as error:
                 logger.warning("notices are looked for later: %s", error)
+                found = []
+            except Exception:  # whatever it is, others must not wait for ever
+                logger.exception("notices are looked for later")
                 found = []
             self._pause = self._soon if found else min(self._seldom, self._pause * 1.5)
             for notice in found:

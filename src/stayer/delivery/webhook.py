@@ -91,7 +91,10 @@ def send(
     try:
         parts = urlsplit(hook.url)
         with _connected(parts, deadline, may_go) as stream:
-            return _exchange(stream, parts, body, headers)
+            answered = _exchange(stream, parts, body, headers)
+        if time.monotonic() < deadline:
+            return answered
+        raise TimeoutError  # what was cut off then may look like the end of an answer
     except Forbidden as error:
         return Answered(False, str(error), final=True)
     except (OSError, http.client.HTTPException, ValueError) as error:

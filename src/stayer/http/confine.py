@@ -20,6 +20,7 @@ _OF_OTHERS = {f"{_TASK}/upstreams"}
 _FREE = {("GET", "/v1/session"), ("GET", "/v1/clock")}
 _NAMED_BY = {
     ("GET", "/v1/tasks"): "queue",
+    ("GET", "/v1/failures"): "queue",
     ("GET", "/v1/queues"): "name",
     ("GET", "/v1/events"): "queue",
     **{("POST", f"/v1/tasks/{verb}"): "queue" for verb in ("cancel", "retry", "hold", "release")},

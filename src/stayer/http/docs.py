@@ -26,7 +26,7 @@ def page() -> str:
         '<link rel="stylesheet" href="assets/plain.css">',
         "<main>",
         f"<h1>Stayer {escape(info['version'])}: HTTP API</h1>",
-        f"<p>{escape(info['description'])}</p>",
+        f"<p>{_said(info['description'])}</p>",
         '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>',
     ]
     for tag in api["tags"]:
@@ -46,13 +46,19 @@ def page() -> str:
     return "\n".join((*parts, "</main></html>", ""))
 
 
+def _said(text: str) -> str:
+    """What is in backticks is code."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
+
+
 def _operation(method: str, path: str, operation: Schema) -> str:
     role = operation.get("x-role", "anybody")
     body = operation.get("requestBody")
     parts = [
         f'<details id="{escape(operation["operationId"])}"><summary>'
         f'<span class="role">{escape(role)}</span><span class="method">{method}</span> '
-        f"<code>{escape(path)}</code><br>{escape(operation['summary'])}</summary>",
+        f"<code>{escape(path)}</code><br>{_said(operation['summary'])}</summary>",
         _parameters(operation["parameters"]),
     ]
     if body is not None:
@@ -67,7 +73,7 @@ def _parameters(parameters: list[Schema]) -> str:
         return ""
     rows = "".join(
         f"<tr><td><code>{escape(each['name'])}</code></td><td>{escape(each['in'])}</td>"
-        f"<td>{escape(each.get('description', ''))}</td></tr>"
+        f"<td>{_said(each.get('description', ''))}</td></tr>"
         for each in parameters
     )
     return f"<table><tr><th>parameter</th><th>in</th><th>what</th></tr>{rows}</table>"
@@ -75,7 +81,7 @@ def _parameters(parameters: list[Schema]) -> str:
 
 def _answers(responses: Schema) -> str:
     rows = "".join(
-        f"<tr><td>{escape(status)}</td><td>{escape(answer['description'])}</td>"
+        f"<tr><td>{escape(status)}</td><td>{_said(answer['description'])}</td>"
         f"<td>{_medias(answer.get('content', {}))}</td></tr>"
         for status, answer in responses.items()
     )

@@ -36,6 +36,7 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     since: Annotated[str, Meta(description=f"Submitted since: {MOMENT}.")] | None = None
     until: Annotated[str, Meta(description=f"Submitted before: {MOMENT}.")] | None = None
     flow: Annotated[str, Meta(description="Of this flow.")] | None = None
+    fingerprint: Annotated[str, Meta(description="Failed, with this fingerprint.")] | None = None
     cursor: Cursor | None = None
     limit: Limit = PAGE
 
@@ -75,6 +76,7 @@ def to_filter(store: Store, asked: TaskFilter) -> Filter:
         since=None if asked.since is None else moment(store, "since", asked.since),
         until=None if asked.until is None else moment(store, "until", asked.until),
         flow=asked.flow,
+        fingerprint=asked.fingerprint,
     )
 
 

@@ -4,6 +4,7 @@ on the way out the headers that every answer has, the figures, and the line in t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -37,7 +38,6 @@ from stayer.http.route import (
     read_body,
     read_query,
 )
-from stayer.http.routes import ROUTES
 from stayer.http.service import Service
 from stayer.http.session import Principal, by_token
 
@@ -81,7 +81,7 @@ class _Passage(Struct):
 class Gate:
     """The server as an ASGI application."""
 
-    def __init__(self, service: Service, routes: tuple[Route, ...] = ROUTES) -> None:
+    def __init__(self, service: Service, routes: tuple[Route, ...]) -> None:
         self.service = service
         self._routes = Routes(routes)
         settings = service.settings
@@ -89,6 +89,8 @@ class Gate:
         self._hosts = {*_LOCAL, settings.host.lower(), *map(str.lower, settings.host_names)}
         self._everywhere = settings.host in ("0.0.0.0", "::", "")
         self._is_ours = lru_cache(maxsize=256)(self._goes_by)
+        self._let_in_now: dict[bytes, Principal] = {}
+        """Whose tokens were found good in this turn of the loop, by the header that showed them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request, or the beginning and end of the server."""
@@ -125,7 +127,7 @@ class Gate:
         try:
             return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
-            return problem.response(error)
+            return problem.response(error, self.service.store.url)
         except ClientDisconnect:
             raise
         except Exception:
@@ -207,12 +209,25 @@ class Gate:
         return who
 
     def _known(self, scope: Scope, headers: Headers) -> Principal:
-        scheme, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if scheme:
-            token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
-            if token is not None:
-                return by_token(token)
-            raise self._unknown(scope, "this token opens nothing: make one with `stayer token`")
+        shown = headers.get(b"authorization", b"")
+        if (known := self._let_in_now.get(shown)) is not None:
+            return known
+        scheme, _, secret = shown.decode("latin-1").partition(" ")
+        if not scheme:
+            return self._by_cookie(scope)
+        token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
+        if token is None:
+            raise self._unknown(
+                scope,
+                "this token opens nothing here: make one with `stayer token add` where the server "
+                "was started",
+            )
+        if not self._let_in_now:  # the next turn asks again: a token may be removed at any time
+            asyncio.get_running_loop().call_soon(self._let_in_now.clear)
+        who = self._let_in_now[shown] = by_token(token)
+        return who
+
+    def _by_cookie(self, scope: Scope) -> Principal:
         cookie = Request(scope).cookies.get(self.service.sessions.cookie)
         if cookie is None:
             raise Problem("unauthorized", _HOW, {"www-authenticate": "Bearer"})

@@ -12,6 +12,7 @@ from msgspec import Struct
 from stayer import __version__
 from stayer.core import codec
 from stayer.core.explanation import Reason
+from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.flows import Part
 from stayer.core.model import (
@@ -240,6 +241,10 @@ def _flow_schemas(counts: Schema) -> Schema:
         "after_tasks": {**names, "description": "Ids of tasks outside the flow."},
         "map": {"oneOf": [{"type": "array"}, _STRING], "description": "A task for each item."},
         "at_once": {"type": "integer", "minimum": 1},
+        "near": {
+            **_STRING,
+            "description": "One of those that it runs after: on whose node to run.",
+        },
     }
     written = _struct(WrittenSubmission)
     fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
@@ -328,6 +333,14 @@ def _schemas() -> Schema:
         "Checkpoint": _record(
             Checkpoint, attempt=_optional(_INTEGER), at=_optional(_TIME), data=_optional(_BYTES)
         ),
+        "Failure": _record(
+            Failure, first=_TIME, last=_TIME, queues={"type": "array", "items": _STRING},
+            lately={
+                "type": "array", "items": _INTEGER,
+                "description": "How many failed in each half hour of the last day.",
+            },
+        ),
+        "Failures": _object(failures=_array("Failure"), faults=_INTEGER, tasks=_INTEGER),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),

@@ -67,8 +67,10 @@ def status_of(error: type[StayerError]) -> int:
     return next(STATUS[known] for known in error.__mro__ if known in STATUS)
 
 
-def response(error: Problem | StayerError) -> Response:
-    """The answer to a request that went wrong."""
+def response(error: Problem | StayerError, store: str = "") -> Response:
+    """The answer to a request that went wrong. Where the database is (`store`) is nobody's business
+    who asks from afar.
+    """
     if isinstance(error, Problem):
         status, title = KINDS[error.kind]
         return _response(error.kind, title, status, str(error), error.headers)
@@ -79,7 +81,10 @@ def response(error: Problem | StayerError) -> Response:
     more: dict[str, JSON] = {}
     if isinstance(error, errors.TaskFailed) and error.error is not None:
         more["error"] = msgspec.to_builtins(error.error)
-    return _response(errors.kind(kind), title, status, str(error), headers, more)
+    detail = str(error)
+    if store:
+        detail = detail.replace(f" in {store}", "").replace(store, "the store")
+    return _response(errors.kind(kind), title, status, detail, headers, more)
 
 
 def _response(

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
+from stayer.core import complaints
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.http.access import Role
@@ -209,7 +210,7 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query: {explained(error)}") from None
+        raise BadInput(f"query: {explained(error, kind)}") from None
 
 
 @cache
@@ -238,14 +239,13 @@ def read_body(kind: type | None, raw: bytes) -> Any:
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise BadInput(f"body: {explained(error)}") from None
+        raise BadInput(f"body: {explained(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the body is not JSON: {error}") from None
 
 
-def explained(error: msgspec.ValidationError) -> str:
-    """msgspec's message, with the field in front."""
-    problem, _, where = str(error).replace("`", "").partition(" - at ")
-    field = where.removeprefix("$").removeprefix(".")
-    said = problem[:1].lower() + problem[1:]
+def explained(error: msgspec.ValidationError, kind: type) -> str:
+    """What is wrong, with the field in front."""
+    problem, field = complaints.split(str(error))
+    said = complaints.in_words(problem, field, kind)
     return f"{field}: {said}" if field else said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stayer.http import (
+    faults,
     flows,
     log,
     notices,
@@ -40,6 +41,12 @@ _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
         summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
+    ),
+    Route(
+        method="GET", path="/v1/failures", role="read", run=faults.find,
+        summary="What failed, by fault, the most frequent first: `fingerprint` is the same for all "
+        "that failed in the same way.",
+        query=faults.FailuresQuery, answer="Failures",
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,

@@ -13,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stayer.core.errors import BadInput, Refused
 from stayer.http.access import Access
 from stayer.http.gate import Gate
+from stayer.http.route import Route
+from stayer.http.routes import ROUTES
 from stayer.http.service import Service, Settings
 from stayer.store import Store
 
@@ -23,9 +25,9 @@ _GRACE = 5
 """How long open requests may take when the server ends, in seconds."""
 
 
-def make_app(service: Service) -> ASGIApp:
+def make_app(service: Service, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
     """The server as an ASGI application."""
-    plain = Gate(service)
+    plain = Gate(service, routes)
     packed = GZipMiddleware(plain, minimum_size=1000, compresslevel=5)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

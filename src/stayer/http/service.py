@@ -11,6 +11,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
 
+from stayer import telemetry
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.http.access import Access
 from stayer.http.audit import Audit
@@ -69,6 +70,8 @@ class Service:
         self.submitter = Submitter(store, self.call)
         self.audit = Audit(settings.audit_log)
         self.streams = 0
+        self.traced = telemetry.is_near()
+        """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")
         self._probe: asyncio.Future[float] | None = None

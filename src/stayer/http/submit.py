@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from stayer import control, telemetry
-from stayer.core import codec, submission
+from stayer.core import codec, ids, submission
 from stayer.core.accepted import accepted
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
@@ -34,7 +35,10 @@ async def submit(call: Call) -> Answer:
     """One task (an object), or many (an array, or `{"tasks": […]}`)."""
     body: bytes = call.body
     # A small one is read sooner than a thread is found for it.
-    asked = await call.service.call(_asked, call) if len(body) > _SMALL else _asked(call)
+    if len(body) > _SMALL:
+        asked = await call.service.call(_asked, call, ids.generate)
+    else:
+        asked = _asked(call, call.service.submitter.draw_id)
     if isinstance(asked, NewTask):
         [answer] = await _submitted(call, [asked])
         location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
@@ -49,7 +53,7 @@ async def submit(call: Call) -> Answer:
 async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     """Accepted, as a part of the trace that the caller or this server has."""
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
-    if parent is None and not telemetry.is_near():
+    if parent is None and not call.service.traced:
         return await call.service.submitter.submit(tasks)
     trace = telemetry.carried(_text(parent), _text(state))
     with telemetry.submitting(tasks, trace) as traced:
@@ -60,8 +64,8 @@ def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _asked(call: Call) -> NewTask | list[NewTask]:
-    """What the body asks for."""
+def _asked(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
+    """What the body asks for; `draw` gives the id of one that has none."""
     body: bytes = call.body
     beginning = body.lstrip()[:1]
     if beginning == b"[":
@@ -73,7 +77,7 @@ def _asked(call: Call) -> NewTask | list[NewTask]:
             fields = {}  # what is wrong is said below
         if fields.keys() == {"tasks"}:
             return _many(call, _pieces(body, TasksBody).tasks)
-    return _new_task(call, body, "body")
+    return _new_task(call, body, "body", draw)
 
 
 def _pieces(body: bytes, kind: Any) -> Any:
@@ -86,17 +90,20 @@ def _pieces(body: bytes, kind: Any) -> Any:
 def _many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
     if len(pieces) > BATCH_LIMIT:
         raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
-    return [_new_task(call, bytes(piece), f"task {n}") for n, piece in enumerate(pieces)]
+    draw = iter(ids.generate_many(len(pieces))).__next__
+    return [_new_task(call, bytes(piece), f"task {n}", draw) for n, piece in enumerate(pieces)]
 
 
-def _new_task(call: Call, text: bytes, what: str) -> NewTask:
+def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> NewTask:
     said = parse_submission(text, what)
     assert call.who is not None
     settings = call.service.settings
     queue = call.who.queues[0] if len(call.who.queues) == 1 else settings.queue
-    defaults = {"queue": queue, "retries": settings.retries, "owner": call.who.name}
+    said.setdefault("queue", queue)
+    said.setdefault("retries", settings.retries)
+    said.setdefault("owner", call.who.name)
     try:
-        new = submission.new_task(**{**defaults, **said})
+        new = submission.new_task(draw=draw, **said)
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
         error.args = (f"{what}: {error}",)

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from stayer.core import ids
 from stayer.core.errors import StoreError
 from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
@@ -42,7 +43,15 @@ class Submitter:
         self._tasks = 0
         self._working: asyncio.Task[None] | None = None
         self._crowd = 1
+        """How many came together last time."""
+        self._ids: list[str] = []
         self._moment: asyncio.Future[None] | None = None
+
+    def draw_id(self) -> str:
+        """A new task id. In a crowd, neighbours share their beginning, as those of one batch do."""
+        if not self._ids:
+            self._ids = ids.generate_many(min(self._crowd, TOGETHER))
+        return self._ids.pop()
 
     async def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """As the store's own."""
@@ -66,6 +75,7 @@ class Submitter:
                 batch = self._next()
                 await self._submit_together(batch)
                 self._crowd = len(batch) + len(self._waiting)
+                self._ids.clear()
         finally:
             self._working = None
 

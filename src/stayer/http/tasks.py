@@ -203,7 +203,7 @@ def set_task(call: Call) -> Answer:
     for name, read in (
         ("time", units.duration),
         ("silence", units.duration),
-        ("memory", units.size),
+        ("memory", units.memory),
     ):
         written = getattr(body, f"{name}_limit")
         if written is not UNSET:

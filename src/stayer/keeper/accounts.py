@@ -69,6 +69,21 @@ class Accounts:
         return self.usage
 
 
+class OutOfMemory:
+    """Whether the machine has killed for want of memory just now: not at some time in the days that
+    a task may run. One kill may come with a look, so it counts from the look before.
+    """
+
+    def __init__(self) -> None:
+        self._before = self._last = oom_kills()
+
+    def look(self) -> None:
+        self._before, self._last = self._last, oom_kills()
+
+    def lately(self) -> bool:
+        return oom_kills() > self._before
+
+
 def oom_kills() -> int:
     """How often this machine has killed for want of memory since it began."""
     _, found, rest = (contents("/proc/vmstat") or b"").partition(b"\noom_kill ")

@@ -54,8 +54,8 @@ class RunDirectory:
     def read(self, name: str) -> bytes | None:
         return contents(name, self._descriptor)
 
-    def write(self, name: str, content: Content) -> None:
-        """Replace a JSON file at once. A full disk must not stop the keeper."""
+    def write(self, name: str, content: Content) -> bool:
+        """Replace a JSON file at once; False if the disk is full: that must not stop the keeper."""
         try:
             descriptor = self.open(name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
@@ -66,7 +66,8 @@ class RunDirectory:
             if whole:
                 self._rename(name)
         except OSError:
-            pass
+            return False
+        return whole
 
     def exists(self, name: str) -> bool:
         return self.seen(name) is not None

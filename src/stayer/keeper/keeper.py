@@ -12,7 +12,7 @@ import os
 import time
 
 from . import tree
-from .accounts import Accounts, oom_kills
+from .accounts import Accounts, OutOfMemory
 from .cgroup import Cgroup
 from .cgroup import make as make_cgroup
 from .folder import Lease, RunDirectory
@@ -76,7 +76,7 @@ class Keeper:
         self._leftovers = 0
         self._began = time.time()
         self._next_sample = self._said = 0.0
-        self._oom_kills = oom_kills()
+        self._out_of_memory = OutOfMemory()
 
     def run(self, spec: Content) -> None:
         """The whole life."""
@@ -197,6 +197,8 @@ class Keeper:
             elif self._orders.thaw > self._fenced_since and lease.good:
                 self._timer.set(lease.kill_at)
                 self._release("fenced")
+                if "fenced" in self._stopped:
+                    self._timer.set(None)
         elif lease.good:
             self._timer.set(lease.kill_at)
         elif self._fence == "kill" or not self._grip.freeze(lease.freeze_by):
@@ -234,8 +236,7 @@ class Keeper:
         self._leftovers = len(self._grip.processes())
         if self._leftovers:
             self._next_term = now + _LEFTOVER_PATIENCE
-            end = self._next_term + _LEFTOVER_GRACE
-            self._kill_from = end if self._stop is None else min(end, self._kill_from)
+            self._end_leftovers_by(self._next_term + _LEFTOVER_GRACE)
 
     def _stand_still_or_go_on(self) -> None:
         """Pause, after the ladder: what is asked to end must have been asked before it goes on."""
@@ -261,6 +262,7 @@ class Keeper:
             return
         spewing = self._log.trim()
         if not spewing or now >= self._said + _QUICK_SAMPLE:
+            self._out_of_memory.look()
             changed = self._accounts.usage != self._accounts.sample()
             if changed or watched or now >= self._said + _SAY:
                 self._say()
@@ -308,16 +310,20 @@ class Keeper:
 
     def _release(self, reason: str) -> None:
         """One reason to stand still less; with none left, and the lease good, it runs."""
-        self._stopped.discard(reason)
-        if not self._stopped:
+        if self._stopped == {reason}:
             self._lease.read()
-            if self._fence == "keep" or self._lease.good:
-                self._grip.thaw()
+            if self._fence != "keep" and not self._lease.good:
+                return  # it may be another's by now: the fence has the next word
+            self._grip.thaw()
+        self._stopped.discard(reason)
         self._say()
 
     def _begin_to_stop(self, why: str, grace: float, limit: float | None = None) -> None:
         """By a limit, or by an order; a later order may shorten the time that is left, not add."""
         now = moment()
+        if self._status is not None:
+            self._end_leftovers_by(now + grace)
+            return
         if self._stop is None:
             self._next_term, self._kill_from = now, now + grace
         self._kill_from = min(self._kill_from, now + grace)
@@ -327,10 +333,16 @@ class Keeper:
 
     def _end_now(self, why: str) -> None:
         """No grace: what runs here may run elsewhere by now."""
-        if self._stop is None or "note" not in self._stop:
+        if self._status is not None:
+            self._end_leftovers_by(moment())
+        elif self._stop is None or "note" not in self._stop:
             self._stop = {**(self._stop or {"why": "fence", "grace": 0.0}), "note": why}
             self._kill_from = moment()
             self._say()
+
+    def _end_leftovers_by(self, end: float) -> None:
+        """The task has ended by itself, and that stands: what it left behind must go."""
+        self._kill_from = min(end, self._kill_from or end)
 
     def _ask_to_end(self) -> None:
         if self._status is None:
@@ -355,9 +367,8 @@ class Keeper:
             self._kill_from += _STACK_PAUSE
 
     def _say(self) -> None:
-        """What is true now, for the worker."""
-        self._said = moment()
-        self._folder.write(
+        """What is true now, for the worker; what could not be written is said again soon."""
+        written = self._folder.write(
             "running",
             {
                 **self._identity,
@@ -368,6 +379,7 @@ class Keeper:
                 "usage": self._accounts.usage,
             },
         )
+        self._said = moment() if written else 0.0
 
     def _record(self, **extra: object) -> None:
         """How it ended: as often as it takes, unless nobody can read it any more."""
@@ -391,7 +403,7 @@ class Keeper:
             "exit_code": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "stop": self._stop,
-            "oom": killed and (oom_kills() > self._oom_kills if kills is None else kills > 0),
+            "oom": killed and (self._out_of_memory.lately() if kills is None else kills > 0),
             "leftovers": self._leftovers,
             "began": self._began,
             "ended": time.time(),

@@ -134,7 +134,14 @@ def _become_the_task(folder: RunDirectory, spec: Content) -> None:
     try:
         os.execvpe(argv[0], argv, spec["env"])
     except OSError as error:
-        raise OSError(f"can't run {argv[0]}: {error.strerror}") from error
+        raise OSError(f"can't run {argv[0]}: {error.strerror}{_hint(argv)}") from error
+
+
+def _hint(argv: list[str]) -> str:
+    """A line for a shell, given as the name of a program."""
+    if len(argv) > 1 or not set(" \t\n|&;<>$`*?") & set(argv[0]):
+        return ""
+    return " (it is no program: give each argument apart, or let a shell run it, sh -c '…')"
 
 
 def _prefer_to_be_killed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import cast
 
 from stayer.core.errors import BadConfig
@@ -15,9 +16,8 @@ _BUILT_IN = {
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",
     "rediss+sentinel": "stayer.stores.redis",
-    "redis+cluster": "stayer.stores.redis",
-    "rediss+cluster": "stayer.stores.redis",
-    "redis+cluster-preview": "stayer.stores.redis.cluster",
+    "redis+cluster": "stayer.stores.redis.cluster",
+    "rediss+cluster": "stayer.stores.redis.cluster",
     "unix": "stayer.stores.redis",
 }
 _SERVERS = ("http", "https")
@@ -40,12 +40,23 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
             "sqlite:////absolute/path.db"
         )
     if scheme in _BUILT_IN:
-        return cast(Store, import_module(_BUILT_IN[scheme]).open_store(url, clock))
+        return cast(Store, _built_in(scheme).open_store(url, clock))
     if scheme in _SERVERS:
         from stayer.stores.http import open_server
 
         return open_server(url, token)
     return _from_entry_point(scheme, url, clock)
+
+
+def _built_in(scheme: str) -> ModuleType:
+    try:
+        return import_module(_BUILT_IN[scheme])
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "redis":
+            raise
+        raise BadConfig(
+            f"store {scheme}:… needs the package redis: pip install 'stayer[redis]'"
+        ) from None
 
 
 def _from_entry_point(scheme: str, url: str, clock: Clock | None) -> Store:

@@ -1,6 +1,7 @@
 // Dialogs: asking before something is done, and asking for what is needed to do it.
 
-import { h, text } from "./dom.js";
+import { h } from "./dom.js";
+import { say } from "./parts.js";
 
 /**
  * @typedef {{name: string, label: string, value?: string, hint?: string, placeholder?: string, options?: string[], required?: boolean}} Field
@@ -29,14 +30,14 @@ export function ask(question) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       confirm.setAttribute("disabled", "");
-      text(problem, "");
+      say(problem, "");
       try {
         await question.act(Object.fromEntries(fields.map((each) => [each.name, each.input.value.trim()])),
-          (said) => text(problem, said));
+          (said) => say(problem, said));
         done = true;
         dialog.close();
       } catch (error) {
-        text(problem, /** @type {Error} */ (error).message);
+        say(problem, /** @type {Error} */ (error).message);
         confirm.removeAttribute("disabled");
       }
     });

@@ -34,6 +34,7 @@ export function bulk(choice, done) {
       const possible = selected.size > 0 || (Object.keys(filter).length > 0 && matching > 0);
       text(label, all ? (possible ? "All that match:" : "Filter or select, then:") : `${many(selected.size, "selected task")}:`);
       for (const button of buttons) attribute(button, "disabled", !possible);
+      attribute(node, "data-idle", !possible);
     },
   };
 }
@@ -66,7 +67,7 @@ export async function onIds(verb, ids, progress) {
 }
 
 /** @param {string} verb @param {Record<string, string[]>} filter @param {(number: number) => void} progress */
-async function onAll(verb, filter, progress) {
+export async function onAll(verb, filter, progress) {
   let number = 0;
   let cursor = null;
   do {

@@ -1,7 +1,8 @@
 // Charts in SVG, drawn in pixels of the place they are given, and drawn again when that changes.
 
 import { attribute, fill, h, s } from "./dom.js";
-import { clock, exactClock } from "./format.js";
+import { exactClock } from "./format.js";
+import { timeTicks } from "./ticks.js";
 
 const LEFT = 56;
 const RIGHT = 8;
@@ -9,13 +10,13 @@ const TOP = 8;
 const BOTTOM = 22;
 
 /**
- * @typedef {{name: string, colour: string, values: (number | null)[]}} Series values at the chart's times
+ * @typedef {{name: string, colour: string, values: (number | null)[], said?: number}} Series values at the chart's times; `said` is in the legend instead of the last
  * @typedef {{times: number[], series: Series[], marks?: {at: number, label: string}[]}} Data
  */
 
 /**
  * A chart over time: `lines` are areas one before the other, `bars` are stacked.
- * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean, whole?: boolean, times?: boolean}} options `whole`: there are no parts of what is counted; `times`: values are seconds
+ * @param {{kind: "lines" | "bars", height: number, label: string, format: (value: number) => string, legend?: boolean, whole?: boolean, times?: boolean, least?: number}} options `whole`: there are no parts of what is counted; `times`: values are seconds; `least`: what the top stands for at least
  */
 export function timeChart(options) {
   const drawing = s("svg.chart", { role: "img", height: options.height, "aria-label": options.label });
@@ -34,7 +35,7 @@ export function timeChart(options) {
     fill(drawing, grid(frame, options), ...data.series.map((each, index) =>
       options.kind === "bars" ? bars(frame, data, index) : area(frame, each)), marks(frame, data));
     fill(legend, data.series.map((each) => h("span.key", { "data-colour": each.colour }, each.name,
-      h("b", null, options.format(options.kind === "bars" ? sum(each.values) : last(each.values))))));
+      h("b", null, options.format(options.kind === "bars" ? sum(each.values) : each.said ?? last(each.values))))));
   }
 
   new ResizeObserver(([entry]) => {
@@ -77,13 +78,13 @@ const sum = (values) => values.reduce((/** @type {number} */ total, each) => tot
 /** @param {(number | null)[]} values */
 const last = (values) => values.findLast((each) => each !== null) ?? 0;
 
-/** Where values and times are on the drawing. @param {Data} data @param {{kind: string, height: number, times?: boolean}} options @param {number} width */
+/** Where values and times are on the drawing. @param {Data} data @param {{kind: string, height: number, times?: boolean, least?: number}} options @param {number} width */
 function framed(data, options, width) {
   const { times, series } = data;
   const tops = options.kind === "bars"
     ? times.map((_, index) => series.reduce((total, each) => total + (each.values[index] ?? 0), 0))
     : series.flatMap((each) => each.values.map((value) => value ?? 0));
-  const most = (options.times ? niceTime : nice)(tops.length ? Math.max(...tops) : 0);
+  const most = (options.times ? niceTime : nice)(Math.max(options.least ?? 0, ...tops));
   const step = times.length > 1 ? times[1] - times[0] : 1;
   const from = times[0] ?? 0;
   const to = (times.at(-1) ?? 1) + (options.kind === "bars" ? step : 0);
@@ -128,12 +129,9 @@ function grid(frame, options) {
     if (!options.whole || Number.isInteger(value))
       group.append(s("text", { x: LEFT - 8, y: y + 3.5, "text-anchor": "end" }, options.format(value)));
   }
-  const places = Math.max(1, Math.min(6, Math.floor(frame.width / 110)));
-  const exact = frame.to - frame.from < 600;
-  for (let index = 0; index < places; index += 1) {
-    const at = frame.from + ((frame.to - frame.from) * (index + 0.5)) / places;
-    const label = exact ? exactClock(at) : clock(at).split(" ").pop();
-    group.append(s("text", { x: frame.x(at), y: options.height - 5, "text-anchor": "middle" }, label));
+  for (const { at, label } of timeTicks(frame.from, frame.to, Math.max(1, Math.min(7, Math.floor(frame.width / 80))))) {
+    const x = frame.x(at);
+    if (x <= frame.width - RIGHT - 18) group.append(s("text", { x, y: options.height - 5, "text-anchor": "middle" }, label));
   }
   return group;
 }
@@ -156,6 +154,8 @@ function bars(frame, data, index) {
 /** @param {ReturnType<typeof framed>} frame @param {Series} series */
 function area(frame, series) {
   return s("g.area", { "data-colour": series.colour }, runs(frame, series).map((points) => {
+    // A single point is no line, but it is known.
+    if (points.length === 1) return [s("circle.dot", { cx: points[0][0], cy: points[0][1], r: 2.5 })];
     const line = points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L");
     const [first, end] = [points[0][0], points[points.length - 1][0]];
     return [s("path.under", { d: `M${line}L${end.toFixed(1)},${frame.y(0)}L${first.toFixed(1)},${frame.y(0)}Z` }),

@@ -16,6 +16,12 @@ export function setClock(time) {
   if (said !== null) ahead = said - Date.now() / 1000;
 }
 
+/** How long the last attempt of a task took, or has taken. @param {{started_at: string | null, finished_at: string | null}} task */
+export const lasted = (task) => {
+  const begun = seconds(task.started_at);
+  return begun === null ? null : Math.max(0, (seconds(task.finished_at) ?? now()) - begun);
+};
+
 /** RFC 3339 as epoch seconds. @param {string | null | undefined} time */
 export function seconds(time) {
   if (!time) return null;
@@ -29,7 +35,7 @@ export function age(time) {
   return at === null ? null : Math.max(0, now() - at);
 }
 
-/** `42s`, `3m 12s`, `2h 05m`, `3d 04h`. @param {number | null | undefined} length */
+/** `42s`, `3m 12s`, `2h 05m`, `3d 4h`: rounded as the command line does it. @param {number | null | undefined} length */
 export function duration(length) {
   if (length === null || length === undefined || !Number.isFinite(length)) return "–";
   const whole = Math.max(0, Math.floor(length));
@@ -37,9 +43,10 @@ export function duration(length) {
   if (length > 0 && length < 1) return "<1s";
   if (whole < 60) return `${whole}s`;
   if (whole < 3600) return `${Math.floor(whole / 60)}m ${two(whole % 60)}s`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)}h ${two(Math.floor(whole / 60) % 60)}m`;
-  const days = Math.floor(whole / 86400);
-  return days < 100 ? `${days}d ${two(Math.floor(whole / 3600) % 24)}h` : `${count(days)}d`;
+  const minutes = Math.round(whole / 60);
+  if (minutes < 1440) return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
+  const hours = Math.round(whole / 3600);
+  return hours < 2400 ? `${Math.floor(hours / 24)}d ${hours % 24}h` : `${count(Math.floor(hours / 24))}d`;
 }
 
 /** @param {string | null | undefined} time */
@@ -50,6 +57,19 @@ export function clock(epoch) {
   const date = new Date(epoch * 1000);
   const same = date.toDateString() === new Date(now() * 1000).toDateString();
   return same ? CLOCK.format(date) : `${DAY.format(date)} ${CLOCK.format(date)}`;
+}
+
+/** `02:30 Europe/Berlin`, with the day if it is another one there; null: that zone is not known here. @param {number} epoch @param {string} zone */
+export function clockIn(epoch, zone) {
+  try {
+    const date = new Date(epoch * 1000);
+    const write = (/** @type {Date} */ at, /** @type {Intl.DateTimeFormatOptions} */ options) => new Intl.DateTimeFormat(undefined, { ...options, timeZone: zone }).format(at);
+    const day = (/** @type {Date} */ at) => write(at, { weekday: "short", day: "numeric", month: "short" });
+    const today = day(date) === day(new Date(now() * 1000));
+    return `${today ? "" : `${day(date)} `}${write(date, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })} ${zone}`;
+  } catch {
+    return null;
+  }
 }
 
 /** `17:42:05`. @param {number} epoch */
@@ -117,7 +137,7 @@ export function clean(value, length = 200) {
 }
 
 /** What a task runs. @param {{name: string | null, command: string[] | null}} task */
-export const kind = (task) => task.name || task.command?.[0]?.split("/").pop() || "";
+export { kind } from "./kinds.js";
 
 /** What a task is called for people: what it runs, else its queue. @param {any} task @param {number} [length] */
 export function title(task, length = 80) {

@@ -1,7 +1,7 @@
 // A flow as a graph: parts in layers from left to right, each to the right of what it runs after.
 
 import { attribute, s, text } from "./dom.js";
-import { clean, count } from "./format.js";
+import { clean, count, duration, fraction, lasted, percent } from "./format.js";
 import { href } from "./router.js";
 
 const WIDTH = 196;
@@ -9,6 +9,23 @@ const HEIGHT = 58;
 const ACROSS = 64;
 const DOWN = 18;
 const EDGE = 12;
+
+/** As the style says: what fits is measured. */
+const FAMILY = getComputedStyle(document.documentElement).getPropertyValue("--sans") || "sans-serif";
+const NAME_FONT = `600 13.5px ${FAMILY}`;
+const STATE_FONT = `12px ${FAMILY}`;
+
+/** As much of a text as is so wide. @param {string} whole @param {number} width @param {string} font */
+function fitting(whole, width, font) {
+  const pen = (fitting.pen ??= document.createElement("canvas").getContext("2d"));
+  if (!pen) return whole;
+  pen.font = font;
+  let shown = whole;
+  while (shown.length > 1 && pen.measureText(shown).width > width) shown = `${shown.replace(/…$/, "").slice(0, -1)}…`;
+  return shown;
+}
+/** @type {CanvasRenderingContext2D | null | undefined} */
+fitting.pen = undefined;
 
 /** @typedef {{name: string, state: string, tasks: number, is_map: boolean, after: string[], counts: Record<string, number>}} Part */
 /** @typedef {{name: string, part: Part | null, ways: string[]}} Item a part, or a place that a long line passes */
@@ -67,11 +84,14 @@ export function layered(parts) {
   return places;
 }
 
-/** `7 412 / 10 000`, `3 failed` @param {Part} part */
-export function condition(part) {
+/** `7 412 / 10 000`, `3 failed`, `started · 42 % · 3m 12s` @param {Part} part @param {any} [task] of a part that is one */
+export function condition(part, task) {
   const running = part.counts.started + part.counts.reserved;
   const bad = ["failed", "cancelled"].filter((state) => part.counts[state]).map((state) => `${count(part.counts[state])} ${state}`);
-  if (!part.is_map) return part.state;
+  if (!part.is_map) {
+    const known = task?.state === part.state ? task : null;
+    return [part.state, known?.state === "started" ? percent(fraction(known.progress)) : "", known?.started_at ? duration(lasted(known)) : ""].filter(Boolean).join(" · ");
+  }
   return [`${count(part.counts.complete)} / ${count(part.tasks)}`, running ? `${count(running)} running` : "", ...bad].filter(Boolean).join(" · ");
 }
 
@@ -98,10 +118,10 @@ export function flowGraph(flow) {
     edges, [...nodes.values()].map((each) => each.node));
   return {
     node: picture,
-    /** @param {any} now */
-    update(now) {
+    /** @param {any} now @param {Map<string, any>} tasks by part, of parts that are one task */
+    update(now, tasks) {
       const states = new Map(now.parts.map((/** @type {Part} */ part) => [part.name, part.state]));
-      for (const part of now.parts) nodes.get(part.name)?.update(part);
+      for (const part of now.parts) nodes.get(part.name)?.update(part, tasks.get(part.name));
       for (const edge of edges) attribute(edge, "data-state", states.get(/** @type {any} */ (edge).dataset.from));
     },
   };
@@ -113,19 +133,21 @@ function node(flow, part, left, top) {
   const said = s("text.flow-part-state", { x: 14, y: 41 });
   const title = s("title");
   const done = s("rect.flow-done", { x: 1, y: HEIGHT - 5, height: 4, rx: 2, width: 0 });
-  const name = clean(part.name, 22);
+  const name = fitting(clean(part.name, 60), WIDTH - 42, NAME_FONT);
   const link = s("a.flow-part", { href: address, transform: `translate(${left},${top})` }, title,
     s("rect.flow-box", { width: WIDTH, height: HEIGHT, rx: 10 }), part.is_map ? s("rect.flow-behind", { x: 4, y: -4, width: WIDTH - 8, height: 4, rx: 2 }) : null,
     s("circle", { cx: 18, cy: 20, r: 4.5 }), s("text.flow-part-name", { x: 30, y: 24.5 }, name), said, done);
   return {
     node: link,
-    /** @param {Part} now */
-    update(now) {
+    /** @param {Part} now @param {any} task */
+    update(now, task) {
+      const how = condition(now, task);
       attribute(link, "data-state", now.state);
-      text(said, clean(condition(now), 32));
-      text(title, `${part.name}: ${condition(now)}`);
+      text(said, fitting(how, WIDTH - 24, STATE_FONT));
+      text(title, `${clean(part.name, 300)}: ${how}`);
       const ended = now.counts.complete + now.counts.failed + now.counts.cancelled;
-      attribute(done, "width", now.tasks ? ((WIDTH - 2) * ended / now.tasks).toFixed(1) : 0);
+      const through = now.tasks ? ended / now.tasks : 0;
+      attribute(done, "width", ((WIDTH - 2) * (through || (task?.state === "started" && fraction(task.progress)) || 0)).toFixed(1));
     },
   };
 }

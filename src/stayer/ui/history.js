@@ -32,18 +32,30 @@ const moment = (/** @type {number} */ at) => new Date(at * 1000).toISOString();
 /** When today began, here. */
 export const midnight = () => new Date(now() * 1000).setHours(0, 0, 0, 0) / 1000;
 
+/** How far back, in hours, and in steps of how many minutes; the shorter while there is little to tell. */
+const LONG = [24, 15];
+const SHORT = [1, 1];
+const LITTLE = 5;
+/** So many steps are shown at least, also if nothing was counted then. */
+const FEWEST = 10;
+
 /**
  * Depth and age of each queue over the last hours. Where somebody counted and a queue is not told of, it was at rest.
- * @param {AbortSignal} signal @param {number} hours @param {number} step minutes
+ * @param {AbortSignal} signal
  * @param {(times: number[], of: (queue: string) => (Figures | null | undefined)[]) => void} changed
  */
-export function depths(signal, hours, step, changed) {
+export function depths(signal, changed) {
   live(signal, async (stop) => {
+    const far = dated(await get("v1/stats", { since: `${LONG[0]}h`, step: `${LONG[1]}m` }, { signal: stop }));
+    const [hours, step] = far.length < LITTLE ? SHORT : LONG;
     const asked = { since: `${hours}h`, step: `${step}m` };
-    const [whole, each] = await Promise.all([get("v1/stats", asked, { signal: stop }), get("v1/stats", { ...asked, each: true }, { signal: stop })].map(async (answer) => dated(await answer)));
+    const whole = hours === LONG[0] ? far : dated(await get("v1/stats", asked, { signal: stop }));
+    const each = dated(await get("v1/stats", { ...asked, each: true }, { signal: stop }));
     const end = Math.floor(Date.now() / 1000 / (step * 60)) * step * 60;
-    const times = Array.from({ length: (hours * 60) / step }, (_, index) => end - (hours * 3600) + (index + 1) * step * 60);
+    const all = Array.from({ length: (hours * 60) / step }, (_, index) => end - (hours * 3600) + (index + 1) * step * 60);
     const counted = new Set(whole.map((point) => point.time));
+    const first = all.findIndex((time) => counted.has(time));
+    const times = all.slice(Math.min(first < 0 ? all.length : first, all.length - FEWEST));
     const known = new Map(each.map((point) => [`${point.time} ${point.queue}`, point]));
     changed(times, (queue) => times.map((time) => (counted.has(time) ? known.get(`${time} ${queue}`) ?? null : undefined)));
   }, { interval: 60 });

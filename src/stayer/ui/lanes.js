@@ -3,6 +3,7 @@
 import { attribute, fill, h, s } from "./dom.js";
 import { clean, clock, duration, exactClock, now, seconds } from "./format.js";
 import { remaining } from "./risk.js";
+import { timeTicks } from "./ticks.js";
 
 const ROW = 30;
 const LEFT = 92;
@@ -103,13 +104,10 @@ export function lanesChart() {
 
 /** @param {number} from @param {number} to @param {(at: number) => number} x @param {number} height */
 function axis(from, to, x, height) {
-  const places = Math.max(2, Math.min(7, Math.floor((x(to) - x(from)) / 150)));
   const group = s("g.grid");
-  for (let index = 0; index <= places; index += 1) {
-    const at = from + ((to - from) * index) / places;
+  for (const { at, label } of timeTicks(from, to, Math.max(2, Math.floor((x(to) - x(from)) / 100)))) {
     group.append(s("line", { x1: x(at), x2: x(at), y1: 0, y2: height - AXIS }),
-      s("text", { x: x(at), y: height - 6, "text-anchor": index === 0 ? "start" : index === places ? "end" : "middle" },
-        to - from < 600 ? exactClock(at) : to - from < 72_000 ? clock(at).split(" ").pop() : clock(at)));
+      s("text", { x: x(at), y: height - 6, "text-anchor": x(to) - x(at) < 20 ? "end" : "middle" }, label));
   }
   return group;
 }

@@ -3,7 +3,7 @@
 import { get, taskPath } from "./api.js";
 import { after, parse, PLAIN } from "./ansi.js";
 import { attribute, fill, h, text } from "./dom.js";
-import { count, size } from "./format.js";
+import { count, many, size } from "./format.js";
 import { icon } from "./icons.js";
 import { virtual } from "./virtual.js";
 
@@ -80,7 +80,7 @@ export function logView(id, signal) {
       from = 0;
     }
     none.hidden = lines.length > 0;
-    text(about, lines.length ? `${count(lines.length + forgotten)} lines, ${size(offset)}` : "");
+    text(about, lines.length ? `${many(lines.length + forgotten, "line")}, ${size(offset)}` : "");
     list.clear((index) => index >= from);
     list.setTotal(lines.length);
     if (wanted) look_for(wanted, false);

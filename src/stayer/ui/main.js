@@ -2,6 +2,7 @@
 
 import { begin, remove, who } from "./api.js";
 import { ask } from "./ask.js";
+import { COMMANDS } from "./commands.js";
 import { fill, h, text } from "./dom.js";
 import { icon } from "./icons.js";
 import { listen } from "./keys.js";
@@ -67,7 +68,12 @@ function menu() {
 function mark(page) {
   for (const link of document.querySelectorAll("#nav a")) {
     const here = /** @type {HTMLElement} */ (link).dataset.page === ({ task: "tasks", flow: "flows" }[page] ?? page);
-    if (here) link.setAttribute("aria-current", "page");
+    if (here) {
+      link.setAttribute("aria-current", "page");
+      const nav = /** @type {HTMLElement} */ (link.parentElement); // on a phone there are more than fit
+      const place = /** @type {HTMLElement} */ (link);
+      nav.scrollLeft = place.offsetLeft - (nav.clientWidth - place.offsetWidth) / 2;
+    }
     else link.removeAttribute("aria-current");
   }
 }
@@ -116,7 +122,7 @@ function session() {
   button.setAttribute("aria-label", `Session of ${me?.name}, role ${me?.role}`);
   button.addEventListener("click", () => ask({
     heading: "Log out?",
-    sentence: `You are here as “${me?.name}” with the role ${me?.role}. To come back you need a login link (stayer token link) or a token.`,
+    sentence: `You are here as “${me?.name}” with the role ${me?.role}. To come back you need a login link (${COMMANDS.link}) or a token.`,
     button: "Log out",
     act: async () => {
       await remove("v1/session");

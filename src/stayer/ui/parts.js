@@ -89,9 +89,34 @@ export async function copy(said) {
   }
 }
 
-/** What to do where there is nothing yet. @param {string} heading @param {string} sentence @param {string} [command] */
-export function empty(heading, sentence, command) {
-  return h("div.empty", null, h("h3", null, heading), h("p", null, sentence), command ? copyable(command) : null);
+/** What to do where there is nothing yet. @param {string} heading @param {string} sentence @param {...string} commands */
+export function empty(heading, sentence, ...commands) {
+  return h("div.empty", null, h("h3", null, heading), say(h("p"), sentence), commands.map((command) => h("div", null, copyable(command))));
+}
+
+/** A sentence; what is in backticks in it is a command. @param {HTMLElement} node @param {string} sentence */
+export function say(node, sentence) {
+  if (node.dataset.said === sentence) return node;
+  node.dataset.said = sentence;
+  fill(node, sentence.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part)));
+  return node;
+}
+
+/** How many are in each of some states, as pieces of one bar. @param {string[]} states */
+export function stackBar(states) {
+  const node = h("div.stack", { role: "img" }, states.map((each) => h("span", { "data-state": each })));
+  return {
+    node,
+    /** @param {Record<string, number>} counts */
+    update(counts) {
+      attribute(node, "aria-label", states.map((each) => `${counts[each]} ${each}`).join(", "));
+      states.forEach((each, index) => {
+        const piece = /** @type {HTMLElement} */ (node.children[index]);
+        attribute(piece, "hidden", !counts[each]); // an empty piece would still have its gap
+        style(piece, "flex-grow", String(counts[each]));
+      });
+    },
+  };
 }
 
 /** @param {string} heading @param {...(import("./dom.js").Child | import("./dom.js").Child[])} children */
@@ -103,7 +128,7 @@ card.made = 0;
 
 /** A short word at the edge of the page. @param {string} said @param {"good" | "bad"} [mood] */
 export function toast(said, mood = "good") {
-  const node = h("div.toast", { "data-mood": mood }, said);
+  const node = say(h("div.toast", { "data-mood": mood }), said);
   document.getElementById("toasts")?.append(node);
   setTimeout(() => node.remove(), mood === "bad" ? 8000 : 4000);
 }
@@ -121,12 +146,13 @@ export function tile(label) {
   const node = h("a.tile", { href: "#/now" }, h("div.tile-label", null, label), figure, rest);
   return {
     node,
-    /** @param {string | number | null} value @param {string} more @param {string} address @param {string} [mood] */
-    update(value, more, address, mood) {
+    /** @param {string | number | null} value @param {string} more @param {string} address @param {string} [mood] @param {string} [moreMood] of the line below */
+    update(value, more, address, mood, moreMood) {
       text(figure, typeof value === "string" ? value : count(value));
       text(rest, more || "\u00a0");
       attribute(node, "href", address);
       attribute(node, "data-mood", mood);
+      attribute(rest, "data-mood", moreMood);
     },
   };
 }

@@ -6,7 +6,7 @@ import { usual } from "./usual.js";
 const LONG_SILENCE = 600;
 
 /**
- * @typedef {{level: 0 | 1 | 2, reasons: string[], loses: number}} Risk level 2 is an alarm
+ * @typedef {{level: 0 | 1 | 2, silent: boolean, reasons: string[], loses: number}} Risk level 2 is an alarm; silent: for too long
  */
 
 /**
@@ -15,18 +15,7 @@ const LONG_SILENCE = 600;
  */
 export function unsaved(task) {
   const started = seconds(task.started_at);
-  if (started === null) return null;
-  const found = unsaved.known.get(task.id)?.at ?? null;
-  return Math.max(0, now() - Math.max(started, found ?? 0));
-}
-
-/** When tasks last saved their work: `at` is null if never, undefined if not known. @type {Map<string, {at: number | null | undefined, asked: number}>} */
-unsaved.known = new Map();
-
-/** Whether it has saved anything; null if that is not known yet. @param {any} task */
-export function hasSaved(task) {
-  const at = unsaved.known.get(task.id)?.at;
-  return at === undefined ? null : at !== null;
+  return started === null ? null : Math.max(0, now() - Math.max(started, seconds(task.checkpoint_at) ?? 0));
 }
 
 /** Seconds until it is expected to end, as it was said and has come nearer since; null: nobody knows. @param {any} task */
@@ -50,7 +39,8 @@ export function judge(task, workers) {
   if (holder?.state === "STALE") found.push([2, "worker silent"]);
   const quiet = silence(task);
   const limit = task.silence_limit;
-  if (!task.paused && quiet !== null && quiet > (limit ? limit * 0.7 : LONG_SILENCE)) {
+  const silent = !task.paused && quiet !== null && quiet > (limit ? limit * 0.7 : LONG_SILENCE);
+  if (silent) {
     found.push([limit || quiet > 6 * LONG_SILENCE ? 2 : 1, `silent ${duration(quiet)}`]);
   }
   const ran = elapsed(task);
@@ -62,5 +52,5 @@ export function judge(task, workers) {
   if (task.time_limit && ran !== null && ran > task.time_limit * 0.9) found.push([2, "near its time limit"]);
   if (task.memory_limit && task.usage?.rss > task.memory_limit * 0.9) found.push([2, "near its memory limit"]);
   const level = /** @type {0 | 1 | 2} */ (Math.max(0, ...found.map(([each]) => each)));
-  return { level, reasons: found.map(([, said]) => said), loses: unsaved(task) ?? 0 };
+  return { level, silent, reasons: found.map(([, said]) => said), loses: unsaved(task) ?? 0 };
 }

@@ -4,7 +4,7 @@ import { sparkline } from "./charts.js";
 import { attribute, h, text } from "./dom.js";
 import { clean, clock, duration, fraction, now, percent, size, title } from "./format.js";
 import { progressBar, setTime, standing } from "./parts.js";
-import { elapsed, hasSaved, remaining as expected, silence, unsaved } from "./risk.js";
+import { elapsed, remaining as expected, silence, unsaved } from "./risk.js";
 import { href } from "./router.js";
 import { usual } from "./usual.js";
 
@@ -46,7 +46,8 @@ export function runningRow() {
     update({ task, risk }) {
       attribute(row, "data-level", risk.level);
       attribute(link, "href", href("task", task.id));
-      text(link, title(task, 60));
+      text(link, title(task, 200));
+      attribute(link, "title", title(task, 1000));
       text(under, `${clean(task.id, 24)} · ${clean(task.queue, 24)}${task.attempt > 1 ? ` · attempt ${task.attempt}` : ""}`);
       const state = standing(task);
       const said = [...(state === "started" ? [] : [state]), ...risk.reasons];
@@ -62,8 +63,9 @@ export function runningRow() {
       const often = usual(task);
       text(custom, often ? `usual ${duration(often.median)}` : "");
       setTime(report, task.progress?.at ?? null, silence(task) === null ? "–" : duration(silence(task)));
-      text(lost, hasSaved(task) === null ? "" : duration(unsaved(task)));
-      text(lostUnder, hasSaved(task) === null ? "" : hasSaved(task) ? "since saved" : "never saved");
+      attribute(report, "data-mood", risk.silent ? (risk.level > 1 ? "bad" : "warn") : null);
+      text(lost, duration(unsaved(task)));
+      text(lostUnder, task.checkpoint_at ? "since saved" : "never saved");
       usage(task, line, used);
       text(node, clean(task.node ?? "", 28));
       attribute(node, "title", clean(task.worker ?? "", 120));

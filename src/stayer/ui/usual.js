@@ -5,6 +5,7 @@ import { kind, seconds } from "./format.js";
 
 const FRESH = 300_000;
 const SAMPLE = 30;
+const MANY = 200; // of a program that may run anything
 
 /** @typedef {{median: number, most: number, sample: number} | null} Usual */
 
@@ -12,7 +13,7 @@ const SAMPLE = 30;
 const known = new Map();
 
 /** @param {any} task */
-const key = (task) => `${task.queue}\n${task.name ?? ""}\n${task.name ? "" : task.command?.[0] ?? ""}`;
+const key = (task) => `${task.queue}\n${kind(task)}`;
 
 /** What is known by now. @param {any} task @returns {Usual} */
 export const usual = (task) => known.get(key(task))?.usual ?? null;
@@ -27,7 +28,7 @@ export async function learn(tasks, signal) {
     known.set(name, { usual: before?.usual ?? null, asked: Date.now() });
     try {
       const page = await get("v1/tasks", {
-        queue: task.queue, state: "complete", name: task.name ?? task.command?.[0], limit: SAMPLE, brief: true,
+        queue: task.queue, state: "complete", name: task.name ?? task.command?.[0], limit: task.name ? SAMPLE : MANY, brief: true,
       }, { signal });
       known.set(name, { usual: summary(page.tasks.filter((/** @type {any} */ each) => kind(each) === kind(task))), asked: Date.now() });
       learned = true;

@@ -22,14 +22,14 @@ const tell = (task, verb, body) => post(taskPath(task.id, verb), body);
 /**
  * A verb that needs no more than a yes.
  * @param {import("./icons.js").Icon} verb @param {string} label @param {(task: any) => boolean} fits
- * @param {string} sentence @param {string} done
+ * @param {string} sentence @param {string} done @param {string} [asks] what is asked before the name
  * @returns {Verb}
  */
-function simple(verb, label, fits, sentence, done) {
+function simple(verb, label, fits, sentence, done, asks = label) {
   return {
     verb, label, fits,
     run: (task) => ask({
-      heading: `${label} ${title(task, 50)}?`, sentence, button: label,
+      heading: `${asks} ${title(task, 50)}?`, sentence, button: label,
       act: async () => {
         await tell(task, verb);
         toast(`${clean(task.id, 24)}: ${done}`);
@@ -60,8 +60,8 @@ export const VERBS = [
   simple("hold", "Hold", (task) => QUEUED.includes(task.state) && !task.held,
     "No worker takes it until it is released.", "held"),
   simple("release", "Release", (task) => task.held, "Workers may take it again.", "released"),
-  simple("stack", "Stack", (task) => task.state === "started",
-    "What each of its threads is doing is written to its log. Python tasks only.", "asked for its stacks: see the log"),
+  simple("stack", "Stack", (task) => task.state === "started" && !task.command,
+    "What each of its threads is doing is written to its log. Python tasks only.", "asked for its stacks: see the log", "Write down the stacks of"),
   {
     verb: "signal", label: "Signal", fits: (task) => task.state === "started",
     run: (task) => ask({

@@ -1,23 +1,29 @@
 // Why tasks that could run do not.
 
 import { get, taskPath } from "./api.js";
+import { COMMANDS } from "./commands.js";
 import { clean, clock, duration, many, now, seconds } from "./format.js";
 
-/** Why the first task that waits is not taken. @param {any} queue @param {any[]} workers @returns {[string, string]} */
+/**
+ * Why the first task that waits is not taken; null: nothing about the queue says it.
+ * @param {any} queue @param {any[]} workers
+ * @returns {[string, string] | null}
+ */
 export function why(queue, workers) {
   const { counts } = queue;
   if (!counts.pending) return ["", "Nothing waits."];
   if (queue.paused) return ["warn", "It is paused: resume it to let tasks be taken."];
+  if (!queue.oldest) return ["warn", counts.pending === 1 ? "It is held, until somebody releases it." : `All ${many(counts.pending, "task")} are held, until somebody releases them.`];
   const running = counts.started + counts.reserved;
   if (queue.limit !== null && running >= queue.limit) return ["", `Its limit of ${many(queue.limit, "task")} at once is reached.`];
   if (queue.next_start) return ["", `Its rate of ${queue.rate} lets the next task begin in ${duration(Math.max(0, (seconds(queue.next_start) ?? 0) - now()))}.`];
   const listening = workers.filter((worker) => worker.state !== "STALE" && (worker.queues.includes(queue.name) || worker.queues.includes("*")));
-  if (!listening.length) return ["bad", `No worker listens to it. Start one: stayer worker -q ${clean(queue.name, 40)}`];
+  if (!listening.length) return ["bad", `No worker listens to it. Start one: \`${clean(COMMANDS.workerFor(queue.name), 120)}\``];
   const able = listening.filter((worker) => !worker.draining);
   if (!able.length) return ["warn", "All workers that listen to it are draining."];
   const free = able.reduce((sum, worker) => sum + Math.max(0, worker.slots - worker.running), 0);
   if (!free) return ["", `All ${many(able.reduce((sum, worker) => sum + worker.slots, 0), "slot")} of its workers are busy.`];
-  return ["", `${many(free, "slot")} free: it is about to be taken, or held, or needs another handler.`];
+  return null;
 }
 
 /**

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 from collections import deque
 from signal import SIGKILL, SIGUSR1
@@ -28,6 +29,8 @@ _REPORT = 1_000_000
 _TIME_TO_NOTICE = 30.0
 _TIME_TO_LOOK = 5.0
 _TIME_TO_BEGIN = 3.0
+_TIME_TO_HAVE_NEWS, _KINDS_OF_NEWS = 1.0, 3
+"""What ends sooner, in seconds, tells all at its end; there are log, report and usage."""
 _PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
 
 
@@ -68,6 +71,7 @@ class Held:
         self._usage_sent: Usage | None = None
         self._paused_sent = False if fresh else None
         self._gathered: _News | None = None
+        self._first_news: set[str] = set()
         self._refused: str | None = None
         self.to_tell: deque[Tell] = deque()
         """What the store's history of the task should say."""
@@ -82,6 +86,11 @@ class Held:
             return False
         self._asked = moment()
         return True
+
+    def age(self) -> float:
+        """How long ago its process began, in seconds; 0 if it has not."""
+        started = (self.run.running or {}).get("started")
+        return max(0.0, moment() - started / os.sysconf("SC_CLK_TCK")) if started else 0.0
 
     def is_fenced(self) -> bool:
         """Its keeper has frozen it, for want of a lease."""
@@ -184,7 +193,20 @@ class Held:
         return (
             self._checkpoint_signature() != self._checkpoint_sent
             or self._is_paused() != self._paused_sent
+            or self._has_first_news()
         )
+
+    def _has_first_news(self) -> bool:
+        """The first of each kind does not wait for the next beat either: whoever looks just after
+        the start finds something. Once each, so that long tasks cost a beat an interval.
+        """
+        if len(self._first_news) == _KINDS_OF_NEWS or self.age() < _TIME_TO_HAVE_NEWS:
+            return False
+        before = len(self._first_news)
+        self._first_news.update(name for name in ("log", "report") if self._size(name))
+        if self._usage() is not None:
+            self._first_news.add("usage")
+        return len(self._first_news) > before
 
     def _is_paused(self) -> bool:
         running = self.run.running

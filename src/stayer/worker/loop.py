@@ -17,6 +17,7 @@ from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import RUNNING, Report, Task, Worker
+from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
@@ -191,7 +192,21 @@ class WorkerLoop(BeatingWorker):
 
     def _stop_all(self, grace: float) -> None:
         self._stop_within = min(self._stop_within, grace) if self._stopping else grace
+        if len(self._holdings):
+            logger.info("%s", self._what_stops(grace))
         self._stopping = True
+
+    def _what_stops(self, grace: float) -> str:
+        number = len(self._holdings)
+        longest = format_duration(max(held.age() for held in self._holdings))
+        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
+        if not grace:
+            return f"killing {what}"
+        return (
+            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
+            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
+            "leaves tasks running"
+        )
 
     def _stop_what_runs(self) -> None:
         """Each time round: what was adopted later, or could not be asked, is asked then."""

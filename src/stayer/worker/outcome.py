@@ -7,13 +7,14 @@ from typing import Any
 
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault
-from stayer.core.units import CENTURY, format_duration, format_size
+from stayer.core.units import CENTURY, format_duration, format_limit
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
     "silent": ("silent", "SilenceLimit", "it gave no sign of life for its limit", format_duration),
-    "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_size),
+    "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_limit),
 }
+_OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
 _NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
@@ -36,6 +37,8 @@ def outcome(exit: dict[str, Any], error: dict[str, Any] | None, tail: str) -> Ha
         return Done()
     if error is not None:
         return _raised(error, exit["exit_code"])
+    if exit.get("oom"):  # of a shell, which says that what it ran was killed
+        return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, exit["exit_code"]), "oom")
     said = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
     return Fail(said)
 
@@ -61,8 +64,7 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
     number = exit["signal"]
     name = signals.Signals(number).name if number in signals.valid_signals() else str(number)
     if exit.get("oom") and number == signals.SIGKILL:
-        said = "the machine ran out of memory, and its kernel killed it"
-        return Fail(Fault("OutOfMemory", said, tail or None, signal=number), "oom")
+        return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, signal=number), "oom")
     return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stayer import telemetry
 from stayer.core import codec
+from stayer.core.account import account, named
 from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Task
@@ -25,12 +26,13 @@ def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
     """Say which processes have come to run; False if the store sees one of them otherwise."""
     changes = [decide(held.task, Start(pid)) for held, pid in fresh]
     agreed = True
-    for (held, _), task in zip(fresh, store.commit(changes), strict=True):
+    for (held, pid), task in zip(fresh, store.commit(changes), strict=True):
         if task is None:
             agreed = False
             refresh(store, held)
         else:
             held.task = task
+            logger.info("%s started, pid %d", named(task), pid)
     return agreed
 
 
@@ -48,7 +50,7 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
     answers = store.commit(changes) if changes else []
     for held, _ in batch:
         if held.key in position and answers[position[held.key]] is not None:
-            telemetry.attempt(held.task, changes[position[held.key]])
+            _tell(held, changes[position[held.key]])
     return [
         held
         for held, happening in batch
@@ -131,8 +133,16 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
     steps = _steps(held, happening)
     if store.commit(steps)[-1] is None:
         return False
-    telemetry.attempt(held.task, steps[-1])
+    _tell(held, steps[-1])
     return True
+
+
+def _tell(held: Held, change: Change) -> None:
+    """Whoever traces tasks, and whoever reads the log."""
+    telemetry.attempt(held.task, change)
+    ran = (held.run.exit or {}).get("ran")
+    level = logging.WARNING if change.to == "failed" else logging.INFO
+    logger.log(level, "%s", account(held.task, change, ran))
 
 
 def _same(one: Task, other: Task) -> bool:

@@ -25,6 +25,7 @@ from stayer.core.lifecycle import (
     decide,
 )
 from stayer.core.model import RUNNING, Change, Handles, Kept, Orders, Report, Task, Worker
+from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.runners.pool import link
@@ -146,6 +147,11 @@ class ThreadsWorker(BeatingWorker):
 
     def _stop(self, grace: float) -> None:
         self._stopping = True
+        if self._pool is not None:
+            within = (
+                f"{format_duration(grace)} to end; Ctrl-C again kills them" if grace else "no time"
+            )
+            logger.info("stopping the threads: what they run has %s", within)
         at = moment() + grace
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
         self._say(link.Finish(stop=True))

@@ -14,9 +14,19 @@ async function login(secret) {
     return;
   }
   const problem = await answer.json().catch(() => ({ detail: answer.statusText }));
-  news.textContent = problem.detail;
+  say(problem.detail);
   form.hidden = false;
   document.getElementById("token").focus();
+}
+
+// What is in backticks is a command.
+function say(sentence) {
+  news.replaceChildren(...sentence.split("`").map((part, index) => {
+    if (index % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  }));
 }
 
 form.addEventListener("submit", (event) => {
@@ -24,11 +34,20 @@ form.addEventListener("submit", (event) => {
   login({ token: document.getElementById("token").value.trim() });
 });
 
-const code = new URLSearchParams(location.hash.slice(1)).get("code");
-history.replaceState(null, "", location.pathname);
-if (code) {
-  login({ code });
-} else {
-  news.textContent = "Use the login link that stayer serve prints, or a token.";
+// Also heard when a link is pasted into the tab that shows this page: then only the part behind the # changes.
+function enter() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  history.replaceState(null, "", location.pathname);
+  if (code) {
+    form.hidden = true;
+    say("Logging in …");
+    login({ code });
+  }
+  return code;
+}
+
+addEventListener("hashchange", enter);
+if (!enter()) {
+  say("Use the login link that `stayer serve` prints, or a token.");
   form.hidden = false;
 }

@@ -28,6 +28,9 @@ LOST_LEASE = 71
 LOCK = "pool.lock"
 BEGUN = "pool.begun"
 _GARBAGE = 20_000
+_SWITCH = 0.001
+"""How long a thread may go on while another wants to (5 ms, if nobody says otherwise). The loop has
+to come in a dozen times in each turn, and would wait longer than all else takes."""
 
 
 def begin(descriptor: int) -> NoReturn:
@@ -51,6 +54,7 @@ def begin(descriptor: int) -> NoReturn:
         _leave(CAN_NOT_BEGIN)
     sys.argv = [setup.app]
     _collect_less_often()
+    sys.setswitchinterval(_SWITCH)
     begun = Begun(Path(setup.state) / BEGUN, setup.threads)
     pool = Pool(setup, open_store(setup.store), app, begun, link)
     threading.Thread(target=_listen, args=(link, pool), name="link", daemon=True).start()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 _WIDTH = 1024
 """Bytes a place: the length of an entry, then the entry, ATTEMPT ID."""
+_NOBODY = bytes(2)
 
 
 class Begun:
@@ -25,15 +26,20 @@ class Begun:
     def enter(self, id: str, attempt: int) -> int:
         """It begins; its place."""
         place = self._free.pop() * _WIDTH
+        self.replace(place, id, attempt)
+        return place
+
+    def replace(self, place: int, id: str, attempt: int) -> None:
+        """It begins where another has ended."""
         entry = f"{attempt} {id}".encode()[: _WIDTH - 2]
         memory = self._memory
+        memory[place : place + 2] = _NOBODY
         memory[place + 2 : place + 2 + len(entry)] = entry
         memory[place : place + 2] = len(entry).to_bytes(2, "little")  # last: now it counts
-        return place
 
     def leave(self, place: int) -> None:
         """It has ended."""
-        self._memory[place : place + 2] = b"\0\0"
+        self._memory[place : place + 2] = _NOBODY
         self._free.append(place // _WIDTH)
 
 

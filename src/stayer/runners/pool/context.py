@@ -47,15 +47,22 @@ class ThreadContext(Context):
     _first: tuple[float, float] | None = None
     _log_start = 0
     _token: Token[Context | None] | None = None
+    _news = threading.Lock()
+    """Held for moments only: one for all of them will do."""
 
     def __init__(self, task: Task, store: Store, tell: Tell) -> None:
         # Nothing of what a run directory needs.
         self.record = task
         self._store = store
         self._tell = tell
-        self._steps_done = set()
-        self._log: list[bytes] = []
-        self._news = threading.Lock()
+
+    @functools.cached_property
+    def _steps_done(self) -> set[str]:  # type: ignore[override]
+        return set()
+
+    @functools.cached_property
+    def _log(self) -> list[bytes]:
+        return []
 
     @functools.cached_property
     def folder(self) -> Path:  # type: ignore[override]

@@ -97,6 +97,11 @@ class Hands:
         return len(self._running) + len(self._waiting)
 
     @property
+    def are_busy(self) -> bool:
+        """There is more to do than they could do at once."""
+        return len(self._waiting) > self._number
+
+    @property
     def running(self) -> list[InHand]:
         with self._lock:
             return list(self._running)
@@ -157,10 +162,7 @@ class Hands:
         """One has ended, another begins in its place; it, if this thread should do it."""
         self._on_end(job)
         with self._lock:
-            running = len(self._running)
-            self._running.discard(job)
-            self._begun.leave(job.place)
-            following = next(iter(self._pick(running)), None)
+            following = self._succeed(job)
             mine = not job.is_async and following is not None and not following.is_async
             if not job.is_async and not mine:
                 self._idle += 1
@@ -168,6 +170,22 @@ class Hands:
             return following
         self._launch(following)
         return None
+
+    def _succeed(self, job: InHand) -> InHand | None:
+        """Who begins in its place, if anybody does. Under the lock."""
+        running = self._running
+        if not self._waiting or self._waiting[0].is_suspect or job not in running:
+            number = len(running)
+            running.discard(job)
+            self._begun.leave(job.place)
+            return next(iter(self._pick(number)), None)
+        following = self._waiting.popleft()
+        running.remove(job)
+        running.add(following)
+        following.place = job.place
+        self._begun.replace(job.place, *following.key)
+        following.begun_at = time.monotonic()
+        return following
 
     def _launch(self, job: InHand) -> None:
         if job.is_async:

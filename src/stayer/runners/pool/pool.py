@@ -29,7 +29,12 @@ logger = logging.getLogger("stayer.pool")
 
 _AHEAD = 0.1
 """What ended in so many seconds is how many tasks are taken beyond those that run at once."""
-_MOST_AHEAD = 500
+_MOST_AHEAD = 1000
+_A_TURN = 500
+"""How many are taken at once: half of them, so that the hands have something to do meanwhile; and
+others who want to write wait no longer than that takes."""
+_BREATH = 0.002
+"""How long the end of a short task waits for those of others, if the hands have more to do."""
 _PATIENCE = 1.0
 """How long a task waits here for a hand before it is handed back, and runs before it is told."""
 _LONGEST_SLEEP = 60.0
@@ -108,7 +113,10 @@ class Pool:
         self._reckon()
         room = self._room()
         if self._settling.waiting or (room and self._stirred):
-            self._turn(room)  # before all else: somebody may be waiting for it
+            if self._hands.are_busy and self._settling.ended < _A_TURN // 4:
+                time.sleep(_BREATH)
+                self._collect_ended()
+            self._turn(min(room, _A_TURN))  # before all else: somebody may be waiting for it
             self._look_around()
         else:
             self._look_around()
@@ -130,17 +138,17 @@ class Pool:
 
     def _collect_ended(self) -> None:
         """The last of log, progress and checkpoint come before the end, where there are any."""
+        held, delivered = self._held, self._delivered
         while self._ended:
             job = self._ended.popleft()
-            if self._held.get(job.key) is not job:
+            if held.get(job.key) is not job:
                 continue
-            if not self._tell_last_news(job):
+            has_news = job.context.has_news or job.context.told > delivered
+            if not has_news or not self._tell_last_news(job):
                 self._settling.add(job)
 
     def _tell_last_news(self, job: InHand) -> bool:
         """Whether the end has to wait until they have arrived."""
-        if not job.context.has_news and job.context.told <= self._delivered:
-            return False
         try:
             report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
             self._tell(job.context, report, urgent=True)
@@ -217,7 +225,10 @@ class Pool:
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
-        self._hands.fill()
+        if self._hands.are_busy and not self._ended:
+            time.sleep(_BREATH)  # are they short? Then a few hands are better than all
+        if not self._ended:
+            self._hands.fill()
         if self._look_at_the_clock():
             return
         until = self._next_due

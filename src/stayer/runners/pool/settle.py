@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from stayer import telemetry
+from stayer.core.account import account
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import RUNNING, Fault, Handles, Task
@@ -15,6 +17,31 @@ from stayer.runners.pool.hands import InHand
 from stayer.store import Store
 
 logger = logging.getLogger("stayer.pool")
+
+
+_SPOKEN, _WHILE = 10, 10.0
+"""How many failures are told one by one in how many seconds: thousands may fail in one."""
+
+
+class Failures:
+    """Tells the log of tasks that failed; where there are many, how many."""
+
+    def __init__(self) -> None:
+        self._told = self._untold = 0
+        self._since = 0.0
+
+    def tell(self, text: str) -> None:
+        """One more."""
+        now = time.monotonic()
+        if now - self._since >= _WHILE:
+            if self._untold:
+                logger.warning("%d more tasks failed in the meantime", self._untold)
+            self._told, self._untold, self._since = 0, 0, now
+        if self._told < _SPOKEN:
+            self._told += 1
+            logger.warning("%s", text)
+        else:
+            self._untold += 1
 
 
 class Settling:
@@ -26,11 +53,17 @@ class Settling:
         self._start = Start(pid)
         self._started: dict[InHand, None] = {}
         self._ended: dict[InHand, None] = {}
+        self._failures = Failures()
 
     @property
     def waiting(self) -> bool:
         """There is something to tell."""
         return bool(self._ended or self._started)
+
+    @property
+    def ended(self) -> int:
+        """How many ends there are to tell."""
+        return len(self._ended)
 
     def add_start(self, job: InHand) -> None:
         """It has been running for a while."""
@@ -67,6 +100,8 @@ class Settling:
             (settled if done else refused).append(job)
             if done and telemetry.is_active():
                 telemetry.attempt(job.task, job.change())
+            if done and isinstance(job.outcome, Fail):
+                self._failures.tell(account(job.task, job.change(), None))
         try:
             over = self._look_again(refused)
         except StoreError as error:

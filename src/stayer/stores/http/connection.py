@@ -158,6 +158,11 @@ class Connection:
             return known(detail)
         if status >= 500 and (not problem or status == 503):
             return StoreUnreachable(f"{url} does not work at the moment: {detail}")
+        if problem and self._address.prefix and problem.get("type") == _URN + "unknown-path":
+            return StoreUnusable(
+                f"{url}: the server there has nothing under {self._address.prefix}: leave that out "
+                "of the URL"
+            )
         if problem:
             return StoreUnusable(f"{url}: {detail}")
         return StoreUnusable(f"{url} answers with {detail}: {_NOT_OURS}")

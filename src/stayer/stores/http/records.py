@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core import codec, rate, scheduling
+from stayer.core.failures import Failures
 from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
 from stayer.core.notices import Notice
@@ -78,6 +79,15 @@ def flow(shown: Mapping[str, Any]) -> FlowInfo:
             for part in shown["parts"]
         },
     )
+
+
+def failures(shown: Mapping[str, Any]) -> Failures:
+    """What failed, by fault."""
+    found = [
+        {**each, "first": instant(each["first"]), "last": instant(each["last"])}
+        for each in shown["failures"]
+    ]
+    return msgspec.convert({**shown, "failures": found}, Failures)
 
 
 def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:

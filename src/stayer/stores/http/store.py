@@ -25,6 +25,7 @@ from stayer.core.errors import (
     UnknownTask,
 )
 from stayer.core.explanation import Explanation
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
@@ -196,6 +197,7 @@ class HttpStore:
             "key": filter.key, "unique": filter.unique,
             "tag": filter.tags, "worker": filter.worker, "held": filter.held,
             "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
+            "fingerprint": filter.fingerprint,
         }  # fmt: skip
         tasks: list[Task] = []
         while True:
@@ -241,6 +243,10 @@ class HttpStore:
             for task in page.tasks
             if task.started_at is not None and task.finished_at is not None
         ]
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        query: Query = {"queue": tuple(queues), "limit": min(limit, _PAGE)}
+        return records.failures(self._ask("GET", "/v1/failures", query))
 
     def attempts(self, id: str) -> list[Attempt]:
         found = self._of_task(id, "attempts")

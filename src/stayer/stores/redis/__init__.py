@@ -15,6 +15,7 @@ from stayer.core.errors import (
     UnknownQueue,
     UnknownWorker,
 )
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.flows import check as check_ties
@@ -44,7 +45,7 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import figures, incoming, notices, reading, record, schedules
+from stayer.stores.redis import failures, figures, incoming, notices, reading, record, schedules
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
@@ -286,6 +287,9 @@ class RedisStore:
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return reading.durations(self._run("durations", queue, limit))
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        return failures.find([(self._server, queues)], limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)

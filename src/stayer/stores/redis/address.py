@@ -8,6 +8,9 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode
 
 from msgspec import Struct
+from redis.backoff import NoBackoff
+from redis.connection import Connection, UnixDomainSocketConnection, parse_url
+from redis.retry import Retry
 
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.units import duration
@@ -91,12 +94,6 @@ def read_options(url: str) -> Options:
 
 def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str, Any]]:
     """redis-py's reading of the URL, but for what is ours."""
-    try:
-        from redis.backoff import NoBackoff
-        from redis.connection import Connection, UnixDomainSocketConnection, parse_url
-        from redis.retry import Retry
-    except ImportError as error:
-        raise bad(url, "needs the package redis: pip install 'stayer[redis]'") from error
     try:
         given = dict(parse_url(plain))
         connection_class = given.pop("connection_class", Connection)

@@ -24,7 +24,8 @@ _PLAIN = [
     for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
 ]
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
-_NOTIFY = NUMBER_OF["notify"]
+_FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
+_NEAR_NODE, _NEAR_UNTIL = NUMBER_OF["near_node"], NUMBER_OF["near_until"]
 _NONE, _IN_RECORD = 0, 1
 
 
@@ -69,14 +70,19 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
 
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
-    return bool(change.orders or change.error or change.policy or change.waits) or not (
-        change.held is UNSET
-        and change.pid is UNSET
-        and change.failures is UNSET
-        and change.interruptions is UNSET
-        and change.losses is UNSET
-        and change.priority is UNSET
-        and change.notify is UNSET
+    said = (change.orders, change.error, change.policy, change.waits, change.near)
+    return (
+        any(said)
+        or change.fingerprint is not None
+        or not (
+            change.held is UNSET
+            and change.pid is UNSET
+            and change.failures is UNSET
+            and change.interruptions is UNSET
+            and change.losses is UNSET
+            and change.priority is UNSET
+            and change.notify is UNSET
+        )
     )
 
 
@@ -95,6 +101,11 @@ def _sets(change: Change) -> list[Raw]:
         sets += _NOTIFY, change.notify or False
     if change.orders is not UNSET:
         sets += _ORDERS, [packed_order(order) for order in change.orders] or False
+    if change.near is not None:
+        node, wait = change.near
+        sets += _NEAR_NODE, node, _NEAR_UNTIL, wait  # to which the script adds its time
+    if change.fingerprint is not None:
+        sets += _FINGERPRINT, change.fingerprint
     return sets
 
 

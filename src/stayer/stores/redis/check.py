@@ -14,18 +14,19 @@ _WITH_FUNCTIONS = (7, 0)
 
 def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
+    names = (key(name, server.address.prefix) for name in ("incoming", "refused"))
+    return [*check_node(server, True), incoming(server, *names)]
+
+
+def check_node(server: Server, is_primary: bool) -> list[Finding]:
+    """The settings of one server, or of one node."""
     try:
         info = _info(server)
     except StoreError as error:
         todo = "let this user run INFO, so that settings can be looked at"
         return [Finding("server", "warn", f"does not tell of itself: {error}", todo)]
-    return [
-        _version(info),
-        _memory(info),
-        _persistence(server, info),
-        *_replicas(server, info),
-        _incoming(server),
-    ]
+    of_primary = _replicas(server, info) if is_primary else []
+    return [_version(info), _memory(info), _persistence(server, info), *of_primary]
 
 
 def refuse_what_will_not_do(server: Server) -> None:
@@ -33,8 +34,7 @@ def refuse_what_will_not_do(server: Server) -> None:
     url = server.address.url
     if _is_in_cluster(server):
         raise StoreUnusable(
-            f"{url} is a node of a cluster, which can't be used yet: give the URL of a single "
-            "server"
+            f"{url} is a node of a cluster: write redis+cluster:// in front of its host and port"
         )
     version = server_version(server)
     if version is not None and version < OLDEST:
@@ -137,14 +137,10 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
 
 
-def _incoming(server: Server) -> Finding:
-    waiting, refused = (server.ask("LLEN", _key(server, name)) for name in ("incoming", "refused"))
-    if not refused:
+def incoming(server: Server, list_of: str, refused: str) -> Finding:
+    """What came in from outside, and what was of no use."""
+    waiting, useless = (server.ask("LLEN", name) for name in (list_of, refused))
+    if not useless:
         return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")
-    name = _key(server, "refused")
-    todo = f"look at them (LRANGE {name} 0 9), then forget them (DEL {name})"
-    return Finding("incoming", "warn", f"{refused:,} items were of no use", todo)
-
-
-def _key(server: Server, name: str) -> str:
-    return key(name, server.address.prefix)
+    todo = f"look at them (LRANGE {refused} 0 9), then forget them (DEL {refused})"
+    return Finding("incoming", "warn", f"{useless:,} items were of no use", todo)

@@ -54,6 +54,7 @@ def _packed(filter: Filter) -> Raw:
         False if filter.since is None else _micros(filter.since),
         False if filter.until is None else _micros(filter.until),
         _unless_none(filter.flow), _unless_none(filter.key), _unless_none(filter.unique),
+        _unless_none(filter.fingerprint),
     )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -18,8 +19,8 @@ from stayer.core.flows import (
     kept_out,
     relayed,
 )
-from stayer.core.model import State
-from stayer.stores.redis import changes, record
+from stayer.core.model import State, Task
+from stayer.stores.redis import changes, reading, record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
@@ -71,15 +72,25 @@ def refuse(problem: Raw) -> NoReturn:
 def relay(server: Server, limit: int) -> bool:
     """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
     values, heard, *_ = server.run("outbox", limit, record.pack({}))
-    return tell(server, values, heard)
+    return tell(server, values, heard, partial(reading.get, server))
 
 
-def tell(server: Server, values: Sequence[bytes], heard: Sequence[Raw]) -> bool:
+def tell(
+    server: Server,
+    values: Sequence[bytes],
+    heard: Sequence[Raw],
+    get: Callable[[Sequence[str]], Sequence[Task | None]],
+) -> bool:
     """Let these waiters hear of what has ended; whether there is more to pass on."""
     told: list[Raw] = []
-    for task, (number, *words) in zip(record.tasks(values), heard, strict=True):
+    tasks = record.tasks(values)
+    wanted = list(dict.fromkeys(task.policy.near for task in tasks if task.policy.near))
+    nearby = dict(zip(wanted, get(wanted), strict=True)) if wanted else {}
+    for task, (number, *words) in zip(tasks, heard, strict=True):
         ended = [_ended(words[at : at + 3]) for at in range(0, len(words), 3)]
-        change = relayed(task, ended, number - len(ended)) if task.state == "waiting" else None
+        upstream = nearby.get(task.policy.near) if task.policy.near else None
+        left = number - len(ended)
+        change = relayed(task, ended, left, upstream) if task.state == "waiting" else None
         group = changes.packed_groups([change], Arguments(0))[0] if change else False
         told.append((task.id, number, [each.id for each in ended], group))
     return bool(server.run("relay", record.pack(told)))

@@ -20,11 +20,12 @@ from stayer.stores.redis.record import Raw, pack, tasks
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import packed_groups
 
-_AT_ONCE = 100
-_SHOWN = 10_000
+AT_ONCE = 100
+SHOWN = 10_000
 """How much of an item is shown when it is refused."""
-_WHAT = "the item"
-_DEFAULT_QUEUE = "default"
+WHAT = "the item"
+DEFAULT_QUEUE = "default"
+NOT_THIS_WAY = "a task that runs after others can't come this way: submit it to Stayer"
 
 
 class _Delete(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,7 +41,7 @@ def take(server: Server, limit: int) -> int:
     """Take up to so many items; how many are left."""
     name = key("incoming", server.address.prefix)
     while limit > 0:
-        items = server.ask("LRANGE", name, -min(limit, _AT_ONCE), -1)[::-1]
+        items = server.ask("LRANGE", name, -min(limit, AT_ONCE), -1)[::-1]
         if not items:
             return 0
         taken = _take(server, items)
@@ -52,7 +53,7 @@ def _take(server: Server, items: list[bytes]) -> int:
     arguments = Arguments(fixed=3)
     packed: list[Raw] = []
     for item in items:
-        if (id := _deleted(item)) is None:
+        if (id := deleted_by(item)) is None:
             packed.append((arguments.add(item), *_submitted(item, arguments)))
         elif packed:
             break  # what stands before it may be the very task: first things first
@@ -62,7 +63,8 @@ def _take(server: Server, items: list[bytes]) -> int:
     return int(server.run("take_incoming", pack(packed), *arguments.values))
 
 
-def _deleted(item: bytes) -> str | None:
+def deleted_by(item: bytes) -> str | None:
+    """The task that an item takes back; None if it is a task itself."""
     try:
         return _delete(item).delete
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -71,17 +73,17 @@ def _deleted(item: bytes) -> str | None:
 
 def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
-        said = parse_submission(item, _WHAT)
-        new = submission.new_task(**{"queue": _DEFAULT_QUEUE, **said})
+        said = parse_submission(item, WHAT)
+        new = submission.new_task(**{"queue": DEFAULT_QUEUE, **said})
         if new.after:
-            raise BadInput("a task that runs after others can't come this way: submit it to Stayer")
+            raise BadInput(NOT_THIS_WAY)
         return "task", packed_groups([new], arguments)[0]
     except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
         return _refused(item, str(error))
 
 
 def _refused(item: bytes, why: str) -> tuple[str, Raw]:
-    return "refused", (item[:_SHOWN].decode(errors="replace"), why)
+    return "refused", (item[:SHOWN].decode(errors="replace"), why)
 
 
 def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tuple[str, Raw]:

@@ -60,9 +60,15 @@ A queue
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
+    <prefix>:{<queue>}:faults      set: the fingerprints of what failed
+    <prefix>:{<queue>}:failed:<fingerprint>  sorted set: ids of the failed tasks of one fault, by
+                                   finished_at
     <prefix>:due                   sorted set: ids of scheduled tasks, by eta
     <prefix>:expiring              sorted set: ids of what has not been started, by start_before
     <prefix>:rated                 set: the queues that have a rate
+    <prefix>:near_nodes            set: the nodes that may have tasks for themselves
+    <prefix>:near:<node>           sorted set: ids of the pending tasks that a node has for itself,
+                                   by until when
 
 Notices
 
@@ -114,23 +120,26 @@ Channels
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
 
 On a cluster all of this is there once a queue, below the prefix `<prefix>:{<queue>}`; what is known
-of workers also below `<prefix>:{%lobby}`; and
+of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (SPUBLISH). And
 
-    <prefix>:{<queue>}:listeners:<id>  hash of a task that others in other queues run after: @queue
-                                   → 1; heard: how often one came to listen; free: of these, how
-                                   many are known not to need it, until: for how long
-    <prefix>:{<queue>}:afar        hash: ended tasks that other shards have to hear of, id → a mark
-    <prefix>:{<queue>}:outbox      here a note may be `?` and a mark: somebody has to look
-    <prefix>:{<queue>}:looks       string: the last mark
-    <prefix>:{<queue>}:asked       set: what is to be forgotten, if no other shard needs it
-    <prefix>:{<queue>}:promised    hash: unique word → nonce and id of the claim that will hold it
+    <prefix>:listeners:<id>        hash of a task that others in other queues run after: @queue → 1;
+                                   heard: how often one came to listen; free: up to which of these
+                                   nobody is known to need it, until: for how long
+    <prefix>:afar                  hash: ended tasks that other shards have to hear of, id → a mark
+    <prefix>:looks                 string: the last mark. In the outbox `?` and a mark is a note
+                                   that somebody has to look at a task of another shard
+    <prefix>:asked                 set: what is to be forgotten, if no other shard needs it
+    <prefix>:promised              hash: unique word → nonce and id of the claim that will hold it
+
+are there in that way too. Beside these, once:
 
     <prefix>:shards                set: the names of all queues that ever were
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
     <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
-    {<prefix>:incoming}:taken      list: items of the list `incoming` that got an id: id, item
+    {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
+                                   id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
     <prefix>:homes:<worker>        set: the queues that the worker is known in
     <prefix>:burying               set: the workers whose burial may not be over yet
@@ -185,10 +194,14 @@ KEYS = {
     "shares": "<prefix>:{<queue>}:shares",
     "unique": "<prefix>:{<queue>}:unique:<unique>",
     "rated": "<prefix>:rated",
+    "near_nodes": "<prefix>:near_nodes",
+    "near": "<prefix>:near:<node>",
     "state": "<prefix>:{<queue>}:state:<state>",
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
     "finished": "<prefix>:{<queue>}:finished:<state>",
+    "faults": "<prefix>:{<queue>}:faults",
+    "failed": "<prefix>:{<queue>}:failed:<fingerprint>",
     "due": "<prefix>:due",
     "expiring": "<prefix>:expiring",
     "schedules": "<prefix>:schedules",
@@ -233,6 +246,13 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
+def with_plain_keys(script: str) -> str:
+    """With keys that name nothing but the prefix in the place of calls: a script may have no more
+    than 200 functions and variables.
+    """
+    return re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", script)
+
+
 def lua(script: str) -> str:
     """The functions `key_…` that a script calls, each from the map's line of that name."""
     used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
@@ -250,7 +270,14 @@ end
 
 
 def _function(name: str) -> str:
-    pieces, arguments = [], []
+    arguments, body = _expression(name)
+    return f"local function key_{name}({', '.join(arguments)}) return {body} end"
+
+
+def _expression(name: str) -> tuple[list[str], str]:
+    """What a key is made of, and how it is put together."""
+    pieces: list[str] = []
+    arguments: list[str] = []
     for number, piece in enumerate(_PLACE.split(KEYS[name])):
         if number % 2 == 0:
             pieces.append(f"'{piece}'" if piece else "")
@@ -259,5 +286,4 @@ def _function(name: str) -> str:
         else:
             arguments.append(piece)
             pieces.append("tag(queue)" if piece == "queue" else piece)
-    body = " .. ".join(filter(None, pieces))
-    return f"local function key_{name}({', '.join(arguments)}) return {body} end"
+    return arguments, " .. ".join(filter(None, pieces))

@@ -40,12 +40,17 @@ def page(
     server: Server, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
 ) -> NoticePage:
     """One page, and where the next one begins."""
-    if cursor is not None and not _PLACE.fullmatch(cursor):
-        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
+    check_cursor(cursor)
     if task == "":
         return NoticePage(())
     rows = server.run("notices", task or "", state or "", cursor or "", limit + 1)
     return cut([_notice(*row) for row in rows], limit)
+
+
+def check_cursor(cursor: str | None) -> None:
+    """BadInput if it is none."""
+    if cursor is not None and not _PLACE.fullmatch(cursor):
+        raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page")
 
 
 def cut(found: Sequence[Notice], limit: int) -> NoticePage:

@@ -8,12 +8,6 @@ from stayer.stores.redis import address
 def address_of(url: str) -> address.Address:
     """Of one server, or of those that replace each other."""
     scheme = url.partition(":")[0]
-    if scheme.endswith("+cluster"):
-        raise address.bad(
-            url,
-            "Redis Cluster can't be used yet. Use one server, or several that replace each other "
-            "(redis+sentinel://host:26379/service)",
-        )
     if scheme.endswith("+sentinel"):
         from stayer.stores.redis import sentinel  # rarely needed
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from stayer.core.kinds import kind_of
 from stayer.core.model import (
     STATES,
     Attempt,
@@ -40,7 +41,8 @@ def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
 
 def durations(answer: Raw) -> list[tuple[str, float]]:
     """How long complete tasks took."""
-    kinds = (kind.decode() for kind in answer[::2])
+    words = ([word.decode() for word in each] for each in answer[::2])
+    kinds = (kind_of(name, command) for name, *command in words)
     return list(zip(kinds, map(float, answer[1::2]), strict=True))
 
 

@@ -40,7 +40,7 @@ FIELDS = (
     "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
     "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
     "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
-    "notify",
+    "notify", "checkpoint_at", "near_node", "near_until", "fingerprint",
 )  # fmt: skip
 """The fields of a record in their order, rare ones last, where a record may end before them; `seq`
 is the number of the event that brought the task."""
@@ -238,7 +238,7 @@ def _long_task(record: list[Raw]) -> Task:
         finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
         policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
         paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
-        unique_for, notify,
+        unique_for, notify, checkpoint_at, near_node, near_until, fingerprint,
     ) = record  # fmt: skip
     return Task(
         id, queue,
@@ -272,6 +272,10 @@ def _long_task(record: list[Raw]) -> Task:
         None if unique is False else unique,
         unique_while or "alive", float(unique_for or 0.0),
         () if notify is False else tuple(notify),
+        None if checkpoint_at is False else float(checkpoint_at),
+        near_node or None,
+        None if near_until is False else float(near_until),
+        fingerprint or None,
     )  # fmt: skip
 
 

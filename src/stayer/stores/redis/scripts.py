@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from stayer.core import fingerprint
 from stayer.core.lifecycle import EXPIRED
 from stayer.core.notices import KEPT as NOTICES_KEPT
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
@@ -36,6 +37,7 @@ _CONSTANTS = {
     "LOG_HEAD": LOG_HEAD,
     "LOG_TAIL": LOG_TAIL,
     "LOG_PIECE": LOG_PIECE,
+    "FINGERPRINT_LENGTH": fingerprint.LENGTH,
     "NOTICES_KEPT": NOTICES_KEPT,
 }
 
@@ -58,6 +60,7 @@ def script(name: str) -> Script:
     assert needs is not None, f"{name}.lua does not say what it needs"
     libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
     code = _without_unused(_without_comments("\n".join((*libraries, body))))
+    code = keys.with_plain_keys(code)
     text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, digest, _CONFIRMED.search(body) is not None)
@@ -95,6 +98,7 @@ def _with_numbers(code: str) -> str:
     """
     values = {name: f"{value:.0f}" for name, value in _CONSTANTS.items()}
     values["EXPIRED"] = f"[[{record.text(EXPIRED)}]]"
+    values["EXPIRED_SHAPE"] = f"[[{fingerprint.shape('expired', EXPIRED)}]]"
     values |= {field.upper(): str(number) for field, number in record.NUMBER_OF.items()}
     for line in _NUMBERS.finditer(code):
         values |= zip(_split(line["names"]), _split(line["values"]), strict=True)

@@ -272,7 +272,7 @@ def _is_quiet(connection: Any) -> bool:
 
 
 def _moved(url: str, error: RedisError) -> Moved:
-    return Moved(f"{url} is a node of a cluster ({error}): give the URL of a single server")
+    return Moved(f"{url} is a node of a cluster ({error}): write redis+cluster://host:port")
 
 
 def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
@@ -286,6 +286,8 @@ def translated(url: str) -> Iterator[None]:
         yield
     except (UnicodeEncodeError, DataError) as error:
         raise BadInput(f"{url} can't keep this value: {error}") from error
+    except MovedError as error:
+        raise _moved(url, error) from error
     except RedisError as error:
         raise _translation(url, error) from error
     except OSError as error:

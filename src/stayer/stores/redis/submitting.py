@@ -71,10 +71,16 @@ def _expire(new: NewTask) -> float | str | None:
 
 def packed_ties(tasks: Sequence[NewTask]) -> list[Raw]:
     """What these are to run after: {id, upstreams, those that need only have ended, whether the
-    others need no more}.
+    others need no more, the one of them near which it is to run}.
     """
     return [
-        (new.id, new.after, new.behind, new.policy.when_failed == "run")
+        (
+            new.id,
+            new.after,
+            new.behind,
+            new.policy.when_failed == "run",
+            False if new.policy.near is None else new.policy.near,
+        )
         for new in tasks
         if new.after or new.behind
     ]

@@ -31,16 +31,89 @@ _LOOKED_AT = 5000
 """How many events a script may look at before it lets others have their turn."""
 
 
-class Ear:
-    """A connection that is subscribed to channels; another one is made when it breaks."""
+class Line:
+    """A connection that is subscribed to channels."""
 
-    def __init__(self, server: Server, channels: Sequence[str]) -> None:
-        self._server = server
-        self._channels = list(channels)
+    def __init__(self, url: str, connection: Any) -> None:
+        self._url = url
+        self._connection = connection
         self._pid = os.getpid()
-        self._connection: Any = None
         self._heard = time.monotonic()
         self._asked: float | None = None
+
+    @property
+    def socket(self) -> int:
+        """To be waited for."""
+        return descriptor(self._connection)
+
+    def read(self) -> list[tuple[str, str]]:
+        """What is there without waiting. Raises StoreUnreachable when it breaks."""
+        found: list[tuple[str, str]] = []
+        try:
+            while self._connection.can_read(0):
+                kind, *said = self._connection.read_response()
+                self._heard, self._asked = time.monotonic(), None
+                if kind in (b"message", b"smessage"):
+                    channel, text = said
+                    found.append((channel.decode(), text.decode(errors="replace")))
+                elif kind == b"sunsubscribe":
+                    raise ConnectionResetError("another node has what was listened to")
+        except (RedisError, OSError) as error:
+            if not found:
+                self._give_up(error)
+        return found
+
+    def ask_for_life(self) -> None:
+        """Ask a connection that was silent for long, and give it up if it does not answer."""
+        now = time.monotonic()
+        if now - self._heard < REPAIR:
+            return
+        try:
+            if self._asked is None:
+                self._asked = now
+                self._connection.send_command("PING")
+            elif now - self._asked >= REPAIR:
+                raise TimeoutError("no sign of life")
+        except (RedisError, OSError) as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """After a fork the connection is the parent's."""
+        if self._pid == os.getpid():
+            self._connection.disconnect()
+
+    def _give_up(self, error: Exception) -> NoReturn:
+        raise StoreUnreachable(
+            f"{self._url} has left the connection that listens: {error}"
+        ) from error
+
+
+def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
+    """A connection on which a server has confirmed these: SUBSCRIBE or SSUBSCRIBE, and channels."""
+    connection = server.open_connection()
+    try:
+        with translated(server.address.url):
+            for question in questions:
+                connection.send_command(*question)
+                for _ in question[1:]:
+                    connection.read_response()
+    except BaseException:
+        connection.disconnect()
+        raise
+    return Line(server.address.url, connection)
+
+
+def single_line(server: Server, channels: Sequence[str]) -> Callable[[], list[Line]]:
+    """How to listen to one server."""
+    return lambda: [subscribed(server, [("SUBSCRIBE", *channels)])]
+
+
+class Ear:
+    """Connections that are subscribed to channels; others are made when one breaks."""
+
+    def __init__(self, open_lines: Callable[[], list[Line]]) -> None:
+        self._open_lines = open_lines
+        self._lines: list[Line] = []
         self.connect()
         self._rope, self._bell = socket.socketpair()
         self._rope.setblocking(False)
@@ -48,38 +121,34 @@ class Ear:
 
     def connect(self) -> None:
         """Subscribe, and be sure that it has been heard."""
-        connection = self._server.open_connection()
-        try:
-            with translated(self._server.address.url):
-                connection.send_command("SUBSCRIBE", *self._channels)
-                for _ in self._channels:
-                    connection.read_response()
-        except BaseException:
-            connection.disconnect()
-            raise
-        self._connection = connection
-        self._heard, self._asked = time.monotonic(), None
+        self._disconnect()
+        self._lines = self._open_lines()
 
     @property
     def is_connected(self) -> bool:
-        return self._connection is not None
+        return bool(self._lines)
 
     def listen(self, timeout: float) -> list[tuple[str, str]] | None:
         """The messages that came (channel, text), as soon as there are some; None: it was rung.
 
-        Raises StoreUnreachable when the connection breaks; it is to be connected again then.
+        Raises StoreUnreachable when a connection breaks; it is to be connected again then.
         """
         deadline = time.monotonic() + timeout
         while True:
-            messages = self._read()
-            if messages:
-                return messages
-            self._ask_for_life()
+            try:
+                messages = [message for line in self._lines for message in line.read()]
+                if messages:
+                    return messages
+                for line in self._lines:
+                    line.ask_for_life()
+            except StoreUnreachable:
+                self._disconnect()
+                raise
             left = max(0.0, deadline - time.monotonic())
             poll = select.poll()
             poll.register(self._bell, select.POLLIN)
-            if self._connection is not None:
-                poll.register(descriptor(self._connection), select.POLLIN)
+            for line in self._lines:
+                poll.register(line.socket, select.POLLIN)
             ready = [descriptor for descriptor, _ in poll.poll(left * 1000)]
             if self._bell.fileno() in ready:
                 with suppress(BlockingIOError):
@@ -94,53 +163,15 @@ class Ear:
             self._rope.send(b"!")
 
     def close(self) -> None:
-        """Stop listening. After a fork the connection is the parent's."""
+        """Stop listening."""
         self._disconnect()
         self._rope.close()
         self._bell.close()
 
-    def _read(self) -> list[tuple[str, str]]:
-        """What is there without waiting."""
-        found: list[tuple[str, str]] = []
-        if self._connection is None:
-            return found
-        try:
-            while self._connection.can_read(0):
-                kind, *said = self._connection.read_response()
-                self._heard, self._asked = time.monotonic(), None
-                if kind == b"message":
-                    channel, text = said
-                    found.append((channel.decode(), text.decode(errors="replace")))
-        except (RedisError, OSError) as error:
-            if not found:
-                self._give_up(error)
-            self._disconnect()
-        return found
-
-    def _ask_for_life(self) -> None:
-        """Ask a connection that was silent for long, and give it up if it does not answer."""
-        now = time.monotonic()
-        if self._connection is None or now - self._heard < REPAIR:
-            return
-        try:
-            if self._asked is None:
-                self._asked = now
-                self._connection.send_command("PING")
-            elif now - self._asked >= REPAIR:
-                raise TimeoutError("no sign of life")
-        except (RedisError, OSError) as error:
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> NoReturn:
-        self._disconnect()
-        raise StoreUnreachable(
-            f"{self._server.address.url} has left the connection that listens: {error}"
-        ) from error
-
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and self._pid == os.getpid():
-            connection.disconnect()
+        lines, self._lines = self._lines, []
+        for line in lines:
+            line.close()
 
 
 class Marks(Struct):
@@ -155,8 +186,8 @@ class Marks(Struct):
 class RedisWaiter:
     """Waits until there may be something new in some channels (see `Waiter`)."""
 
-    def __init__(self, server: Server, channels: Sequence[str], marks: Callable[[], Marks]) -> None:
-        self._ear = Ear(server, channels)
+    def __init__(self, open_lines: Callable[[], list[Line]], marks: Callable[[], Marks]) -> None:
+        self._ear = Ear(open_lines)
         self._marks = marks
         self._rung = False
         self._looked = time.monotonic()
@@ -229,7 +260,7 @@ def waiter_for(server: Server, worker: str | None, queues: Sequence[str]) -> Red
         said = [None if each is None else each.decode() for each in told]
         return Marks(dict(zip(numbered, said, strict=True)), waiting)
 
-    return RedisWaiter(server, numbered + others, marks)
+    return RedisWaiter(single_line(server, numbered + others), marks)
 
 
 def watch(server: Server, since: int, timeout: float, limit: int) -> list[Event]:
@@ -244,7 +275,7 @@ def watch(server: Server, since: int, timeout: float, limit: int) -> list[Event]
                 return events
             if ear is None:
                 # Listens before it looks once more, so that nothing falls between.
-                ear = Ear(server, [key("events", server.address.prefix)])
+                ear = Ear(single_line(server, [key("events", server.address.prefix)]))
             elif ear.is_connected:
                 with suppress(StoreUnreachable):
                     ear.listen(min(left, REPAIR))

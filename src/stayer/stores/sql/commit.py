@@ -197,18 +197,22 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
             columns.update(started_at=now, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
+            node, wait = change.near or (None, 0.0)
+            columns.update(near_node=node, near_until=None if node is None else now + wait)
         if change.state == "started":
             columns["paused"] = False
         if change.to in FINISHED:
             columns["finished_at"] = now
+            if change.fingerprint is not None:
+                columns["fingerprint"] = change.fingerprint
         elif change.state in FINISHED:
-            columns.update(finished_at=None, ending=None, start_before=None)
+            columns.update(finished_at=None, ending=None, start_before=None, fingerprint=None)
     if change.ending is not None:
         columns["ending"] = change.ending
     if change.late:
         columns["worker"] = change.worker
     if change.from_start:
-        columns["progress"] = None
+        columns.update(progress=None, checkpoint_at=None)
     return columns
 
 

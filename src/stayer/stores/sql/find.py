@@ -38,7 +38,13 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
     """One page, and where the next one begins."""
     merged = bool(filter.queues or filter.states or filter.since or filter.until)
     direct = (
-        filter.ids or filter.prefix or filter.worker or filter.flow or filter.unique or not merged
+        filter.ids
+        or filter.prefix
+        or filter.worker
+        or filter.flow
+        or filter.unique
+        or filter.fingerprint
+        or not merged
     )
     conditions = _conditions(filter)
     if direct:
@@ -46,7 +52,7 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
     else:
         found = _merged(tx, filter, conditions, cursor, limit + 1)
     tasks = by_seq(tx, [seq for _, seq in found[:limit]])
-    following = f"{found[limit - 1][0]!r} {found[limit - 1][1]}" if len(found) > limit else None
+    following = f"{found[limit - 1][0]!r}~{found[limit - 1][1]}" if len(found) > limit else None
     return Page(tuple(tasks), following)
 
 
@@ -61,13 +67,15 @@ def _conditions(filter: Filter) -> _Conditions:
     if filter.worker is not None:
         conditions.add("worker = ?", filter.worker)
     if filter.name is not None:
-        conditions.add("lane IN ('name ' || ?, 'command ' || ?)", filter.name, filter.name)
+        conditions.add("(name = ? OR json_extract(command, '$[0]') = ?)", filter.name, filter.name)
     if filter.owner is not None:
         conditions.add("owner = ?", filter.owner)
     if filter.key is not None:
         conditions.add("key = ?", filter.key)
     if filter.unique is not None:
         conditions.add('"unique" = ?', filter.unique)
+    if filter.fingerprint is not None:
+        conditions.add("fingerprint = ?", filter.fingerprint)
     if filter.held is not None:
         conditions.add("held = ?", filter.held)
     for tag in filter.tags:
@@ -119,7 +127,7 @@ def _index_of(state: State) -> str:
 
 def _parse(cursor: str) -> tuple[float, int]:
     try:
-        created, seq = cursor.split(" ")
+        created, seq = cursor.split("~")
         return float(created), int(seq)
     except ValueError:
         raise BadInput(f"{cursor!r} is not a cursor: use the one that came with the page") from None

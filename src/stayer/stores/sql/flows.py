@@ -8,10 +8,10 @@ import msgspec
 
 from stayer.core.errors import BadInput
 from stayer.core.flows import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
-from stayer.core.model import FINISHED, NewTask, State
+from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply
-from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
 from stayer.stores.sql.transaction import Row, Transaction
 
 _parts = msgspec.json.Decoder(tuple[Part, ...])
@@ -49,7 +49,9 @@ def waits_for(new: NewTask, states: Mapping[str, State]) -> set[str]:
         for id in new.after
         if states[id] != "complete" and not (anyhow and states[id] in FINISHED)
     }
-    return after | {id for id in new.behind if states[id] not in FINISHED}
+    # How it ended, and where, is told as if it ended now.
+    near = set() if new.policy.near is None else {new.policy.near}
+    return after | near | {id for id in new.behind if states[id] not in FINISHED}
 
 
 def tie(tx: Transaction, tasks: Sequence[NewTask], states: Mapping[str, State]) -> None:
@@ -94,9 +96,18 @@ def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
     for seq, task in zip(ended, by_seq(tx, list(ended)), strict=True):
         waits = tx.one("waits.any", seq)
         assert waits is not None
-        if task.state == "waiting" and (change := relayed(task, ended[seq], waits[0])):
-            changes.append(change)
+        if task.state == "waiting":
+            change = relayed(task, ended[seq], waits[0], _near(tx, task))
+            changes += [] if change is None else [change]
     apply(tx, changes)
+
+
+def _near(tx: Transaction, task: Task) -> Task | None:
+    """The one that it is to run near."""
+    if task.policy.near is None:
+        return None
+    row = tx.one("get", json_cell([task.policy.near]))
+    return None if row is None else task_from_row(row)
 
 
 def upstreams(tx: Transaction, ids: Sequence[str]) -> list[Upstreams]:

@@ -116,9 +116,9 @@ class Ledger:
         self._outbox.append((id, state, self._tx.now))
 
     @property
-    def has_ends_for_others(self) -> bool:
-        """There is something for the outbox."""
-        return bool(self._outbox)
+    def has_news_for_others(self) -> bool:
+        """There is something for the outbox, or a notice of a task as it is by now."""
+        return bool(self._outbox or self._heard_of)
 
     def heard_of(
         self, seq: int, number: int, happened: Sequence[str], targets: Sequence[str]

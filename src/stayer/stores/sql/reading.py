@@ -22,6 +22,7 @@ from stayer.stores.sql.rows import (
     by_seq,
     event_from_row,
     json_cell,
+    kind_from_cells,
     queue_from_row,
     task_from_row,
     usage_from_cell,
@@ -48,7 +49,10 @@ def ahead(tx: Transaction, id: str) -> int:
 
 def durations(tx: Transaction, queue: str, limit: int) -> list[tuple[str, float]]:
     """How long complete tasks took."""
-    return [(kind, seconds) for kind, seconds in tx.all("durations", queue, limit)]
+    return [
+        (kind_from_cells(name, command), seconds)
+        for name, command, seconds in tx.all("durations", queue, limit)
+    ]
 
 
 def attempts(tx: Transaction, id: str) -> list[Attempt]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from stayer.core.errors import LeaseLost
 from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
+from stayer.core.locality import open_to
 from stayer.core.model import Handles, Rate, Task
 from stayer.core.rate import Bucket
 from stayer.stores.sql import history
@@ -53,7 +54,7 @@ def reserve(
         left = min(limit - len(tasks), rules.room(limit, tx.now))
         if left <= 0:
             continue
-        seqs = _chosen(tx, queue, left, handles, rules)
+        seqs = _chosen(tx, queue, left, handles, rules, node)
         if not seqs:
             continue
         tasks += _take(tx, seqs, queue, worker, node, ledger)
@@ -82,9 +83,11 @@ def _take(
     return tasks
 
 
-def best(tx: Transaction, queue: str, limit: int, handles: Handles) -> list[int]:
-    """The next tasks of a queue, best first, from all lanes that are handled."""
-    lanes = handled_lanes(tx, queue, handles)
+def best(
+    tx: Transaction, queue: str, limit: int, handles: Handles, node: str | None = None
+) -> list[int]:
+    """The next tasks of a queue, best first, from all lanes that are handled on this node."""
+    lanes = handled_lanes(tx, queue, handles, node)
     if not lanes:
         return []
     if len(lanes) == 1:
@@ -102,6 +105,7 @@ def promote(tx: Transaction, limit: int) -> float | None:
     if overdue:
         apply(tx, [decide(task, Expire()) for task in overdue])
     relay(tx, limit)
+    _open_to_all(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
         tx.run("promote", tx.now, json_cell([row[0] for row in due]))
@@ -113,9 +117,21 @@ def promote(tx: Transaction, limit: int) -> float | None:
     return following(tx)
 
 
+def _open_to_all(tx: Transaction, limit: int) -> None:
+    """Let any node have what has waited for one of its own for long enough, or in vain."""
+    rows = tx.all("promote.near", tx.now, limit)
+    if rows:
+        tx.run("promote.anywhere", json_cell([seq for seq, _ in rows]))
+        ledger = Ledger(tx)
+        for _, queue in rows:
+            ledger.woken(queue)
+        ledger.write()
+
+
 def following(tx: Transaction) -> float | None:
     """When time next brings something: a task that is due, or a start that a rate allows."""
     moments = [row[0] for row in tx.all("promote.next")]
+    moments += [row[0] for row in tx.all("promote.nodes")]
     for rate, per, tokens, at in tx.all("promote.rates"):
         moments.append(Bucket(Rate(rate, per), tokens, at).next(tx.now))
     return min((moment for moment in moments if moment is not None), default=None)
@@ -155,13 +171,16 @@ def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
     )
 
 
-def _chosen(tx: Transaction, queue: str, limit: int, handles: Handles, rules: _Rules) -> list[int]:
+def _chosen(
+    tx: Transaction, queue: str, limit: int, handles: Handles, rules: _Rules, node: str
+) -> list[int]:
     if not rules.lined:
-        return best(tx, queue, limit, handles)
-    lanes = handled_lanes(tx, queue, handles)
+        return best(tx, queue, limit, handles, node)
+    lanes = handled_lanes(tx, queue, handles, node)
     return best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair)
 
 
-def handled_lanes(tx: Transaction, queue: str, handles: Handles) -> list[str]:
-    """The lanes that have something which the worker can run."""
-    return [lane for (lane,) in tx.all("reserve.lanes", queue) if handled(lane, handles)]
+def handled_lanes(tx: Transaction, queue: str, handles: Handles, node: str | None) -> list[str]:
+    """The lanes that have something which a worker on this node (None: on any) can run."""
+    lanes = (lane for (lane,) in tx.all("reserve.lanes", queue))
+    return [name for name, lane in open_to(node, lanes) if handled(lane, handles)]

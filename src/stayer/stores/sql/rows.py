@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from stayer.core import codec, notices
 from stayer.core.errors import BadInput
+from stayer.core.kinds import kind_of
 from stayer.core.model import (
     STATES,
     Event,
@@ -40,7 +42,8 @@ TASK_COLUMNS = (
     "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
     "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
     "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, seq'
+    'key, "unique", unique_while, unique_for, notify, checkpoint_at, '
+    "near_node, near_until, fingerprint, seq"
 )
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
@@ -56,7 +59,7 @@ SHARE = (
 _USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
 _KNOWN = (
     "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while",
+    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while", "fingerprint",
 )  # fmt: skip
 """What a task that was just reserved has for certain (see the statement `reserve`), or only if it
 has something else that is unusual."""
@@ -99,6 +102,11 @@ _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
 
+def kind_from_cells(name: str | None, command: str | None) -> str:
+    """What a task of this name and command runs."""
+    return kind_of(name, None if command is None else _decoded(_words, command, ("",)))
+
+
 def task_from_row(row: Row) -> Task:
     """A row of TASK_COLUMNS. One long expression: this is the hottest line of every reserve."""
     (
@@ -106,7 +114,7 @@ def task_from_row(row: Row) -> Task:
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
         created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
         returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, _,
+        unique_while, unique_for, notify, checkpoint_at, near_node, near_until, fingerprint, _,
     ) = row  # fmt: skip
     return Task(
         id, queue, name,
@@ -127,7 +135,8 @@ def task_from_row(row: Row) -> Task:
         last_order, returned_from, paused != 0,
         None if usage is None else _decoded(_usage, usage, None),
         start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        () if notify is None else hooks_from_cell(notify),
+        () if notify is None else hooks_from_cell(notify), checkpoint_at, near_node, near_until,
+        fingerprint,
     )  # fmt: skip
 
 
@@ -195,36 +204,59 @@ def json_cell(value: object) -> str | None:
     return _encoder.encode(value).decode()
 
 
-def row_from_new(
-    new: NewTask, now: float, number: int, *, waits: bool = False, dependents: bool = False
-) -> tuple[Row, Task]:
-    """The parameters of the statement `submit`, and the task as it will be there; `number` is that
-    of the event that it came.
-    """
+class Born(NamedTuple):
+    """How new tasks that were asked for alike come into the world."""
+
+    at: float
+    state: State
+    eta: float | None
+    start_before: float | None
+    upstreams: int
+    dependents: bool
+
+
+likeness: Callable[[NewTask], tuple[Any, ...]] = attrgetter(
+    *(name for name in NewTask.__struct_fields__ if name not in ("id", "parameters", "generated"))
+)
+"""What makes two new tasks alike."""
+
+
+def born(new: NewTask, now: float, *, waits: bool = False, dependents: bool = False) -> Born:
+    """This one, and those that are like it."""
     eta = now + new.delay if new.delay is not None else new.eta
-    eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
-    start_before = None if start_before is None else float(start_before)
     state: State = "scheduled" if eta is not None and eta > now else "pending"
-    if waits:
-        state = "waiting"
-    upstreams = len(new.after) + len(new.behind)
-    parameters = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
-    row = (
-        new.id, new.queue, new.name, json_cell(new.command), new.cwd, json_cell(new.env),
-        parameters, state, new.held, new.priority, new.owner, json_cell(new.tags), now, now, eta,
-        None if new.policy is _DEFAULT_POLICY else json_cell(new.policy), start_before,
-        new.flow, new.part, upstreams, dependents, history.line(number, now, state),
-        new.key, new.unique, new.unique_while, new.unique_for, json_cell(new.notify),
+    return Born(
+        now,
+        "waiting" if waits else state,
+        None if eta is None else float(eta),
+        None if start_before is None else float(start_before),
+        len(new.after) + len(new.behind),
+        dependents,
+    )
+
+
+def cells_in_common(new: NewTask, born: Born) -> Row:
+    """The parameters of the statement `submit` that are not of one task alone."""
+    return (
+        history.after_number(born.at, born.state), new.queue, new.name, json_cell(new.command),
+        new.cwd, json_cell(new.env), born.state, new.held, new.priority, new.owner,
+        json_cell(new.tags), born.at, born.eta, json_cell(new.policy), born.start_before, new.flow,
+        new.part, born.upstreams, born.dependents, new.key, new.unique, new.unique_while,
+        new.unique_for, json_cell(new.notify),
     )  # fmt: skip
-    task = Task(
+
+
+def task_from_new(new: NewTask, born: Born) -> Task:
+    """The task as it will be there."""
+    at, state, eta, start_before, upstreams, dependents = born
+    return Task(
         new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
         state, new.held, 0, 0, 0, None, new.priority,
-        new.owner, new.tags, None, None, None, None, None, None, now, now, eta, None, None,
+        new.owner, new.tags, None, None, None, None, None, None, at, at, eta, None, None,
         new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
         dependents, new.key, new.unique, new.unique_while, new.unique_for, new.notify,
     )  # fmt: skip
-    return row, task
 
 
 def task_from_purged(row: Row) -> Task:
@@ -233,6 +265,12 @@ def task_from_purged(row: Row) -> Task:
     return Task(
         id=id, queue=queue, state=state, created=created, updated=at, finished_at=finished_at
     )
+
+
+def fault_from_cell(cell: Cell) -> Fault | None:
+    """What went wrong."""
+    found: Fault | None = None if cell is None else _decoded(_fault, cell, None)
+    return found
 
 
 def usage_from_cell(cell: Cell) -> Usage:

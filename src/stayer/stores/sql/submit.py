@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core.errors import BadInput, Refused
+from stayer.core.errors import Refused
 from stayer.core.flows import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
+from stayer.stores.sql.births import Births
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
-from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.rows import json_cell, row_from_new, task_from_purged, task_from_row
-from stayer.stores.sql.transaction import Row, Transaction
+from stayer.stores.sql.rows import json_cell, task_from_purged, task_from_row
+from stayer.stores.sql.transaction import Transaction
 
 
 class IdTaken(Exception):
@@ -32,8 +32,7 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     needed = {id for new in tied for id in (*new.after, *new.behind)}
     holders = _holders(tx, tasks)
     answers: list[Submitted] = []
-    rows: list[Row] = []
-    ledger = Ledger(tx)
+    births = Births(tx)
     for new in tasks:
         known = there.get(new.id)
         if known is not None:
@@ -43,26 +42,13 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
         if word in holders:
             answers.append(Submitted(holders[word], False))
             continue
-        if "\0" in new.id or "\0" in new.queue:
-            raise BadInput(
-                f"id {new.id!r} or queue {new.queue!r} has a NUL character: leave it out"
-            )
         waits = bool(new.after or new.behind) and bool(waits_for(new, states))
-        number = ledger.numbers()
-        row, task = row_from_new(new, tx.now, number, waits=waits, dependents=new.id in needed)
-        ledger.told(number, [task.id], task.queue, task.state)
-        there[new.id] = task
+        task = there[new.id] = births.add(new, waits, new.id in needed)
         if new.unique is not None:
             holders[word] = task
-        rows.append(row)
         answers.append(Submitted(task, True))
-        ledger.moved(task.queue, None, task.state)
-        # A new eta may be the next one due: those who sleep until then should look again.
-        ledger.woken(task.queue)
-    if rows:
-        if tx.many("submit", rows) < len(rows):
-            raise IdTaken
-        ledger.write()
+    if not births.write():
+        raise IdTaken
     if tied:
         tie(tx, _accepted(tied, tasks, answers, needed), states)
     return answers

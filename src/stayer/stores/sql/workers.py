@@ -69,7 +69,7 @@ def _take(tx: Transaction, worker: str, report: Report) -> None:
         tx.run("report.progress", json_cell(progress), tx.now, seq)
     if report.checkpoint is not None:
         tx.run("report.checkpoint", seq, report.attempt, tx.now, report.checkpoint)
-        tx.run("report.advanced", tx.now, seq)
+        tx.run("report.saved", tx.now, seq)
     if report.acknowledged and orders is not None:
         still_open = acknowledge(orders_from_cell(orders), report.acknowledged)
         tx.run("report.orders", json_cell(still_open), seq)

@@ -2,7 +2,8 @@
 
 import { get, mayOperate, post, Problem } from "../api.js";
 import { ask } from "../ask.js";
-import { fill, h, text } from "../dom.js";
+import { COMMANDS } from "../commands.js";
+import { attribute, fill, h, text } from "../dom.js";
 import { age, clean, count, duration, many } from "../format.js";
 import { flowGraph } from "../graph.js";
 import { icon } from "../icons.js";
@@ -22,6 +23,9 @@ export function open(main, place, signal) {
   const name = h("h1");
   const state = badge("pending");
   const about = h("time.quiet");
+  const label = h("span.id.quiet", { title: clean(id, 300) }, clean(id, 60));
+  /** Of parts that are one task: what is known of it. @type {Map<string, any>} */
+  const tasks = new Map();
   const frame = h("section.card.flow-frame", { "aria-label": "Graph", tabindex: 0 });
   /** @type {any} */
   let flow = null;
@@ -35,7 +39,7 @@ export function open(main, place, signal) {
     } });
   const retry = h("button.button", { type: "button", onclick: () => act("retry", "Retry", "What failed or was cancelled is run again, each after what it runs after. What is complete stays.", false) }, icon("retry"), "Retry");
   const cancel = h("button.button.danger", { type: "button", onclick: () => act("cancel", "Cancel", "All of its tasks that have not ended are cancelled; those that run are asked to stop.", true) }, icon("cancel"), "Cancel");
-  const head = h("div.flow-head", null, name, state, about, h("span.grow"), h("a.button", { href: href("tasks", "", { flow: id }) }, icon("tasks"), "Tasks"), mayOperate() ? [retry, cancel] : null);
+  const head = h("div.flow-head", null, name, state, label, about, h("span.grow"), h("a.button", { href: href("tasks", "", { flow: id }) }, icon("tasks"), "Tasks"), mayOperate() ? [retry, cancel] : null);
 
   function draw() {
     if (!flow) return;
@@ -45,7 +49,7 @@ export function open(main, place, signal) {
     setTime(about, flow.created, `${count(flow.counts.complete)} of ${many(Number(sum), "task")} complete, submitted ${duration(age(flow.created))} ago`);
     retry.hidden = !(flow.counts.failed || flow.counts.cancelled);
     cancel.hidden = FINISHED.includes(flow.state);
-    graph?.update(flow);
+    graph?.update(flow, tasks);
   }
 
   const known = live(signal, async (stop) => {
@@ -53,9 +57,12 @@ export function open(main, place, signal) {
     document.title = `${clean(flow.name, 40)} · Stayer`;
     if (!graph) {
       fill(main, head, frame);
-      if (flow.parts.length > MOST) fill(frame, empty("Too many parts to draw", `It has ${count(flow.parts.length)} of them: see its tasks, or stayer flow show.`));
+      if (flow.parts.length > MOST) fill(frame, empty("Too many parts to draw", `It has ${count(flow.parts.length)} of them: see its tasks.`, COMMANDS.showFlow(id)));
       else fill(frame, (graph = flowGraph(flow)).node);
+      edges();
     }
+    draw();
+    if (graph) await learn(flow, tasks, stop);
     draw();
   }, {
     interval: 2,
@@ -65,4 +72,23 @@ export function open(main, place, signal) {
     },
   });
   everySecond(signal, draw);
+
+  /** Where the graph goes on beyond its frame, it fades. */
+  const edges = () => {
+    attribute(frame, "data-before", frame.scrollLeft > 4);
+    attribute(frame, "data-after", frame.scrollWidth - frame.clientWidth - frame.scrollLeft > 4);
+  };
+  frame.addEventListener("scroll", edges, { passive: true });
+  new ResizeObserver(edges).observe(frame);
+}
+
+/** How far the single tasks of a flow are, and how long they took; those that have ended are asked for once. @param {any} flow @param {Map<string, any>} known @param {AbortSignal} signal */
+async function learn(flow, known, signal) {
+  const wanted = flow.parts.filter((/** @type {any} */ part) => !part.is_map && (part.state === "started" || FINISHED.includes(part.state))
+    && (part.state === "started" || known.get(part.name)?.state !== part.state)).map((/** @type {any} */ part) => part.name);
+  for (let at = 0; at < wanted.length; at += 50) {
+    const ids = wanted.slice(at, at + 50).map((/** @type {string} */ name) => `${flow.id}.${name}`);
+    const page = await get("v1/tasks", { id: ids, limit: 100, brief: true }, { signal });
+    for (const task of page.tasks) known.set(task.id.slice(flow.id.length + 1), task);
+  }
 }

@@ -1,10 +1,11 @@
 // Flows: tasks that run after each other, seen as one thing.
 
 import { get } from "../api.js";
-import { attribute, fill, h, keyed, style, text } from "../dom.js";
+import { COMMANDS } from "../commands.js";
+import { attribute, fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many } from "../format.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime } from "../parts.js";
+import { badge, empty, setBadge, setTime, stackBar } from "../parts.js";
 import { href } from "../router.js";
 
 export const title = "Flows";
@@ -26,7 +27,7 @@ export function open(main, _place, signal) {
     flows = page.flows;
     draw();
     text(more, page.next ? `The newest ${count(MOST)}.` : "");
-    fill(none, flows.length ? null : empty("No flows yet", "A flow is tasks that run after each other, submitted as one thing.", "stayer flow submit flow.json"));
+    fill(none, flows.length ? null : empty("No flows yet", "A flow is tasks that run after each other, submitted as one thing.", COMMANDS.submitFlow));
   }, { interval: 3, matters: () => true });
   everySecond(signal, draw);
 }
@@ -39,10 +40,10 @@ function flowCard(id) {
   const under = h("div.under");
   const about = h("p.why");
   const made = h("p.queue-head");
-  const stack = h("div.stack", { role: "img" }, STATES.map((each) => h("span", { "data-state": each })));
+  const stack = stackBar(STATES);
   const node = h("section.card.flow", { "data-row": true },
     h("div.queue-top", null, h("h3", null, name), state, h("span.grow"), h("span.under.id", null, clean(id, 40))),
-    h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Complete"), figure, under), h("div.queue-why", null, about, made)), stack);
+    h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Complete"), figure, under), h("div.queue-why", null, about, made)), stack.node);
   return { node, update: (/** @type {any} */ flow) => {
     const sum = STATES.reduce((total, each) => total + flow.counts[each], 0);
     text(name, clean(flow.name, 60));
@@ -55,7 +56,6 @@ function flowCard(id) {
     text(about, [running ? `${count(running)} running` : "", ...bad].filter(Boolean).join(", ") || (flow.state === "complete" ? "all is done" : "nothing runs"));
     attribute(about, "data-mood", flow.counts.failed ? "bad" : null);
     setTime(made, flow.created, `${many(flow.parts.length, "part")}, submitted ${duration(age(flow.created))} ago${flow.owner ? ` by ${clean(flow.owner, 30)}` : ""}`);
-    attribute(stack, "aria-label", STATES.map((each) => `${flow.counts[each]} ${each}`).join(", "));
-    STATES.forEach((each, index) => style(/** @type {HTMLElement} */ (stack.children[index]), "flex-grow", String(flow.counts[each])));
+    stack.update(flow.counts);
   } };
 }

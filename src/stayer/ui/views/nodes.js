@@ -2,6 +2,7 @@
 
 import { get, mayOperate, post, remove } from "../api.js";
 import { ask } from "../ask.js";
+import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
 import { age, clean, count, duration, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
@@ -29,7 +30,7 @@ export function open(main, _place, signal) {
     workers = found.workers.sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.state === "STALE") - Number(a.state === "STALE") || a.node.localeCompare(b.node) || a.id.localeCompare(b.id));
     running = page.tasks;
     draw();
-    fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", "stayer worker -q default --allow-commands"));
+    fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", COMMANDS.worker));
   }, { interval: 3, matters: () => true });
   everySecond(signal, draw);
 }
@@ -37,6 +38,7 @@ export function open(main, _place, signal) {
 /** @param {string} id @param {() => void} again */
 function workerCard(id, again) {
   const name = h("h3");
+  const process = h("p.quiet");
   const state = badge("IDLE");
   const beat = h("time");
   const meter = h("div.meter-value");
@@ -62,13 +64,14 @@ function workerCard(id, again) {
       again();
     } }) }, icon("pause"), "Drain");
   const node = h("section.card.worker", { "data-row": true },
-    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, drain, drop) : null),
+    h("div.queue-top", null, name, state, h("span.grow"), mayOperate() ? h("div.buttons", null, drain, drop) : null), process,
     h("div.beat", null, h("span.quiet", null, "Last beat"), beat, h("div.meter", { "aria-hidden": "true" }, meter)), slots, tasks, figures);
   return { node, update: (/** @type {{worker: any, tasks: any[]}} */ item) => {
     worker = item.worker;
     const silent = age(worker.beat_at) ?? 0;
     text(name, clean(worker.node, 40));
-    attribute(node, "aria-label", `Worker on ${clean(worker.node, 40)}`);
+    text(process, `pid ${worker.pid}${worker.started_at ? ` · up ${duration(age(worker.started_at))}` : ""}`);
+    attribute(node, "aria-label", `Worker on ${clean(worker.node, 40)}, pid ${worker.pid}`);
     setBadge(state, worker.state);
     drop.hidden = worker.state !== "STALE";
     drain.hidden = worker.draining || worker.state === "STALE";
@@ -90,6 +93,6 @@ function workerCard(id, again) {
     figures.dataset.mark = mark;
     fill(figures, [["Slots", `${count(worker.running)} of ${count(worker.slots)} in use`],
       ["Queues", worker.queues.length ? clean(worker.queues.join(", "), 120) : "all"], ["Version", clean(worker.version, 30)],
-      ["Process", `${worker.pid} on ${clean(worker.node, 40)}`], ["Worker", clean(id, 80)]].map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
+      ["Worker", clean(id, 80)]].map(([label, said]) => [h("dt", null, label), h("dd", null, said)]).flat());
   } };
 }

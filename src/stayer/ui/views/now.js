@@ -2,6 +2,7 @@
 
 import { get, post, taskPath } from "../api.js";
 import { timeChart } from "../charts.js";
+import { COMMANDS } from "../commands.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many, now, seconds } from "../format.js";
 import { counted, happened, recall } from "../happened.js";
@@ -9,7 +10,7 @@ import { midnight, minutes } from "../history.js";
 import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
 import { href } from "../router.js";
-import { hasSaved, judge, unsaved } from "../risk.js";
+import { judge, unsaved } from "../risk.js";
 import { runningRow, seed } from "../running.js";
 import { on } from "../stream.js";
 import { learn } from "../usual.js";
@@ -59,7 +60,7 @@ export function open(main, _place, signal) {
     attend(tasks);
     const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
     learn(tasks, stop).then(again, () => {});
-    saved(order.slice(0, 40), tasks, stop).then(again, () => {});
+    recallUsage(order.slice(0, 40), tasks, stop).then(again, () => {});
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
   /** @type {Map<number, any>} */
@@ -104,7 +105,7 @@ function frame(main) {
       .map((each) => h("th", { scope: "col" }, each)))), list);
   table.hidden = true;
   const more = h("a.more", { href: href("tasks", "", { state: "started" }) });
-  const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", "stayer run -- sh -c 'for n in $(seq 100); do echo $n/100 >> $STAYER_REPORT; sleep 1; done'");
+  const none = empty("Nothing runs", "Start a worker, then give it something to do. It shows up here by itself.", COMMANDS.worker, COMMANDS.runWithProgress);
   none.hidden = true;
   const chart = timeChart({ kind: "bars", whole: true, height: 190, label: `Tasks that ended in the last ${HOURS} hours`, format: count });
   const feed = h("ol.feed");
@@ -139,12 +140,12 @@ function tiles(view, state, tasks, failed) {
   const { stats } = state;
   const started = stats.tasks.started + stats.tasks.reserved;
   view.running.update(started, `of ${many(stats.slots, "slot")}`, href("tasks", "", { state: "started" }), "running");
-  const waiting = stats.tasks.pending + stats.tasks.scheduled + stats.tasks.waiting;
-  view.pending.update(waiting, stats.oldest ? `oldest for ${duration(age(stats.oldest))}` : "none is late", href("tasks", "", { state: "pending" }), "pending");
+  const later = [stats.tasks.scheduled ? `${count(stats.tasks.scheduled)} scheduled` : "", stats.tasks.waiting ? `${count(stats.tasks.waiting)} after others` : ""];
+  view.pending.update(stats.tasks.pending, [stats.oldest ? `oldest for ${duration(age(stats.oldest))}` : "", ...later].filter(Boolean).join(" · ") || "none is late", href("tasks", "", { state: "pending" }), "pending");
   const perNode = new Map();
   let sum = 0;
   for (const task of tasks) {
-    const lost = hasSaved(task) === null ? 0 : (unsaved(task) ?? 0);
+    const lost = unsaved(task) ?? 0;
     sum += lost;
     perNode.set(task.node, (perNode.get(task.node) ?? 0) + lost);
   }
@@ -153,7 +154,7 @@ function tiles(view, state, tasks, failed) {
   view.failed.update(count(failed), `${count(stats.tasks.failed)} kept`, href("failures"), failed ? "failed" : undefined);
   const stale = stats.workers.STALE;
   const alive = stats.workers.IDLE + stats.workers.PROCESSING + stats.workers.DRAINING;
-  view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), stale || !alive ? "failed" : "complete");
+  view.workers.update(alive, stale ? `${count(stale)} stale` : alive ? "all alive" : "none: start one", href("nodes"), alive ? "complete" : "failed", stale ? "failed" : undefined);
 }
 
 /** @param {Element} place @param {any} state */
@@ -166,7 +167,7 @@ function alerts(place, state) {
     const waits = queue.counts.pending;
     if (!waits) continue;
     if (queue.paused) found.push({ key: `p ${queue.name}`, mood: "warn", address: href("queues"), said: `Queue ${clean(queue.name, 40)} is paused while ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
-    else if (!queue.workers) found.push({ key: `w ${queue.name}`, mood: "warn", address: href("queues"), said: `No worker listens to queue ${clean(queue.name, 40)}, where ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
+    else if (!queue.workers && queue.oldest) found.push({ key: `w ${queue.name}`, mood: "warn", address: href("queues"), said: `No worker listens to queue ${clean(queue.name, 40)}, where ${many(waits, "task")} wait${waits === 1 ? "s" : ""}.` });
   }
   keyed(place, found.slice(0, 8), (alert) => alert.key, () => {
     const node = h("a.alert");
@@ -197,18 +198,17 @@ function attend(tasks) {
   if (workers.length) post("v1/workers/attend", { workers, seconds: 12 }).catch(() => {});
 }
 
-/** When each of these tasks last saved its work, and what it used: asked once a minute, a few at a time. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
-async function saved(ids, tasks, signal) {
+/** Which tasks' past use was asked for. @type {Set<string>} */
+const seeded = new Set();
+
+/** What each of these tasks used before the page was opened: asked once, a few at a time. @param {string[]} ids @param {any[]} tasks @param {AbortSignal} signal */
+async function recallUsage(ids, tasks, signal) {
   const byId = new Map(tasks.map((task) => [task.id, task]));
-  const asked = ids.map((id) => byId.get(id)).filter((task) =>
-    task?.started_at && Date.now() - (unsaved.known.get(task.id)?.asked ?? 0) > 60_000);
-  for (const task of asked) unsaved.known.set(task.id, { at: unsaved.known.get(task.id)?.at, asked: Date.now() });
+  const asked = ids.map((id) => byId.get(id)).filter((task) => task?.usage && !seeded.has(`${task.id} ${task.attempt}`));
   for (let at = 0; at < asked.length; at += 4) {
     await Promise.all(asked.slice(at, at + 4).map(async (task) => {
-      const fresh = unsaved.known.get(task.id)?.at === undefined;
-      const found = await get(taskPath(task.id, "checkpoint"), { data: false }, { signal });
-      unsaved.known.set(task.id, { at: seconds(found.at), asked: Date.now() });
-      if (fresh && task.usage) seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
+      seeded.add(`${task.id} ${task.attempt}`);
+      seed(task, (await get(taskPath(task.id, "usage"), {}, { signal })).usage);
     }));
   }
   return asked.length > 0;

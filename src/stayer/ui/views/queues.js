@@ -3,18 +3,18 @@
 import { get, mayOperate, patch, post, remove } from "../api.js";
 import { ask } from "../ask.js";
 import { timeChart } from "../charts.js";
-import { attribute, fill, h, keyed, style, text } from "../dom.js";
-import { age, clean, count, duration, many, title as nameOf } from "../format.js";
+import { COMMANDS } from "../commands.js";
+import { attribute, fill, h, keyed, text } from "../dom.js";
+import { age, clean, clock, count, duration, many, now, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { depths } from "../history.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { badge, empty, say, setBadge, setTime, stackBar, toast } from "../parts.js";
 import { href } from "../router.js";
-import { why } from "../waiting.js";
+import { explaining, why } from "../waiting.js";
 
 export const title = "Queues";
 
-const HOURS = 24;
 const OPEN = ["started", "reserved", "pending", "scheduled", "waiting"];
 const ENDED = ["complete", "failed", "cancelled"];
 
@@ -31,6 +31,8 @@ export function open(main, _place, signal) {
   const heads = new Map();
   /** @type {{times: number[], of: (queue: string) => any[]} | null} */
   let past = null;
+  /** What the server says of the next task of a queue, by that task. @type {Map<string, ReturnType<typeof explaining>>} */
+  const explainers = new Map();
 
   const draw = () => keyed(list, queues.map((queue) => ({ ...queue, past })), (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
   const known = live(signal, async (stop) => {
@@ -40,12 +42,25 @@ export function open(main, _place, signal) {
       const page = await get(`v1/queues/${encodeURIComponent(queue.name)}/peek`, { limit: 1 }, { signal: stop });
       heads.set(queue.name, page.tasks[0] ?? null);
     }));
-    queues = found.queues.map((/** @type {any} */ queue) => ({ ...queue, why: why(queue, workers), head: queue.counts.pending ? heads.get(queue.name) : null }))
-      .sort((/** @type {any} */ a, /** @type {any} */ b) => a.name.localeCompare(b.name));
+    queues = (await Promise.all(found.queues.map(async (/** @type {any} */ queue) => {
+      const head = queue.counts.pending ? heads.get(queue.name) : undefined;
+      return { ...queue, head, why: why(queue, workers) ?? await explained(head, stop) };
+    }))).sort((/** @type {any} */ a, /** @type {any} */ b) => a.name.localeCompare(b.name));
     draw();
-    fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", "stayer add -q encode '{\"file\": \"a.mkv\"}'"));
+    fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", COMMANDS.add));
   }, { interval: 3, matters: () => true });
-  depths(signal, HOURS, 15, (times, of) => {
+
+  /** Of a task that could be taken, so far as its queue goes. @param {any} head @param {AbortSignal} stop @returns {Promise<[string, string]>} */
+  async function explained(head, stop) {
+    if (!head) return ["", "It is about to be taken."];
+    if (explainers.size > 200) explainers.clear();
+    if (!explainers.has(head.id)) explainers.set(head.id, explaining(head.id));
+    const found = await explainers.get(head.id)?.(head, stop).catch(() => null); // it may be gone meanwhile
+    const said = found?.state === "pending" ? clean(found.reasons[0]?.text, 300) : "";
+    return ["", said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "It is about to be taken."];
+  }
+
+  depths(signal, (times, of) => {
     past = { times, of };
     draw();
   });
@@ -87,6 +102,7 @@ function limitsOf(queue) {
     queue.key_limit === null ? "" : `${count(queue.key_limit)} of each key`,
     ...Object.entries(queue.key_limits).map(([key, limit]) => `${limit} of ${clean(key, 30)}`),
     queue.rate ?? "", queue.fair ? `${queue.fair}s take turns` : "",
+    queue.notify.length ? `tells ${clean(queue.notify.join(", "), 120)}` : "",
   ].filter(Boolean).join(" · ");
 }
 
@@ -96,14 +112,15 @@ function queueCard(name, again) {
   const state = badge("paused");
   const depth = h("div.figure");
   const oldest = h("div.under");
-  const stack = h("div.stack", { role: "img" }, OPEN.map((each) => h("span", { "data-state": each })));
+  const stack = stackBar(OPEN);
   const numbers = h("div.queue-numbers", null, [...OPEN, ...ENDED].map((each) => h("a", { href: href("tasks", "", { queue: name, state: each }), "data-state": each }, h("b"), each)));
   const reason = h("p.why");
   const head = h("p.queue-head");
   const settings = h("span.quiet");
-  const depthChart = timeChart({ kind: "lines", whole: true, height: 110, label: `How many waited in the last ${HOURS} hours`, format: count });
-  const ageChart = timeChart({ kind: "lines", times: true, height: 110, label: `How long the oldest had waited in the last ${HOURS} hours`, format: duration });
-  const before = h("div.queue-past", { hidden: true }, depthChart.node, ageChart.node);
+  const depthChart = timeChart({ kind: "lines", whole: true, height: 110, label: "How many waited, and ran", format: count });
+  const ageChart = timeChart({ kind: "lines", times: true, height: 110, label: "How long the oldest had waited", format: duration });
+  const span = h("p.under");
+  const before = h("div", { hidden: true }, h("div.queue-past", null, depthChart.node, ageChart.node), span);
   let queue = /** @type {any} */ (null);
   const act = (/** @type {string} */ verb, /** @type {string} */ label, /** @type {string} */ sentence) => ask({
     heading: `${label} queue ${clean(name, 40)}?`, sentence, button: label, act: async () => {
@@ -132,9 +149,8 @@ function queueCard(name, again) {
     h("div.queue-top", null, h("h3", null, h("a", { href: href("tasks", "", { queue: name }) }, clean(name, 60))), state, h("span.grow"),
       mayOperate() ? h("div.buttons", null, pausing, limiting, dropping) : null),
     h("div.queue-middle", null, h("div", null, h("div.tile-label", null, "Waiting"), depth, oldest), h("div.queue-why", null, reason, head, settings)),
-    stack, numbers, before);
-  /** @type {any} */
-  let drawn = null;
+    stack.node, numbers, before);
+  let drawn = "";
   return { node, update: (/** @type {any} */ item) => {
     queue = item;
     const waiting = item.counts.pending;
@@ -142,7 +158,7 @@ function queueCard(name, again) {
     setBadge(state, "paused");
     text(depth, count(waiting));
     setTime(oldest, item.oldest, item.oldest ? `oldest for ${duration(age(item.oldest))}` : "");
-    text(reason, item.why[1]);
+    say(reason, item.why[1]);
     attribute(reason, "data-mood", item.why[0] || null);
     text(head, item.head ? `Next: ${nameOf(item.head, 50)} (${clean(item.head.id, 30)}), submitted ${duration(age(item.head.created))} ago` : "");
     text(settings, `${many(item.workers, "worker")} · ${limitsOf(item)}`);
@@ -150,17 +166,22 @@ function queueCard(name, again) {
       pausing.dataset.paused = String(item.paused);
       fill(pausing, icon(item.paused ? "resume" : "pause"), item.paused ? "Resume" : "Pause");
     }
-    if (item.past && item.past !== drawn) {
-      drawn = item.past;
+    const latest = { depth: waiting, running: item.counts.started + item.counts.reserved, age: age(item.oldest) ?? 0 };
+    const mark = item.past && `${item.past.times[0]} ${item.past.times.at(-1)} ${latest.depth} ${latest.running}`;
+    if (mark && mark !== drawn) {
+      drawn = mark;
       before.hidden = false;
-      const points = item.past.of(name);
-      const values = (/** @type {string} */ field) => points.map((/** @type {any} */ point) => (point === undefined ? null : point?.[field] ?? 0));
-      depthChart.update({ times: item.past.times, series: [{ name: "waiting", colour: "pending", values: values("depth") }, { name: "running", colour: "started", values: values("running") }] });
-      ageChart.update({ times: item.past.times, series: [{ name: "age of the oldest", colour: "age", values: values("age") }] });
+      // What is now comes last, also instead of a step that is being counted.
+      const counted = item.past.of(name);
+      const known = counted.length - (counted.at(-1) === undefined ? (counted.at(-2) === undefined ? 2 : 1) : 0);
+      const points = [...counted.slice(0, known), latest];
+      const times = [...item.past.times.slice(0, known), now()];
+      const values = (/** @type {"depth" | "running" | "age"} */ field) => points.map((/** @type {any} */ point) => (point === undefined ? null : point?.[field] ?? 0));
+      depthChart.update({ times, series: [{ name: "waiting", colour: "pending", values: values("depth") }, { name: "running", colour: "started", values: values("running") }] });
+      ageChart.update({ times, series: [{ name: "age of the oldest", colour: "age", values: values("age") }] });
+      text(span, `since ${clock(times[0])}`);
     }
-    const sum = OPEN.reduce((total, each) => total + item.counts[each], 0);
-    attribute(stack, "aria-label", OPEN.map((each) => `${item.counts[each]} ${each}`).join(", "));
-    OPEN.forEach((each, index) => style(/** @type {HTMLElement} */ (stack.children[index]), "flex-grow", String(sum ? item.counts[each] : 0)));
+    stack.update(item.counts);
     [...OPEN, ...ENDED].forEach((each, index) => {
       text(/** @type {Element} */ (numbers.children[index].firstElementChild), count(item.counts[each]));
       attribute(numbers.children[index], "data-none", !item.counts[each]);

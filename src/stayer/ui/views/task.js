@@ -1,14 +1,16 @@
 // One task: what it does, what it did, and all that can be done to it.
 
 import { get, mayOperate, post, Problem, taskPath } from "../api.js";
+import { COMMANDS, quoted } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
 import { logView } from "../log.js";
-import { badge, card, copy, copyable, empty, progressBar, queueLink, setBadge, setTime, standing, toast, when } from "../parts.js";
-import { elapsed, remaining, silence } from "../risk.js";
+import { noticesCard } from "../notices.js";
+import { badge, card, copy, copyable, empty, progressBar, queueLink, say, setBadge, setTime, standing, toast, when } from "../parts.js";
+import { elapsed, remaining, silence, unsaved } from "../risk.js";
 import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
 import { learn, usual } from "../usual.js";
@@ -24,8 +26,6 @@ export function open(main, place, signal) {
   const view = frame(id, signal);
   /** @type {any} */
   let task = null;
-  /** @type {{at: string | null}} */
-  let checkpoint = { at: null };
   let asked = 0;
   const leaving = { now: false };
   const explain = explaining(id);
@@ -35,7 +35,7 @@ export function open(main, place, signal) {
   const draw = () => {
     if (!task) return;
     head(view, task);
-    hero(view, task, checkpoint, explained?.forecast);
+    hero(view, task, explained?.forecast);
     view.lanes.update(task);
   };
 
@@ -54,21 +54,20 @@ export function open(main, place, signal) {
     }
     explained = await explain(task, stop);
     reasons(view.why, explained, task);
-    const [series, saved] = await Promise.all([
+    const [series] = await Promise.all([
       task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
-      get(taskPath(id, "checkpoint"), { data: false }, { signal: stop }),
       view.log.update(task.attempt),
       learn([task], stop).catch(() => {}),
+      view.notices.update(task),
     ]);
-    checkpoint = saved;
-    view.usage.update(series.usage, task, saved);
+    view.usage.update(series.usage, task);
     draw();
   }, {
     interval: 1,
     matters: (event) => event.id === id,
     failed: (error) => {
       if (error instanceof Problem && error.status === 404) {
-        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, `stayer ls --id ${clean(id, 40)}`));
+        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, COMMANDS.show(clean(id, 80))));
       } else toast(error.message, "bad");
     },
   });
@@ -93,19 +92,21 @@ function frame(id, signal) {
   const details = h("dl.facts");
   const values = h("div.column");
   const events = h("ol.events");
+  const notices = noticesCard(id, signal);
   const head = h("div.task-head", null, h("div.task-names", null, h("div.task-name", null, name, state), line), mayOperate() ? verbs : null);
   const node = h("div.column", null, head,
     h("section.card.hero", { "aria-label": "Progress" }, h("div.hero-line", null, figure, message), bar.node, figures, why),
     error,
     h("div.task-split", null,
       h("div.column", null, card("Attempts", lanes.node), card("Log", log.node)),
-      h("div.column", null, usage.node, values, card("About it", details), card("Events", events))));
-  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, events };
+      h("div.column", null, usage.node, values, card("About it", details), notices.node, card("Events", events))));
+  return { node, name, state, line, verbs, bar, figure, message, figures, why, error, lanes, usage, log, details, values, notices, events };
 }
 
 /** @param {ReturnType<typeof frame>} view @param {any} task */
 function head(view, task) {
-  text(view.name, nameOf(task, 120));
+  text(view.name, nameOf(task, 300));
+  attribute(view.name, "title", nameOf(task, 2000));
   setBadge(view.state, standing(task));
   if (view.line.dataset.for !== `${task.id} ${task.tags}`) {
     view.line.dataset.for = `${task.id} ${task.tags}`;
@@ -143,23 +144,16 @@ function reasons(place, explained, task) {
   const shown = explained.state === task.state ? explained.reasons.filter((/** @type {any} */ each) => !plain.includes(each.reason)) : [];
   keyed(place, shown, (/** @type {any} */ each) => each.reason, () => {
     const node = h("li");
-    return { node, update: (/** @type {any} */ each) => said(node, `${each.text[0].toUpperCase()}${clean(each.text, 400).slice(1)}`) };
+    return { node, update: (/** @type {any} */ each) => say(node, `${each.text[0].toUpperCase()}${clean(each.text, 400).slice(1)}`) };
   });
 }
 
-/** A sentence; what is in backticks in it is a command. @param {HTMLElement} node @param {string} sentence */
-function said(node, sentence) {
-  if (node.dataset.said === sentence) return;
-  node.dataset.said = sentence;
-  fill(node, sentence.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part)));
-}
-
-/** @param {ReturnType<typeof frame>} view @param {any} task @param {{at: string | null}} checkpoint @param {any} expected */
-function hero(view, task, checkpoint, expected) {
+/** @param {ReturnType<typeof frame>} view @param {any} task @param {any} expected */
+function hero(view, task, expected) {
   const part = task.state === "complete" ? 1 : fraction(task.progress);
   const running = ["started", "reserved"].includes(task.state);
   view.bar.update(task);
-  text(view.figure, percent(part) || (running ? "running" : task.state));
+  text(view.figure, percent(part) || { started: "running", reserved: "about to start" }[standing(task)] || standing(task));
   text(view.message, clean(task.progress?.message ?? (running && !task.progress ? "It has reported no progress." : ""), 300));
   const left = remaining(task);
   const [starts, ends] = [forecast(expected?.starts), forecast(expected?.ends)];
@@ -170,10 +164,7 @@ function hero(view, task, checkpoint, expected) {
   if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? (ends ? `ends ${ends[0]}, ${ends[1]}` : "no estimate") : !left ? "" : `until ≈ ${clock(now() + left)}`]);
   if (ran !== null) shown.push([running ? "Elapsed" : "Took", duration(ran), often ? `usually ${duration(often.median)}` : "", often && ran > often.most * 1.3 ? "warn" : ""]);
   if (running) shown.push(["Last report", silence(task) === null ? "–" : `${duration(silence(task))} ago`, task.silence_limit ? `limit ${duration(task.silence_limit)}` : "", (silence(task) ?? 0) > 600 ? "warn" : ""]);
-  if (running) {
-    const saved = seconds(checkpoint.at);
-    shown.push(["Unsaved work", duration(now() - Math.max(seconds(task.started_at) ?? now(), saved ?? 0)), saved ? "since its checkpoint" : "it has saved no checkpoint"]);
-  }
+  if (running) shown.push(["Unsaved work", duration(unsaved(task) ?? 0), task.checkpoint_at ? "since its checkpoint" : "it has saved no checkpoint"]);
   if (!running && !task.finished_at) shown.push(["Waiting", duration(age(task.created)), task.eta ? `due ${clock(seconds(task.eta) ?? 0)}` : task.held ? "held: release it" : `priority ${task.priority}`]);
   if (!running && !task.finished_at && starts) shown.push(["Starts", ...starts]);
   if (!running && !task.finished_at && ends) shown.push(["Ends", ...ends]);
@@ -221,6 +212,3 @@ function facts(view, task) {
     node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),
   }));
 }
-
-/** A word as a shell takes it. @param {string} word */
-const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

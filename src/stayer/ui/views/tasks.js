@@ -2,10 +2,11 @@
 
 import { get, mayOperate } from "../api.js";
 import { bulk } from "../bulk.js";
-import { fill, h, text } from "../dom.js";
-import { age, clean, count, duration, many, seconds, title as nameOf } from "../format.js";
+import { COMMANDS } from "../commands.js";
+import { attribute, fill, h, text } from "../dom.js";
+import { age, clean, clock, count, duration, lasted, many, seconds, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
-import { everySecond } from "../live.js";
+import { everySecond, live } from "../live.js";
 import { badge, empty, progressBar, setBadge, setTime, standing, toast } from "../parts.js";
 import { href, rewrite } from "../router.js";
 import { on } from "../stream.js";
@@ -15,9 +16,11 @@ export const title = "Tasks";
 
 const STATES = ["pending", "scheduled", "waiting", "reserved", "started", "complete", "failed", "cancelled"];
 const FIELDS = [
-  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["since", "Since (2h, 7d)"],
+  ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];
 const PAGE = 200;
+const KINDS = "kinds";
+const MOST_KINDS = 50;
 /** So many ids are kept of tasks that came; who has more wants to see the list. */
 const MOST_NEWS = 10_000;
 
@@ -78,6 +81,7 @@ export function open(main, place, signal) {
       // One that came while the list was under way may be in it, or not.
       for (const id of [...before, ...known.keys()]) news.delete(id);
       list.clear();
+      offerKinds();
       drawn();
     } catch (error) {
       if (!signal.aborted && mine === turn) {
@@ -111,6 +115,14 @@ export function open(main, place, signal) {
     }
   }
 
+  /** What runs is searched for by its whole name: offer those that are there. */
+  function offerKinds() {
+    const kinds = [...new Set(tasks.map((task) => task.name || task.command?.[0]).filter(Boolean))].sort().slice(0, MOST_KINDS);
+    const place = document.getElementById(KINDS);
+    const known = new Set([...(place?.children ?? [])].map((each) => each.getAttribute("value")));
+    for (const each of kinds) if (!known.has(each) && known.size < MOST_KINDS) place?.append(h("option", { value: each }));
+  }
+
   /** @param {string} [problem] */
   function drawn(problem) {
     list.setTotal(tasks.length);
@@ -118,8 +130,8 @@ export function open(main, place, signal) {
     fresh.hidden = !news.size;
     text(fresh, news.size < MOST_NEWS ? `${many(news.size, "new task")}: show` : "Many new tasks: show");
     fill(none, problem ? empty("This can't be asked", problem) : tasks.length ? null
-      : [...filter.keys()].length ? empty("Nothing matches", "Take a condition away, or look in another queue.")
-        : empty("No tasks yet", "The first one makes its queue.", "stayer run -- echo hello"));
+      : [...filter.keys()].length ? empty("Nothing matches", filter.get("name") ? "A kind is found by its whole name: take one that is offered, or take a condition away." : "Take a condition away, or look in another queue.")
+        : empty("No tasks yet", "The first one makes its queue.", COMMANDS.run));
     actions?.update();
   }
 
@@ -168,8 +180,9 @@ function query(filter) {
 
 /** @param {URLSearchParams} filter @param {() => void} changed @param {AbortSignal} signal */
 function bar(filter, changed, signal) {
-  const states = STATES.map((state) => {
-    const button = h("button.chip-button", { type: "button", "data-state": state, "aria-pressed": String(filter.getAll("state").includes(state)) }, state);
+  const counts = STATES.map(() => h("b"));
+  const states = STATES.map((state, index) => {
+    const button = h("button.chip-button", { type: "button", "data-state": state, "aria-pressed": String(filter.getAll("state").includes(state)) }, state, counts[index]);
     button.addEventListener("click", () => {
       const chosen = new Set(filter.getAll("state"));
       if (!chosen.delete(state)) chosen.add(state);
@@ -184,14 +197,24 @@ function bar(filter, changed, signal) {
   const offer = (/** @type {string} */ name) => queue.append(h("option", { value: name }, clean(name, 40)));
   if (filter.get("queue")) offer(filter.get("queue") ?? "");
   queue.value = filter.get("queue") ?? "";
-  get("v1/queues", {}, { signal }).then(({ queues }) => queues.forEach((/** @type {any} */ each) => each.name !== filter.get("queue") && offer(each.name)), () => {});
+  /** @type {any[]} */
+  let queues = [];
+  const number = () => STATES.forEach((state, index) => text(counts[index], queues.length
+    ? count(queues.filter((each) => !filter.get("queue") || each.name === filter.get("queue")).reduce((sum, each) => sum + each.counts[state], 0)) : ""));
+  live(signal, async (stop) => {
+    queues = (await get("v1/queues", {}, { signal: stop })).queues;
+    const known = new Set([.../** @type {any} */ (queue.options)].map((each) => each.value));
+    for (const each of queues) if (!known.has(each.name)) offer(each.name);
+    number();
+  }, { interval: 5, matters: () => true });
   queue.addEventListener("change", () => {
     filter.delete("queue");
     if (queue.value) filter.set("queue", queue.value);
+    number();
     changed();
   });
   const fields = FIELDS.map(([name, label], index) => {
-    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": index === 0, autocomplete: "off", spellcheck: "false" }));
+    const input = /** @type {HTMLInputElement} */ (h("input", { type: "search", "aria-label": label, placeholder: label, value: filter.get(name) ?? "", "data-search": index === 0, autocomplete: "off", spellcheck: "false", list: name === "name" ? KINDS : null }));
     /** @type {ReturnType<typeof setTimeout>} */
     let timer;
     input.addEventListener("input", () => {
@@ -209,10 +232,18 @@ function bar(filter, changed, signal) {
     states.forEach((each) => each.setAttribute("aria-pressed", "false"));
     fields.forEach((each) => (each.value = ""));
     queue.value = "";
+    number();
     changed();
   } }, icon("cancel"), "Clear");
+  const rest = h("div.filter-fields", { id: "filter-fields" }, queue, fields, h("datalist", { id: KINDS }), clear);
+  const open = h("button.button.small.filter-open", { type: "button", "aria-controls": "filter-fields", onclick: () => unfold(!rest.hasAttribute("data-open")) }, icon("set"), "Filter");
+  const unfold = (/** @type {boolean} */ wanted) => {
+    attribute(rest, "data-open", wanted);
+    attribute(open, "aria-expanded", String(wanted));
+  };
+  unfold([...filter.keys()].some((name) => name !== "state"));
   return h("form.filter", { role: "search", "aria-label": "Filter the tasks", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
-    h("div.chip-buttons", null, states), h("div.filter-fields", null, queue, fields, clear));
+    h("div.chip-line", null, h("div.chip-buttons", null, states), open), rest);
 }
 
 /** @param {any} first @param {Set<string>} selected @param {() => void} chosen */
@@ -234,11 +265,11 @@ function row(first, selected, chosen) {
     h("span.r-queue", null, clean(first.queue, 30)), h("span.r-owner.quiet", null, clean(first.owner ?? "", 24)), h("div.r-progress", null, progress.node), submitted, took);
   const show = (/** @type {any} */ task) => {
     setBadge(state, standing(task));
-    text(name, nameOf(task, 90));
+    text(name, nameOf(task, 200));
     text(under, detail(task));
     progress.update(task);
     setTime(submitted, task.created, `${duration(age(task.created))} ago`);
-    text(took, task.started_at ? duration((seconds(task.finished_at) ?? Date.now() / 1000) - (seconds(task.started_at) ?? 0)) : "–");
+    text(took, duration(lasted(task)));
   };
   show(first);
   /** @type {any} */ (node).show = show;
@@ -249,7 +280,10 @@ function row(first, selected, chosen) {
 function detail(task) {
   const parts = [clean(task.id, 40)];
   if (task.attempt > 1) parts.push(`attempt ${task.attempt}`);
-  if (task.state === "failed" && task.error) parts.push(clean(`${task.error.type}: ${task.error.message}`, 120));
+  if (task.state === "scheduled" && task.eta) parts.push(`due ${clock(seconds(task.eta) ?? 0)}`);
+  const again = !["complete", "cancelled", "failed"].includes(task.state) && task.failures;
+  if (again) parts.push(task.failures === 1 ? "failed before" : `failed ${count(task.failures)} times before`);
+  if ((task.state === "failed" || again) && task.error) parts.push(clean(`${task.error.type}: ${task.error.message}`, 120));
   if (task.state === "started" && task.progress?.message) parts.push(clean(task.progress.message, 80));
   return parts.join(" · ");
 }

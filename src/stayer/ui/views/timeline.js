@@ -2,23 +2,32 @@
 
 import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
-import { clean, clock, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
+import { clean, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
+import { happened, recall } from "../happened.js";
 import { everySecond, live } from "../live.js";
 import { empty } from "../parts.js";
 import { href, rewrite } from "../router.js";
+import { timeTicks } from "../ticks.js";
 
 export const title = "Timeline";
 
 const HOURS = [1, 3, 6, 12, 24, 72];
 const LEFT = 110;
+/** Below this width the name of a node stands above its rows, not beside them. */
+const NARROW = 560;
 const ROW = 22;
 const HEAD = 26;
 const MOST = 2000;
 const ATTEMPTS = 100;
+const RUN = ["started", "reserved", "complete", "failed", "cancelled"];
+const WAIT = ["pending", "scheduled", "waiting"];
+/** How many tasks that wait are looked through for those that have run before. */
+const WAITING = 500;
 /** How an attempt that was not the last one looks, by its ending. */
 const ENDED = { done: "complete", cancelled: "cancelled", snoozed: "complete", interrupted: "interrupted", lost: "interrupted" };
 
 /** @typedef {{task: any, from: number, to: number, row: number, look: string}} Bar */
+/** @typedef {{when: string, attempts: any[]}} Known `when` says what the task was like */
 /** @typedef {{node: string, rows: number, bars: Bar[]}} Lane */
 
 /** @param {HTMLElement} main @param {import("../router.js").Place} place @param {AbortSignal} signal */
@@ -34,9 +43,10 @@ export function open(main, place, signal) {
     h("section.card", { "aria-label": "Timeline" }, legend(), box, none));
   /** @type {any[]} */
   let tasks = [];
-  /** What came before the last attempt, by task. @type {Map<string, {attempt: number, attempts: any[]}>} */
+  /** What is known of attempts, by task. @type {Map<string, Known>} */
   const earlier = new Map();
   let width = 0;
+  const left = () => (width < NARROW ? 0 : LEFT);
 
   function zoom(/** @type {number} */ hours, /** @type {number} */ shift) {
     view.hours = Math.min(24 * 14, Math.max(1 / 60, hours));
@@ -50,14 +60,16 @@ export function open(main, place, signal) {
     attribute(current, "disabled", !view.shift);
     const to = now() - view.shift;
     const from = to - view.hours * 3600;
-    const lanes = laid([...tasks, ...attemptsOf(tasks, earlier)], from, to);
-    const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14, HEAD));
+    const lanes = laid([...tasks.filter((task) => !waits(task)), ...attemptsOf(tasks, earlier)], from, to);
+    const above = left() ? 0 : 18;
+    const height = Math.max(HEAD + 40, lanes.reduce((sum, lane) => sum + lane.rows * ROW + 14 + above, HEAD));
     attribute(drawing, "width", width);
     attribute(drawing, "height", height);
     attribute(drawing, "viewBox", `0 0 ${width} ${height}`);
-    const x = (/** @type {number} */ at) => LEFT + ((at - from) / (to - from)) * (width - LEFT);
+    const x = (/** @type {number} */ at) => left() + ((at - from) / (to - from)) * (width - left());
     let y = HEAD;
     const parts = lanes.map((lane) => {
+      y += above;
       const part = laneDrawing(lane, y, x, width, from, to);
       y += lane.rows * ROW + 14;
       return part;
@@ -76,7 +88,7 @@ export function open(main, place, signal) {
   box.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey && Math.abs(event.deltaY) < Math.abs(event.deltaX)) return;
     event.preventDefault();
-    const part = Math.min(1, Math.max(0, (event.clientX - box.getBoundingClientRect().left - LEFT) / Math.max(1, width - LEFT)));
+    const part = Math.min(1, Math.max(0, (event.clientX - box.getBoundingClientRect().left - left()) / Math.max(1, width - left())));
     const hours = view.hours * (event.deltaY > 0 ? 1.25 : 0.8);
     // What is under the pointer stays under it.
     zoom(hours, view.shift + (view.hours - hours) * 3600 * (1 - part));
@@ -89,26 +101,20 @@ export function open(main, place, signal) {
       if (!moved && Math.abs(now.clientX - begun) < 5) return;
       moved = true;
       box.setPointerCapture(event.pointerId);
-      zoom(view.hours, shift + ((now.clientX - begun) / Math.max(1, width - LEFT)) * view.hours * 3600);
+      zoom(view.hours, shift + ((now.clientX - begun) / Math.max(1, width - left())) * view.hours * 3600);
     };
     box.addEventListener("pointermove", move);
     addEventListener("pointerup", () => box.removeEventListener("pointermove", move), { once: true });
   });
 
-  live(signal, async (stop) => {
-    /** @type {any[]} */
-    const found = [];
-    let cursor = null;
-    do {
-      const page = await get("v1/tasks", { state: ["started", "reserved", "complete", "failed", "cancelled"], limit: 500, brief: true, cursor }, { signal: stop });
-      found.push(...page.tasks);
-      cursor = page.next;
-    } while (cursor && found.length < MOST);
-    tasks = found;
+  const refresh = live(signal, async (stop) => {
+    const [past, again] = await Promise.all([ran(stop), waiting(stop)]);
+    const found = tasks = [...new Map([...again, ...past].map((task) => [task.id, task])).values()];
     draw();
     await learnAttempts(found, earlier, stop);
     draw();
-  }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) });
+  }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) || isBack(event) });
+  recall(() => happened().some(isBack) && refresh.refresh(), signal);
   everySecond(signal, () => view.shift || draw());
 }
 
@@ -116,19 +122,51 @@ function legend() {
   return h("div.legend", null, [["running", "runs"], ["done", "complete"], ["error", "failed"], ["cancelled", "cancelled"], ["interrupted", "interrupted, lost"]].map(([look, said]) => h("span.gantt-key", { "data-look": look }, said)));
 }
 
-/** Ask for the attempts of tasks that have had several, some at a time; the rest with the next look. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known @param {AbortSignal} signal */
+/** @param {any} task */
+const waits = (task) => WAIT.includes(task.state);
+
+/** Whether a task that had run has to wait again. @param {import("../stream.js").Event} event */
+const isBack = (event) => event.attempt > 0 && WAIT.includes(event.event);
+
+/** Tasks that run, or have. @param {AbortSignal} signal */
+async function ran(signal) {
+  /** @type {any[]} */
+  const found = [];
+  let cursor = null;
+  do {
+    const page = await get("v1/tasks", { state: RUN, limit: 500, brief: true, cursor }, { signal });
+    found.push(...page.tasks);
+    cursor = page.next;
+  } while (cursor && found.length < MOST);
+  return found;
+}
+
+/** Tasks that have run before and wait now: the newest, and those that came back lately, however many are before them. @param {AbortSignal} signal */
+async function waiting(signal) {
+  const back = [...new Set(happened().filter(isBack).map((event) => event.id))].slice(-ATTEMPTS);
+  const pages = await Promise.all([
+    get("v1/tasks", { state: WAIT, limit: WAITING, brief: true }, { signal }),
+    back.length ? get("v1/tasks", { id: back, state: WAIT, limit: ATTEMPTS, brief: true }, { signal }) : { tasks: [] },
+  ]);
+  return pages.flatMap((page) => page.tasks).filter((task) => task.attempt > 0);
+}
+
+/** @param {any} task */
+const likeNow = (task) => `${task.attempt} ${waits(task)}`;
+
+/** Ask for the attempts that no task's own record tells, some at a time; the rest with the next look. @param {any[]} tasks @param {Map<string, Known>} known @param {AbortSignal} signal */
 async function learnAttempts(tasks, known, signal) {
-  const wanted = tasks.filter((task) => task.attempt > 1 && known.get(task.id)?.attempt !== task.attempt).slice(0, ATTEMPTS);
+  const wanted = tasks.filter((task) => task.attempt > (waits(task) ? 0 : 1) && known.get(task.id)?.when !== likeNow(task)).slice(0, ATTEMPTS);
   for (let at = 0; at < wanted.length; at += 4) {
     await Promise.all(wanted.slice(at, at + 4).map(async (task) => {
       const { attempts } = await get(taskPath(task.id, "attempts"), {}, { signal });
-      known.set(task.id, { attempt: task.attempt, attempts: attempts.slice(0, -1) });
+      known.set(task.id, { when: likeNow(task), attempts });
     }));
   }
 }
 
-/** Earlier attempts, each like a task that has ended. @param {any[]} tasks @param {Map<string, {attempt: number, attempts: any[]}>} known */
-const attemptsOf = (tasks, known) => tasks.flatMap((task) => (known.get(task.id)?.attempts ?? []).filter((each) => each.attempt < task.attempt)
+/** Attempts that are over, each like a task that has ended; the last one of a task that does not wait is told by its own record. @param {any[]} tasks @param {Map<string, Known>} known */
+const attemptsOf = (tasks, known) => tasks.flatMap((task) => (known.get(task.id)?.attempts ?? []).filter((each) => (waits(task) ? each.ending : each.attempt < task.attempt))
   .map((each) => ({ ...task, ...each, finished_at: each.finished_at ?? each.started_at, state: ENDED[/** @type {keyof typeof ENDED} */ (each.ending)] ?? "failed", paused: false })));
 
 /** Put the tasks of each node into as few rows as they fit. @param {any[]} tasks @param {number} from @param {number} to @returns {Lane[]} */
@@ -159,8 +197,8 @@ function laid(tasks, from, to) {
 /** @param {Lane} lane @param {number} y @param {(at: number) => number} x @param {number} width @param {number} from @param {number} to */
 function laneDrawing(lane, y, x, width, from, to) {
   return s("g", { transform: `translate(0 ${y})` },
-    s("rect.lane-back", { x: LEFT, y: -4, width: Math.max(0, width - LEFT), height: lane.rows * ROW + 6, rx: 6 }),
-    s("text.lane-name", { x: 0, y: ROW / 2 + 3 }, clean(lane.node, 15)),
+    s("rect.lane-back", { x: x(from), y: -4, width: Math.max(0, width - x(from)), height: lane.rows * ROW + 6, rx: 6 }),
+    s("text.lane-name", { x: 0, y: x(from) ? ROW / 2 + 3 : -8 }, clean(lane.node, x(from) ? 15 : 40)),
     lane.bars.map((bar) => {
       const left = x(Math.max(bar.from, from));
       const wide = Math.max(2, x(Math.min(bar.to, to)) - left - 1);
@@ -174,13 +212,10 @@ function laneDrawing(lane, y, x, width, from, to) {
 
 /** @param {number} from @param {number} to @param {(at: number) => number} x @param {number} height */
 function axis(from, to, x, height) {
-  const steps = [1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800];
-  const step = steps.find((each) => (x(from + each) - x(from)) > 80) ?? 172_800;
   const group = s("g.grid");
-  const zone = new Date(from * 1000).getTimezoneOffset() * 60;
-  for (let at = Math.ceil((from - zone) / step) * step + zone; at < to; at += step) {
+  for (const { at, label } of timeTicks(from, to, Math.max(2, Math.floor((x(to) - x(from)) / 70)))) {
     group.append(s("line", { x1: x(at), x2: x(at), y1: HEAD - 8, y2: height }),
-      s("text", { x: x(at), y: 12, "text-anchor": "middle" }, step < 60 ? exactClock(at) : step >= 43_200 ? clock(at) : clock(at).split(" ").pop()));
+      s("text", { x: x(at), y: 12, "text-anchor": x(at) - x(from) < 20 ? "start" : x(to) - x(at) < 20 ? "end" : "middle" }, label));
   }
   return group;
 }

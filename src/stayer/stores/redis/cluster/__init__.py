@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Unpack
 
-from msgspec.structs import replace
-
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -37,15 +35,16 @@ from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import check, server_version
-from stayer.stores.redis.cluster import far, listing, news
+from stayer.stores.redis import failures
+from stayer.stores.redis.check import server_version
+from stayer.stores.redis.cluster import far, forgetting, incoming, listing, news, schedules
+from stayer.stores.redis.cluster.check import check
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.flows import FlowKnown
-from stayer.stores.redis.notices import merged
+from stayer.stores.redis.notices import check_cursor, merged
 
 OLDEST = (7, 0)
 _AT_ONCE, _ROUNDS = 500, 8
@@ -84,7 +83,7 @@ class ClusterStore:
         self._nodes.close()
 
     def check(self) -> list[Finding]:
-        return [finding for server in self._nodes.primaries() for finding in check(server)]
+        return check(self._nodes)
 
     def now(self) -> float:
         return self._shards.now()
@@ -138,7 +137,7 @@ class ClusterStore:
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
-        queues = [self._shards.ended.pop() for _ in range(len(self._shards.ended))]
+        queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
             far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
 
@@ -211,6 +210,7 @@ class ClusterStore:
         moments = [self.now() + FORSAKEN] if self._shards.plans.sweep() else []
         due_left = late_left = limit
         noted: list[str] = []
+        came_in = incoming.waiting(self._shards)
         for name in self._shards.names():
             answer = self._shards.server_of(name).run("promote", due_left, late_left)
             following, _, notes, due, late = answer
@@ -219,9 +219,11 @@ class ClusterStore:
                 moments.append(float(following))
             if notes:
                 noted.append(name)
-        if noted:
-            if far.relay(self._shards, noted, limit, 1):
-                return 0.0
+        if noted and far.relay(self._shards, noted, limit, 1):
+            return 0.0
+        if came_in and incoming.take(self._shards, self.commit, limit):
+            return self.now()
+        if noted or came_in:
             moments += [float(each[0]) for each in self._shards.each("promote", 0, 0) if each[0]]
         return min(moments, default=None)
 
@@ -298,6 +300,10 @@ class ClusterStore:
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
 
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        names = dict.fromkeys(queues) or self._shards.names()
+        return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
+
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
 
@@ -338,46 +344,15 @@ class ClusterStore:
         return listing.figures(self._shards, since, until, step, queues)
 
     def drop_queue(self, name: str, limit: int) -> int:
-        return self._forgetting(name, lambda shard: shard.drop_queue(name, limit))
+        return forgetting.drop_queue(self._shards, name, limit)
 
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
-        gone: list[str] = []
-        for queue, some in self._among(ids):
-            while len(gone) < limit:
-                gone += self._shards.of(queue).purge(some, states, before, limit - len(gone))
-                if not far.free(self._shards, queue, limit):
-                    break
-        self._shards.let_go(gone)
-        return gone
-
-    def _among(self, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
-        """The queues to look in, and for which ids."""
-        if ids is None:
-            return [(name, None) for name in self._shards.names()]
-        places = self._shards.by_place(ids, ids)
-        return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
+        return forgetting.purge(self._shards, ids, states, before, limit)
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        seen = 0
-        for name in self._shards.names():
-            if seen < limit:
-                step = partial(RedisStore.forget, retention=retention, limit=limit - seen)
-                seen += self._forgetting(name, step)
-        return seen
-
-    def _forgetting(self, name: str, step: Callable[[RedisStore], int]) -> int:
-        """A step that forgets tasks, and tells of each; their claims are let go afterwards."""
-        shard = self._shards.of(name)
-        since = shard.last_event()
-        answer = step(shard)
-        if far.free(self._shards, name, _AT_ONCE):
-            answer += step(shard)
-        while events := shard.watch(since, 0, 1000):
-            self._shards.let_go([each.id for each in events if each.event == "deleted"])
-            since = events[-1].number
-        return answer
+        return forgetting.forget(self._shards, retention, limit)
 
     # Notices
 
@@ -396,6 +371,7 @@ class ClusterStore:
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
+        check_cursor(cursor)
         pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
         return merged(pages, limit)
 
@@ -408,36 +384,16 @@ class ClusterStore:
     # Schedules
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        found = [each for shard in self._shards.all() for each in shard.schedules(names)]
-        return sorted(found, key=lambda schedule: schedule.name)
+        return schedules.schedules(self._shards, names)
 
     def due_schedules(self, limit: int) -> list[Schedule]:
-        found = [each for shard in self._shards.all() for each in shard.due_schedules(limit)]
-        return sorted(found, key=lambda schedule: schedule.next or 0.0)[:limit]
+        return schedules.due_schedules(self._shards, limit)
 
     def put_schedule(self, schedule: Schedule) -> Schedule:
-        """In the shard of its queue, so that a tick and its tasks are one step."""
-        queue = schedule.task.queue
-        self._shards.add([queue])
-        put = self._shards.of(queue).put_schedule(schedule)
-        for name in self._shards.names():
-            if name != queue:
-                self._shards.of(name).drop_schedule(schedule.name)
-        return put
+        return schedules.put_schedule(self._shards, schedule)
 
     def fire(self, firing: Firing) -> bool:
-        """Ids are claimed first; what comes of a claim is up to the step that compares."""
-        homes = [name for name in self._shards.names() if self._has(name, firing.name)]
-        claims = self._shards.claims.mention(firing.tasks) if homes else []
-        for home in homes:
-            taken = {each.id for each in claims if each.queue == home and each.plan is None}
-            fresh = tuple(new for new in firing.tasks if new.id in taken)
-            if self._shards.of(home).fire(replace(firing, tasks=fresh)):
-                return True
-        return False
+        return schedules.fire(self._shards, firing)
 
     def drop_schedule(self, name: str) -> bool:
-        return sum(shard.drop_schedule(name) for shard in self._shards.all()) > 0
-
-    def _has(self, queue: str, schedule: str) -> bool:
-        return bool(self._shards.of(queue).schedules([schedule]))
+        return schedules.drop_schedule(self._shards, name)

@@ -84,14 +84,14 @@ def _step(shards: Shards, queue: str, limit: int) -> list[str]:
     """Pass on some of it; the queues in which there is more to do now."""
     server = shards.server_of(queue)
     values, heard, unknown, afar = server.run("outbox", limit, pack({}))
-    more = ties.tell(server, values, heard)
+    more = ties.tell(server, values, heard, shards.get)
     if unknown:
         words = [each.decode() for each in unknown]
         notes = dict(zip(words[::2], words[1::2], strict=True))
         now = states(shards, list(notes))
         seen = {id: (note, now.get(id, GONE)) for id, note in notes.items()}
         values, heard, *_ = server.run("outbox", limit, pack(seen))
-        more = ties.tell(server, values, heard)
+        more = ties.tell(server, values, heard, shards.get)
     stirred = []
     if afar:
         stirred = _tell_afar(shards, afar)

@@ -10,6 +10,7 @@ written down first, so that anybody can go on with it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -143,6 +144,9 @@ class Workers:
 
     def drain(self, worker: str) -> Worker:
         known = self._lobby().drain_worker(worker)
+        for home in self._read_homes(worker):
+            with suppress(UnknownWorker):  # there they need not wait for its next beat
+                self._shards.of(home).drain_worker(worker)
         return _with_tasks(known, len(self.holdings(worker)))
 
     def homes(self, worker: str) -> list[str]:

@@ -1,6 +1,8 @@
 """Hearing of things across shards: waiters on several queues, and the events of all in one order.
 
-Nodes pass on to each other what is published, so one connection to any of them hears all wake-ups.
+What is published in a shard is heard at its node alone, so who listens has a connection to each
+node that has something for him, and makes them anew when a slot moves or a node is replaced.
+
 Events have a number in their shard. Whoever watches copies what is new in each shard into one
 stream, where it gets the number that counts; nothing is copied while nobody watches.
 """
@@ -8,21 +10,25 @@ stream, where it gets the number that counts; nothing is copied while nobody wat
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
+from redis.crc import key_slot
 
+from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.core.model import Event
+from stayer.stores.redis.cluster import incoming
+from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
-from stayer.stores.redis.server import Call
-from stayer.stores.redis.wake import Marks, RedisWaiter
+from stayer.stores.redis.server import Call, Moved, Server
+from stayer.stores.redis.wake import REPAIR, Ear, Line, Marks, RedisWaiter, subscribed
 
 _KEPT = 100_000
 _AT_ONCE = 500
-_LOOK = 0.25
-"""How often a watcher looks at all shards, in seconds."""
+_REDIRECTS = 5
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Event).decode
 
@@ -30,25 +36,67 @@ _decode = msgspec.msgpack.Decoder(Event).decode
 def waiter_for(
     shards: Shards, worker: str | None, queues: Sequence[str], homes: Sequence[str]
 ) -> RedisWaiter:
-    """A waiter for queues and for a worker, for whom there may be orders in its homes."""
+    """A waiter for queues and for a worker, for whom there may be orders in its homes. Who takes
+    tasks hears of what comes in from outside too.
+    """
     wakes = {queue: _channel(shards, "wake", queue) for queue in dict.fromkeys(queues)}
     orders = {} if worker is None else {
         home: key("orders", shards.server_of(home).address.prefix, worker=worker)
         for home in (LOBBY, *homes)
     }  # fmt: skip
+    came_in = key("incoming", shards.nodes.options.prefix)
 
     def marks() -> Marks:
+        names = list({**wakes, **orders})
+        asked = [[name] if name in wakes else [] for name in names]
+        calls = [
+            shards.server_of(name).call("mark", worker or "", *of)
+            for name, of in zip(names, asked, strict=True)
+        ]
         numbers: dict[str, str | None] = {}
-        for name in {**wakes, **orders}:
-            asked = [name] if name in wakes else []
-            of_worker, _, *of_queue = shards.server_of(name).run("mark", worker or "", *asked)
+        for name, (of_worker, _, *of_queue) in zip(
+            names, shards.nodes.run_many(calls), strict=True
+        ):
             if name in orders:
                 numbers[orders[name]] = _text(of_worker)
             if name in wakes:
                 numbers[wakes[name]] = _text(of_queue[0])
-        return Marks(numbers, 0)
+        return Marks(numbers, incoming.waiting(shards) if wakes else 0)
 
-    return RedisWaiter(shards.server_of(LOBBY), [*wakes.values(), *orders.values()], marks)
+    sharded = [*wakes.values(), *orders.values(), *([came_in] if wakes else [])]
+    plain = {came_in: [came_in, f"__keyspace@0__:{came_in}"]} if wakes else {}
+    return RedisWaiter(partial(lines, shards.nodes, sharded, plain), marks)
+
+
+def lines(nodes: Nodes, sharded: Sequence[str], plain: Mapping[str, Sequence[str]]) -> list[Line]:
+    """Connections to the nodes of these channels. Of the plain ones it is said which key's node
+    hears them, too: what somebody publishes anywhere, and what the node tells of the key.
+    """
+    for _ in range(_REDIRECTS):
+        questions: dict[Server, list[Sequence[str]]] = {}
+        for slot in _by_slot(sharded):
+            questions.setdefault(nodes.server_of(slot[0]), []).append(("SSUBSCRIBE", *slot))
+        for place, channels in plain.items():
+            questions.setdefault(nodes.server_of(place), []).append(("SUBSCRIBE", *channels))
+        opened: list[Line] = []
+        try:
+            for server, asked in questions.items():
+                opened.append(subscribed(server, asked))
+            return opened
+        except StoreError as error:
+            for line in opened:
+                line.close()
+            nodes.forget()
+            if not isinstance(error, Moved):
+                raise
+    raise StoreUnreachable(f"{nodes.url}: its nodes send from one to the other: try again")
+
+
+def _by_slot(channels: Sequence[str]) -> list[list[str]]:
+    groups: dict[int, list[str]] = {}
+    for channel in channels:
+        groups.setdefault(key_slot(channel.encode()), []).append(channel)
+    return list(groups.values())
 
 
 def _channel(shards: Shards, name: str, queue: str) -> str:
@@ -62,13 +110,38 @@ def _text(value: bytes | None) -> str | None:
 def watch(shards: Shards, since: int, timeout: float, limit: int) -> list[Event]:
     """Events after a number, waiting for the first one."""
     deadline = time.monotonic() + timeout
-    while True:
-        relay(shards)
-        events = _after(shards, since, limit)
-        left = deadline - time.monotonic()
-        if events or left <= 0:
-            return events
-        time.sleep(min(left, _LOOK))
+    ear: Ear | None = None
+    try:
+        while True:
+            relay(shards)
+            events = _after(shards, since, limit)
+            left = deadline - time.monotonic()
+            if events or left <= 0:
+                return events
+            if ear is None:
+                # Listens before it looks once more, so that nothing falls between.
+                ear = Ear(partial(_lines_for_events, shards))
+            elif not ear.is_connected or _listen(shards, ear, min(left, REPAIR)):
+                ear.connect()
+    finally:
+        if ear is not None:
+            ear.close()
+
+
+def _listen(shards: Shards, ear: Ear, timeout: float) -> bool:
+    """Until there may be events; whether there are more queues to be listened to."""
+    try:
+        messages = ear.listen(timeout) or []
+    except StoreUnreachable:
+        return True
+    news = key("shards", shards.nodes.options.prefix)
+    return any(channel == news for channel, _ in messages)
+
+
+def _lines_for_events(shards: Shards) -> list[Line]:
+    """Of all shards, and of others that may come."""
+    found = [key("events", shards.server_of(name).address.prefix) for name in shards.names()]
+    return lines(shards.nodes, [key("shards", shards.nodes.options.prefix), *found], {})
 
 
 def last_event(shards: Shards) -> int:
@@ -80,16 +153,24 @@ def last_event(shards: Shards) -> int:
 def relay(shards: Shards) -> None:
     """Copy what is new in the shards."""
     relayed = _relayed(shards)
-    for name in shards.names():
-        seen, shard = int(relayed.get(name, 0)), shards.of(name)
-        while True:
-            events = shard.watch(seen, 0, _AT_ONCE)
-            if not events:
-                break
-            up_to = events[-1].number
-            if not _copied(shards, name, seen, up_to, events):
-                break  # somebody else does it
-            seen = up_to
+    names = shards.names()
+    calls = [
+        shards.server_of(name).call("watch", relayed.get(name, 0), 1, _AT_ONCE) for name in names
+    ]
+    for name, (up_to, _) in zip(names, shards.nodes.run_many(calls), strict=True):
+        if int(up_to) > int(relayed.get(name, 0)):
+            _relay(shards, name, int(relayed.get(name, 0)))
+
+
+def _relay(shards: Shards, name: str, seen: int) -> None:
+    while True:
+        events = shards.of(name).watch(seen, 0, _AT_ONCE)
+        if not events:
+            break
+        up_to = events[-1].number
+        if not _copied(shards, name, seen, up_to, events):
+            break  # somebody else does it
+        seen = up_to
 
 
 def _copied(shards: Shards, queue: str, seen: int, up_to: int, events: Sequence[Event]) -> bool:

@@ -56,7 +56,7 @@ class Nodes:
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
         for _ in range(_REDIRECTS):
-            server = self._server_of(key)
+            server = self.server_of(key)
             try:
                 return what(server)
             except Moved:
@@ -85,7 +85,7 @@ class Nodes:
         """What is left: what has moved."""
         groups: dict[int, tuple[Server, list[int]]] = {}
         for number in left:
-            server = self._server_of(calls[number].key)
+            server = self.server_of(calls[number].key)
             groups.setdefault(id(server), (server, []))[1].append(number)
         moved = []
         for server, numbers in groups.values():
@@ -107,16 +107,22 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
-    def open_any(self) -> Any:
-        """A connection to any node: they pass on to each other what is published."""
-        said = []
-        for server in self.primaries():
-            try:
-                return server.open_connection()
-            except StoreUnreachable as error:
-                said.append(str(error))
-        self.forget()
-        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+    def parts(self) -> list[tuple[int, int, list[Host]]]:
+        """First and last slot of each part of the cluster, and its nodes, the primary first."""
+        server = self.primaries()[0]
+        return [
+            (
+                int(start),
+                int(end),
+                [((host or b"").decode(), int(port)) for host, port, *_ in nodes],
+            )
+            for start, end, *nodes in server.ask("CLUSTER", "SLOTS")
+        ]
+
+    def at_host(self, host: Host) -> Server:
+        """A node, whichever slots it has."""
+        with self._guard:
+            return self._server(host)
 
     def forget(self) -> None:
         """Ask again who has which slot."""
@@ -129,7 +135,8 @@ class Nodes:
         for server in servers:
             server.close()
 
-    def _server_of(self, key: str) -> Server:
+    def server_of(self, key: str) -> Server:
+        """The node that has the key, as far as is known."""
         slot = key_slot(key.encode())
         with self._guard:
             if not self._starts:

@@ -21,12 +21,13 @@ class Shard(Server):
 
     def __init__(self, nodes: Nodes, tag: str, clock: Callable[[], float] | None) -> None:
         options = nodes.options
+        self._nowhere = f"{options.prefix}:{{{tag}}}:nowhere"
         super().__init__(
             Address(
                 url=nodes.url,
                 prefix=f"{options.prefix}:{{{tag}}}",
                 database=0,
-                open=nodes.open_any,
+                open=lambda: nodes.server_of(self._nowhere).open_connection(),
                 moves=True,
                 replicas=options.replicas,
                 confirming=options.confirming,
@@ -34,7 +35,6 @@ class Shard(Server):
             clock,
         )
         self._nodes = nodes
-        self._nowhere = f"{self.address.prefix}:nowhere"
 
     def call(self, name: str, *arguments: Any) -> Call:
         """A script to be run here together with others elsewhere."""

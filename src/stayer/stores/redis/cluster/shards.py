@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,8 +38,7 @@ class Shards:
         self.nodes = nodes
         self.claims = Claims(nodes)
         self._clock = clock
-        self.ended: set[str] = set()
-        """Queues in which something has ended that others may have to hear of."""
+        self._ended: set[str] = set()
         self.plans = Plans(self)
         self._stores: dict[str, ShardStore] = {}
         self._servers: dict[str, Shard] = {}
@@ -54,7 +54,7 @@ class Shards:
             if queue not in self._stores:
                 name = queue if queue == LOBBY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
-                on_end = partial(self.ended.add, queue)
+                on_end = partial(self._ended.add, queue)
                 self._stores[queue] = ShardStore(self._servers[queue], on_end)
             return self._stores[queue]
 
@@ -68,7 +68,8 @@ class Shards:
         fresh = sorted(set(queues) - self._known)
         if fresh:
             name = key("shards", self.nodes.options.prefix)
-            self.nodes.ask(name, "SADD", name, *fresh)
+            if self.nodes.ask(name, "SADD", name, *fresh):
+                self.nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
             self._known.update(fresh)
 
     def names(self) -> list[str]:
@@ -89,6 +90,16 @@ class Shards:
     def now(self) -> float:
         """The time of one of the nodes."""
         return self.nodes.at(key("shards", self.nodes.options.prefix), lambda server: server.now())
+
+    def take_ended(self) -> list[str]:
+        """The queues in which something has ended that others may have to hear of; each is told to
+        one thread, which sees to it.
+        """
+        found: list[str] = []
+        with suppress(KeyError):
+            while True:
+                found.append(self._ended.pop())
+        return found
 
     # Ids
 

@@ -12,7 +12,7 @@ for number = 4, #ARGV do
     local already = tonumber(known[2] or 0)
     call('HSET', key, 'watched_until', exact(math.max(already, now + ARGV[3])))
     if already < now then
-      call('PUBLISH', key_orders(ARGV[number]), call('HINCRBY', key, 'wakes', 1))
+      publish(key_orders(ARGV[number]), call('HINCRBY', key, 'wakes', 1))
     end
   end
 end

@@ -96,7 +96,7 @@ local function take(report)
   end
   if report[4] then
     call('HSET', key_checkpoint(id), 'attempt', attempt, 'at', exact(now), 'data', ARGV[report[4]])
-    r[LOSSES], r[UPDATED] = nil, now
+    r[CHECKPOINT_AT], r[LOSSES], r[UPDATED] = now, nil, now
   end
   if report[5] > 0 then acknowledge(r, report[5]) end
   if #report[10] > 0 then take_log(id, attempt, report[10]) end

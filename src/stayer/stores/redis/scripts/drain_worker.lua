@@ -9,6 +9,6 @@ local known = call('HMGET', key, 'number', 'dead', 'drain')
 if not known[1] or known[2] then return redis.error_reply('UNKNOWN worker') end
 if not known[3] then
   call('HSET', key, 'drain', 1)
-  call('PUBLISH', key_orders(worker), call('HINCRBY', key, 'wakes', 1))
+  publish(key_orders(worker), call('HINCRBY', key, 'wakes', 1))
 end
 return {exact(now), {call('HGETALL', key), worker, call('SCARD', key_held(worker))}}

@@ -1,15 +1,14 @@
 -- Store.find: tasks that match, newest first.
 -- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
---        since and until as µs with 16 digits, flow, key, unique; false where nothing is asked), 4 the cursor
---        or '',
---        5 how many are wanted, 6 how many may be looked at
+--        since and until as µs with 16 digits, flow, key, unique, fingerprint; false where nothing is
+--        asked), 4 the cursor or '', 5 how many are wanted, 6 how many may be looked at
 -- returns {where to go on, or '' at the end, values, kept apart}
 -- needs: base, lines, tasks
 
 local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
 local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])
 local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
-  F_FLOW, F_KEY, F_UNIQUE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+  F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 local FEW = 5000
 
@@ -21,7 +20,7 @@ local function as_set(list)
 end
 local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
 local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
-  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE]
+  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE] or filter[F_FINGERPRINT]
 
 local function has_tags(r)
   local tags = as_set(r[TAGS] or {})
@@ -35,10 +34,11 @@ end
 local function matches(r)
   local name = filter[F_NAME]
   local prefix = filter[F_PREFIX]
-  return (not name or lane_of(r) == 'name ' .. name or lane_of(r) == 'command ' .. name)
+  return (not name or handler_of(r) == 'name ' .. name or handler_of(r) == 'command ' .. name)
     and (not filter[F_OWNER] or r[OWNER] == filter[F_OWNER])
     and (not filter[F_KEY] or r[KEY] == filter[F_KEY])
     and (not filter[F_UNIQUE] or r[UNIQUE] == filter[F_UNIQUE])
+    and (not filter[F_FINGERPRINT] or r[FINGERPRINT] == filter[F_FINGERPRINT])
     and (not filter[F_WORKER] or r[WORKER] == filter[F_WORKER])
     and (not filter[F_HELD] or (r[HELD] or false) == (filter[F_HELD] == 1))
     and (not filter[F_TAGS] or has_tags(r))
@@ -82,13 +82,24 @@ local function beginning(prefix)
   return ids
 end
 
+-- Those of a fault, unless they are many: then they are soon met in the lists.
+local function failed_so(fingerprint)
+  local ids = {}
+  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', key_queues())) do
+    for _, id in ipairs(call('ZRANGE', key_failed(queue, fingerprint), 0, FEW)) do ids[#ids + 1] = id end
+    if #ids > FEW then return nil end
+  end
+  return ids
+end
+
 -- Else: from the lists of each queue and state, merged.
 local function lists()
   local found = {}
   if filter[F_FLOW] then return {{key = key_members(filter[F_FLOW]), upper = upper}} end
   for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', key_queues())) do
     for _, state in ipairs(STATES) do
-      if not states or states[state == 'held' and 'pending' or state] then
+      if (not states or states[state == 'held' and 'pending' or state])
+        and (not filter[F_FINGERPRINT] or state == 'failed') then
         found[#found + 1] = {key = key_state(queue, state), upper = upper}
       end
     end
@@ -150,6 +161,7 @@ if filter[F_IDS] then
   found = among(filter[F_IDS])
 else
   local ids = filter[F_PREFIX] and beginning(filter[F_PREFIX])
+    or filter[F_FINGERPRINT] and failed_so(filter[F_FINGERPRINT])
   if ids then found = among(ids) else found, position = merged() end
 end
 return {position, shown(found)}

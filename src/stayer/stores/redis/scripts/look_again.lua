@@ -5,10 +5,7 @@
 
 for number = 3, #ARGV, 2 do
   local id = ARGV[number]
-  if call('EXISTS', key_waiters(id)) == 1 then
-    note_unknown(id)
-  elseif ARGV[number + 1] == '1' then
-    call('UNLINK', key_dependents(id))
-  end
+  if call('EXISTS', key_waiters(id)) == 1 then note_unknown(id) end
+  if ARGV[number + 1] == '1' then call('UNLINK', key_dependents(id)) end
 end
 return open_notes()

@@ -28,7 +28,54 @@ if #ids > 0 then
   flush()
 end
 
-local following
+-- Until when each node has somebody who takes tasks.
+local function able_until()
+  local found = {}
+  for _, worker in ipairs(call('SMEMBERS', key_workers())) do
+    local known = call('HMGET', key_worker(worker), 'node', 'lease_end', 'dead', 'draining', 'drain')
+    local node, ends = known[1], tonumber(known[2] or 0)
+    if node and not known[3] and known[4] ~= '1' and known[5] ~= '1' then
+      found[node] = math.max(found[node] or 0, ends)
+    end
+  end
+  return found
+end
+
+local function open_to_all(ids)
+  fetch_all(ids)
+  for _, id in ipairs(ids) do
+    local entry = fetch(id)
+    touch(entry)
+    entry.r[NEAR_NODE], entry.r[NEAR_UNTIL] = nil, nil
+    wake(entry.r[QUEUE])
+  end
+  flush()
+end
+
+-- What has waited for its node for long enough, or waits for one that can't take it, is for any node; when that
+-- is so next.
+local function look_at_nodes()
+  local nodes, soonest = call('SMEMBERS', key_near_nodes()), nil
+  if #nodes == 0 then return nil end
+  local able = able_until()
+  for _, node in ipairs(nodes) do
+    local key, ends = key_near(node), able[node] or 0
+    local late_by = ends > now and exact(now) or '+inf'
+    local over = call('ZRANGEBYSCORE', key, '-inf', late_by, 'LIMIT', 0, ARGV[3])
+    if #over > 0 then open_to_all(over) end
+    local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+    if first then
+      local when = math.min(tonumber(first), ends)
+      soonest = math.min(soonest or when, when)
+    else
+      call('SREM', key_near_nodes(), node)
+    end
+  end
+  return soonest
+end
+
+local following = look_at_nodes()
+following = following and exact(following)
 for _, key in ipairs({key_due(), key_expiring(), key_schedules()}) do
   local score = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
   if score and score ~= 'inf' and (not following or tonumber(score) < tonumber(following)) then

@@ -10,6 +10,7 @@ from typing import Unpack
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
+from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.model import (
@@ -37,7 +38,7 @@ from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.sql import figures, keeping, notices, reading, schedules
+from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import applied, commit
@@ -192,9 +193,9 @@ class SqliteStore:
         with self._write() as tx:
             ledger = Ledger(tx)
             answers = applied(tx, changes, ledger)
-            if ledger.has_ends_for_others:
-                ledger.write()
-                relay(tx, _AT_ONCE)
+            if ledger.has_news_for_others:
+                if ledger.write():
+                    relay(tx, _AT_ONCE)
                 ledger = Ledger(tx)
             tasks = reserve(tx, worker, queues, limit, handles, ledger)
             ledger.write()
@@ -301,6 +302,10 @@ class SqliteStore:
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         with self._read() as tx:
             return reading.durations(tx, queue, limit)
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        with self._read() as tx:
+            return failures.find(tx, queues, limit)
 
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:

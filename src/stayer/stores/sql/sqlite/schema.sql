@@ -105,6 +105,9 @@ CREATE TABLE stayer_tasks (
     part TEXT, -- its name in the flow
     upstreams INTEGER NOT NULL DEFAULT 0, -- how many rows of stayer_upstreams it has
     dependents INTEGER NOT NULL DEFAULT 0, -- whether others have it among theirs
+    near_node TEXT, -- the node that has it for itself while it is pending …
+    near_until REAL, -- … and until when
+    fingerprint TEXT, -- of what went wrong, while it is failed
     -- What happened to it, a line each, so that a change writes one row and no more (history.py).
     history TEXT NOT NULL DEFAULT '',
     reserved_at REAL, -- its last attempt
@@ -113,6 +116,7 @@ CREATE TABLE stayer_tasks (
     unique_while TEXT NOT NULL DEFAULT 'alive' CHECK (unique_while IN ('waiting', 'alive')),
     unique_for REAL NOT NULL DEFAULT 0,
     notify TEXT CHECK (json_type(notify) = 'array'), -- JSON array of hooks
+    checkpoint_at REAL, -- stayer_checkpoints.at
     -- Until when it holds its unique word; it follows from the rest, so that none can be left behind.
     -- Every change of a row computes it, whether it has such a word or not: again without `IN`.
     unique_end REAL GENERATED ALWAYS AS (
@@ -129,9 +133,12 @@ CREATE TABLE stayer_tasks (
     share TEXT,
     line TEXT GENERATED ALWAYS AS (length(share) || ' ' || share || ifnull(key, '')) VIRTUAL,
     -- Which handler it needs. Workers take from the lanes they can run, so that a long line of
-    -- tasks for others costs them nothing.
+    -- tasks for others costs them nothing. So with those that a node has for itself.
     lane TEXT GENERATED ALWAYS AS (
-        CASE
+        iif(
+            near_node IS NULL, '',
+            'near ' || length(CAST(near_node AS BLOB)) || ' ' || near_node || ' '
+        ) || CASE
             WHEN command IS NOT NULL THEN 'command ' || json_extract(command, '$[0]')
             WHEN name IS NOT NULL THEN 'name ' || name
             ELSE ''
@@ -174,6 +181,14 @@ CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
 WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
+
+-- What a node has for itself.
+CREATE INDEX stayer_tasks_near ON stayer_tasks (near_node, near_until)
+WHERE near_node IS NOT NULL AND state = 'pending';
+
+-- What failed, by fault.
+CREATE INDEX stayer_tasks_failures ON stayer_tasks (fingerprint, queue, finished_at)
+WHERE fingerprint IS NOT NULL;
 
 CREATE TABLE stayer_schedules (
     name TEXT PRIMARY KEY,

@@ -4,17 +4,23 @@
 -- statement of that name, {share} for rows.SHARE: what a task that becomes pending has to have there.
 
 -- name: submit
--- A row of rows.row_from_new. `updated` is set, so the trigger for rows by hand stays quiet.
+-- Tasks that were asked for alike: [id, parameters] of each (JSON array), the number of the event that
+-- the first one came, parameters that are no text (then there is but one task), and what rows.cells_in_common
+-- gives. One statement for all, because each one that is run for a single row costs as much again.
+-- `updated` is set, so the trigger for rows by hand stays quiet.
 INSERT INTO stayer_tasks (
-    id, queue, name, command, cwd, env, parameters, state, held, priority, owner, tags, created,
-    updated, eta, policy, start_before, flow, part, upstreams, dependents, history, key, "unique",
+    id, parameters, history, queue, name, command, cwd, env, state, held, priority, owner, tags,
+    created, updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
     unique_while, unique_for, notify, share
-) VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-    ?22, ?23, ?24, ?25, ?26, ?27,
-    (SELECT CASE fair WHEN 'owner' THEN ifnull(?11, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
-     FROM stayer_queues WHERE name = ?2 AND lined)
 )
+SELECT
+    json_extract(value, '$[0]'), ifnull(?3, json_extract(value, '$[1]')),
+    '[' || (?2 + key) || ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, ?18,
+    ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
+    (SELECT CASE fair WHEN 'owner' THEN ifnull(?13, '') WHEN 'key' THEN ifnull(?23, '') ELSE '' END
+     FROM stayer_queues WHERE name = ?5 AND lined)
+FROM json_each(?1)
+WHERE true
 ON CONFLICT (id) DO NOTHING;
 
 -- name: submit.purged
@@ -185,8 +191,9 @@ UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
 -- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
--- one has nothing more.
-SELECT json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) FROM stayer_tasks
+-- one has nothing more. As bytes: what others wrote need not be text.
+SELECT CAST(json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) AS BLOB)
+FROM stayer_tasks
 WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: promote.due
@@ -199,6 +206,39 @@ LIMIT ?;
 -- name: promote
 UPDATE stayer_tasks SET state = 'pending', updated = ?, share = {share}
 WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.near
+-- now, limit: what has waited for its node for long enough, or waits for one that can't take it.
+SELECT seq, queue FROM stayer_tasks
+WHERE near_node IS NOT NULL AND state = 'pending' AND (
+    near_until <= ?1 OR near_node NOT IN (
+        SELECT node FROM stayer_workers
+        WHERE dead = 0 AND draining = 0 AND drain = 0 AND lease_end > ?1
+    )
+)
+LIMIT ?2;
+
+-- name: promote.anywhere
+UPDATE stayer_tasks SET near_node = NULL, near_until = NULL
+WHERE seq IN (SELECT value FROM json_each(?));
+
+-- name: promote.nodes
+-- When what waits for a node has waited for long enough, or for one that can't take it any more: by
+-- then its workers have beaten again, or nobody waits for them.
+SELECT min(
+    min(until),
+    coalesce(
+        (SELECT max(lease_end) FROM stayer_workers AS w
+         WHERE w.node = near_node AND dead = 0 AND draining = 0 AND drain = 0),
+        0.0
+    )
+)
+FROM (
+    SELECT near_node, min(near_until) AS until FROM stayer_tasks
+    WHERE near_node IS NOT NULL AND state = 'pending'
+    GROUP BY near_node
+)
+GROUP BY near_node;
 
 -- name: promote.rates
 -- The queues whose rate may keep tasks waiting.
@@ -239,8 +279,8 @@ JOIN stayer_tasks AS t
 WHERE mine.id = ? AND mine.state = 'pending';
 
 -- name: durations
--- queue, limit: kind, seconds.
-SELECT coalesce(name, json_extract(command, '$[0]'), ''), finished_at - started_at
+-- queue, limit.
+SELECT name, command, finished_at - started_at
 FROM stayer_tasks
 WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
     AND started_at IS NOT NULL
@@ -372,8 +412,8 @@ UPDATE stayer_tasks SET progress = ?, losses = 0, updated = ? WHERE seq = ?;
 -- name: report.orders
 UPDATE stayer_tasks SET orders = ? WHERE seq = ?;
 
--- name: report.advanced
-UPDATE stayer_tasks SET losses = 0, updated = ? WHERE seq = ?;
+-- name: report.saved
+UPDATE stayer_tasks SET losses = 0, checkpoint_at = ?1, updated = ?1 WHERE seq = ?2;
 
 -- name: report.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
@@ -740,6 +780,26 @@ WHERE number IN (
 SELECT name, waiting, scheduled, pending, reserved, started, complete, failed, cancelled
 FROM stayer_queues
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
+
+-- name: failures
+-- all queues?, queues: how many of each fault in each queue, and when the first and the last.
+SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
+WHERE fingerprint IS NOT NULL AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
+GROUP BY fingerprint, queue;
+
+-- name: failures.newest
+-- fingerprint, queue.
+SELECT id, name, command, ending, error FROM stayer_tasks
+WHERE fingerprint = ? AND queue = ?
+ORDER BY finished_at DESC
+LIMIT 1;
+
+-- name: failures.lately
+-- now, the length of a step, how many, fingerprint, queues: how many failed how many steps ago.
+SELECT CAST((?1 - finished_at) / ?2 AS INTEGER) AS ago, count(*) FROM stayer_tasks
+WHERE fingerprint = ?4 AND queue IN (SELECT value FROM json_each(?5))
+    AND finished_at > ?1 - ?2 * ?3 AND finished_at <= ?1
+GROUP BY ago;
 
 -- name: unneeded
 -- A condition, not a statement: no task that has not ended is to run after this one.

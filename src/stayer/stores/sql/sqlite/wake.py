@@ -23,7 +23,10 @@ _HEADER = struct.Struct("iIII")
 _SETTLING = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """When to look again after the file was touched: the last bytes of a commit are written a moment
 before it can be seen, and that moment itself makes no noise."""
-_BREATH = 0.001
+_BREATH = (0.0002, 0.005)
+"""How long to wait before looking again at a file that is touched again: at first, and where others
+write without a pause. A commit is several writes, and most are small; but a look costs a tenth of a
+millisecond, and who writes a lot must not pay for all who wait."""
 _POLL = 0.05
 _REPAIR = 5.0
 """Look this often in any case."""
@@ -138,6 +141,7 @@ class FileWaiter:
     def wait(self, timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         looks = len(_SETTLING)
+        breath = _BREATH[0]
         while not self._changed():
             looked = time.monotonic()
             left = _REPAIR if deadline is None else min(_REPAIR, deadline - time.monotonic())
@@ -147,8 +151,11 @@ class FileWaiter:
                 break
             settling = looks < len(_SETTLING)
             if self._bell.wait(min(left, _SETTLING[looks]) if settling else left):
-                if settling:  # others write without a pause: look often, not always
-                    time.sleep(max(0.0, looked + _BREATH - time.monotonic()))
+                if settling:
+                    time.sleep(max(0.0, looked + breath - time.monotonic()))
+                    breath = min(2 * breath, _BREATH[1])
+                else:
+                    breath = _BREATH[0]
                 looks = 0
             else:
                 looks += 1

@@ -1,7 +1,8 @@
 -- What every script begins with. The loader puts the numbers of the record's fields and the
 -- functions key_… (see keys.py) in front of the libraries that a script names in `-- needs:`.
 --
--- KEYS   none: a script names its keys itself, which a single server allows
+-- KEYS   none: a script names its keys itself, which a single server allows. In a shard of a cluster one that is
+--        never there, which says where it is
 -- ARGV   1 the prefix of all keys; 2 the time, or '' for the server's own; the rest is the script's
 
 local call = redis.call
@@ -20,6 +21,9 @@ local function exact(number)
   if number == now then return NOW end
   return string.format('%.17g', number)
 end
+
+-- In a shard of a cluster, for those who listen at its node.
+local function publish(channel, text) call(#KEYS > 0 and 'SPUBLISH' or 'PUBLISH', channel, text) end
 
 -- unpack() takes no more than some thousands at once: call the command for a part at a time.
 local PART = 2000

@@ -53,7 +53,7 @@ local function set_what_follows(r, group, attempt)
     if FINISHED[to] then
       r[FINISHED_AT] = now
     elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING], r[START_BEFORE] = nil, nil, nil
+      r[FINISHED_AT], r[ENDING], r[START_BEFORE], r[FINGERPRINT] = nil, nil, nil, nil
     end
   end
   if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
@@ -144,8 +144,10 @@ local function apply(group, change)
   local revives = r[UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
   if revives and (holder_of(r[QUEUE], r[UNIQUE], r[ID]) or promised(r[UNIQUE], r[ID])) then return false end
   touch(entry)
+  if QUEUED[group[C_TO]] and group[C_TO] ~= before then r[NEAR_NODE], r[NEAR_UNTIL] = nil, nil end
   for number = 1, #sets, 2 do
     r[sets[number]] = sets[number + 1] or nil
+    if sets[number] == NEAR_UNTIL then r[NEAR_UNTIL] = now + sets[number + 1] end
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
   set_result(entry, change[3], change[4])
@@ -157,7 +159,7 @@ local function apply(group, change)
   tell(r, group, before)
   if revives then note_holder(entry) end
   if group[C_FROM_START] then
-    r[PROGRESS] = nil
+    r[PROGRESS], r[CHECKPOINT_AT] = nil, nil
     call('DEL', key_checkpoint(r[ID]))
   end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end

@@ -7,6 +7,8 @@ local function expire(entry)
   local r = entry.r
   r[STATE], r[UPDATED], r[FINISHED_AT], r[ENDING], r[ERROR] = 'failed', now, now, 'expired', EXPIRED
   r[ORDERS], r[RETURNED_FROM] = nil, nil
+  local kind = r[NAME] and r[NAME] ~= '' and r[NAME] or r[COMMAND] and r[COMMAND][1] or ''
+  r[FINGERPRINT] = string.sub(redis.sha1hex(EXPIRED_SHAPE .. '\n' .. kind), 1, FINGERPRINT_LENGTH)
   if r[DEPENDENTS] then
     note_end(r[ID], r[STATE])
     wake(r[QUEUE]) -- so that somebody passes it on

@@ -21,10 +21,16 @@ local function settings_of(queue)
   return known
 end
 
-local function lane_of(r)
+local function handler_of(r)
   if r[COMMAND] then return 'command ' .. r[COMMAND][1] end
   if r[NAME] then return 'name ' .. r[NAME] end
   return ''
+end
+
+-- What a node has for itself stands in lanes of its own (see core/locality.py).
+local function lane_of(r)
+  if not r[NEAR_NODE] then return handler_of(r) end
+  return 'near ' .. #r[NEAR_NODE] .. ' ' .. r[NEAR_NODE] .. ' ' .. handler_of(r)
 end
 
 local function share_of(r, fair)

@@ -25,12 +25,26 @@ local function with_bytes(patterns)
   end
 end
 
+-- The node that has a lane for itself, if one has, and the lane apart from that.
+local function parts_of_near(lane)
+  local _, head, length = string.find(lane, '^near (%d+) ')
+  if not head then return nil, lane end
+  local node_end = head + tonumber(length)
+  return string.sub(lane, head + 1, node_end), string.sub(lane, node_end + 2)
+end
+
+local my_node -- nil: lanes of all nodes
+local function handled_here(lane, handles)
+  local near, rest = parts_of_near(lane)
+  return (not near or not my_node or near == my_node) and handled(rest, handles)
+end
+
 local function handled_lanes(queue, handles)
   local found, lined = {}, settings_of(queue).lined
   for _, name in ipairs(call('SMEMBERS', key_lanes(queue))) do
     local lane, share = name, nil
     if lined then lane, share = parts_of_lane(name) end
-    if handled(lane, handles) then
+    if handled_here(lane, handles) then
       found[#found + 1] = {lane = name, share = share, key = key_lane(queue, name), taken = 0, at = 1}
     end
   end
@@ -215,6 +229,7 @@ end
 
 local function reserve(worker, node, queues, limit, handles)
   local given = {}
+  my_node = node
   if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
   if not handles[1] then

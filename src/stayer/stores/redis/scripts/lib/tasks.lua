@@ -12,7 +12,8 @@ local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 
-local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE = 1, 2, 3, 4, 5, 6, 7
+local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT, W_NEAR =
+  1, 2, 3, 4, 5, 6, 7, 8, 9
 
 local entries = {}
 local touched = {}
@@ -63,7 +64,8 @@ local function touch(entry)
     entry.touched = true
     touched[#touched + 1] = entry
     local r = entry.r
-    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE]}
+    entry.was = {r[STATE], r[HELD], r[PRIORITY], r[ETA], r[WORKER], r[ORDERS], r[START_BEFORE],
+                 r[FINGERPRINT], r[NEAR_NODE]}
   end
 end
 
@@ -192,6 +194,24 @@ local function move_lanes(entry, stood, stands)
   end
 end
 
+-- Out of the lane of one node and into that of another, or of all.
+local function move_near(entry, stood, stands)
+  local r, was = entry.r, entry.was
+  local new, old = r[NEAR_NODE] or nil, was[W_NEAR] or nil
+  if stood and old ~= new then
+    r[NEAR_NODE] = old
+    move_lanes(entry, true, false)
+    r[NEAR_NODE] = new
+    stood = false
+  end
+  move_lanes(entry, stood, stands)
+  if was[W_STATE] == 'pending' and old then write(removals, key_near(old), r[ID]) end
+  if not entry.gone and r[STATE] == 'pending' and new then
+    write(additions, key_near(new), exact(r[NEAR_UNTIL]), r[ID])
+    write(arrivals, key_near_nodes(), new)
+  end
+end
+
 local function move_due(entry, old, new)
   if new then write(additions, key_due(), exact(new), entry.r[ID])
   elseif old then write(removals, key_due(), entry.r[ID]) end
@@ -206,6 +226,29 @@ local function move_finished(entry, before, state)
   local id, finished_key = entry.r[ID], finished_of(entry.r[QUEUE])
   if FINISHED[before] then write(removals, finished_key(before), id) end
   if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
+end
+
+-- What failed, by fault.
+local faults_left -- queue → fingerprint → true
+local function move_fault(r, old, new)
+  if old == new then return end
+  if old then
+    write(removals, key_failed(r[QUEUE], old), r[ID])
+    if not faults_left[r[QUEUE]] then faults_left[r[QUEUE]] = {} end
+    faults_left[r[QUEUE]][old] = true
+  end
+  if new then
+    write(additions, key_failed(r[QUEUE], new), exact(r[FINISHED_AT]), r[ID])
+    write(arrivals, key_faults(r[QUEUE]), new)
+  end
+end
+
+local function forget_faults()
+  for queue, faults in pairs(faults_left) do
+    for fault in pairs(faults) do
+      if call('EXISTS', key_failed(queue, fault)) == 0 then call('SREM', key_faults(queue), fault) end
+    end
+  end
 end
 
 local function move_between(where, old, new, id)
@@ -256,7 +299,8 @@ local function move(entry)
   local old, new = shelf(before, was[W_HELD]), shelf(state, r[HELD])
   if old ~= new then move_lists(entry, old, new) end
   if before == 'pending' or state == 'pending' then
-    move_lanes(entry, old == 'pending' and not entry.popped, new == 'pending')
+    local moves = (was[W_NEAR] or r[NEAR_NODE]) and move_near or move_lanes
+    moves(entry, old == 'pending' and not entry.popped, new == 'pending')
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
@@ -268,6 +312,9 @@ local function move(entry)
   if before ~= state then
     if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1) end
     if r[UNIQUE] then move_unique(r, state) end
+  end
+  if was[W_FINGERPRINT] or r[FINGERPRINT] then
+    move_fault(r, was[W_FINGERPRINT] or nil, state and r[FINGERPRINT] or nil)
   end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
@@ -294,7 +341,7 @@ local function write_collected()
 end
 
 local function write_indexes()
-  changed_flows = {}
+  changed_flows, faults_left = {}, {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
@@ -302,6 +349,7 @@ local function write_indexes()
   end
   write_collected()
   refresh_touched_lines()
+  forget_faults()
   write_flows()
 end
 
@@ -336,7 +384,7 @@ local function write_records()
 end
 
 local function tell_listeners()
-  if call('PUBSUB', 'NUMSUB', key_events())[2] == 0 then return end
+  if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', key_events())[2] == 0 then return end
   local told = {}
   for _, each in ipairs(groups) do
     for number, id in ipairs(each[7]) do
@@ -346,7 +394,7 @@ local function tell_listeners()
                          note = each[6] or cjson.null}
     end
   end
-  call('PUBLISH', key_events(), cjson.encode(told))
+  publish(key_events(), cjson.encode(told))
 end
 
 local function write_batch(batch)
@@ -377,11 +425,11 @@ local function write_wakes()
   for queue in pairs(woken) do
     local number = last_number()
     call('HSET', key_queue(queue), 'wakes', number)
-    call('PUBLISH', key_wake(queue), number)
+    publish(key_wake(queue), number)
   end
   for worker in pairs(ordered) do
     if call('EXISTS', key_worker(worker)) == 1 then
-      call('PUBLISH', key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
+      publish(key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
     end
   end
 end

@@ -1,9 +1,9 @@
 -- What new tasks are to run after: {id, upstreams, those that need only have ended, whether the others
--- need no more}.
+-- need no more, the one of them near which it is to run}.
 
 local states_elsewhere = {} -- of upstreams in other shards, as they were before these tasks came
 
-local T_ID, T_AFTER, T_BEHIND, T_ANYHOW = 1, 2, 3, 4
+local T_ID, T_AFTER, T_BEHIND, T_ANYHOW, T_NEAR = 1, 2, 3, 4, 5
 
 local function ids_in_use(given)
   local found = {}
@@ -53,7 +53,10 @@ local function note_waits(one, waits, is_new)
       local state = state_of(upstream, is_new)
       if not state then return {'unknown upstream', one[T_ID], upstream} end
       local anyhow = number == 2 or one[T_ANYHOW]
-      if not named[upstream] and state ~= 'complete' and not (anyhow and FINISHED[state]) then
+      -- How the one ended that it is to run near, and where, is told as if it ended now.
+      local waits_anyhow = upstream == one[T_NEAR]
+      local counts = state == 'complete' or anyhow and FINISHED[state]
+      if not named[upstream] and (waits_anyhow or not counts) then
         waits[#waits + 1] = upstream
         waits[#waits + 1] = number == 1 and 'a' or 'b'
       end

@@ -1,119 +1,23 @@
-"""Why a task is where it is, in words for people, and when it will start and end.
+"""Each thing that keeps a task where it is, or says what it does.
 
 A reason is a small function of what was looked up once (`Look`): add it to `REASONS`, those that
-count most first. Behind a server, the server explains.
+count most first.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
-from stayer import control
-from stayer.core import forecast, rate
-from stayer.core.explanation import Explanation, Forecast, Reason
-from stayer.core.forecast import Durations, Line, Runs
-from stayer.core.lanes import handled, lane_of
-from stayer.core.model import (
-    FINISHED,
-    QUEUED,
-    RUNNING,
-    Filter,
-    QueueInfo,
-    Task,
-    Worker,
-)
+from stayer.core import rate
+from stayer.core.explanation import Reason
+from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
+from stayer.core.silence import silent_for
 from stayer.core.units import ago, format_duration
-from stayer.store import ServedStore, Store
+from stayer.explain.look import SAMPLES, Look
 
-_SAMPLES = 500
-"""How many finished tasks of the queue tell how long one takes."""
-_LINE = 50
-"""How many of those before it are looked at one by one."""
 _NAMED = 3
 """How many tasks are named in a sentence."""
-
-
-class Look:
-    """What a reason may need to know, each looked up when it is first asked for."""
-
-    def __init__(self, store: Store, task: Task) -> None:
-        self.store = store
-        self.task = task
-        self.now = store.now()
-
-    @cached_property
-    def queue(self) -> QueueInfo:
-        """The task's queue."""
-        return next(iter(self.store.queues([self.task.queue])), QueueInfo(name=self.task.queue))
-
-    @cached_property
-    def workers(self) -> list[Worker]:
-        """All there are."""
-        return self.store.workers()
-
-    @cached_property
-    def listening(self) -> list[Worker]:
-        """Those that hear of the task's queue, and live."""
-        return [
-            each
-            for each in self.workers
-            if self.task.queue in each.queues and each.state != "STALE"
-        ]
-
-    @cached_property
-    def able(self) -> list[Worker]:
-        """Those of them that take tasks, and such ones as this."""
-        lane = lane_of(self.task)
-        return [
-            each
-            for each in self.listening
-            if not each.draining and (each.handles is None or handled(lane, each.handles))
-        ]
-
-    @cached_property
-    def holder(self) -> Worker | None:
-        """Who has it."""
-        return next((each for each in self.workers if each.id == self.task.worker), None)
-
-    @cached_property
-    def ahead(self) -> int:
-        """How many are taken before it."""
-        return self.store.ahead(self.task.id)
-
-    @cached_property
-    def running(self) -> Sequence[Task]:
-        """What runs in its queue."""
-        wanted = Filter(queues=(self.task.queue,), states=RUNNING)
-        return self.store.find(wanted, None, _LINE).tasks
-
-
-def explain(store: Store, id: str) -> Explanation:
-    """All reasons that hold, and a forecast."""
-    if isinstance(store, ServedStore):
-        return store.explain(id)
-    look = Look(store, control.get(store, id))
-    task = look.task
-    return Explanation(
-        id=task.id,
-        state=task.state,
-        reasons=tuple(found for each in REASONS if (found := each(look))),
-        ahead=look.ahead if task.state == "pending" else None,
-        forecast=_forecast(look),
-    )
-
-
-def why_waiting(store: Store, task: Task) -> str:
-    """Why a queued task is not running, in one sentence."""
-    reasons = explain(store, task.id).reasons
-    return reasons[0].text if reasons else f"it is {task.state}"
-
-
-def why_silent(store: Store, task: Task) -> str | None:
-    """Why nothing is heard of a running task; None if its worker is well."""
-    found = (each.text for each in explain(store, task.id).reasons if each.reason in _SILENT)
-    return next(found, None)
 
 
 # Of tasks that wait
@@ -131,6 +35,18 @@ def _waits_for_others(look: Look) -> Reason | None:
     some, number = look.store.waits(look.task.id, _NAMED)
     more = f" and {number - len(some):,} more" if number > len(some) else ""
     return Reason("waiting", f"for {', '.join(some)}{more} to end" if some else "for others to end")
+
+
+def _waits_for_its_node(look: Look) -> Reason | None:
+    task = look.task
+    if task.state != "pending" or task.near_node is None or task.near_until is None:
+        return None
+    left = format_duration(max(0, int(task.near_until - look.now)))
+    return Reason(
+        "near",
+        f"it waits for node {task.near_node}, where {task.policy.near} has run, for another "
+        f"{left}; then any node may take it",
+    )
 
 
 def _is_due(look: Look) -> Reason | None:
@@ -164,19 +80,12 @@ def _queue_full(look: Look) -> Reason | None:
 
 
 def _key_full(look: Look) -> Reason | None:
-    task, queue = look.task, look.queue
-    if task.state != "pending" or task.key is None:
+    task, limit = look.task, look.key_limit
+    if task.state != "pending" or limit is None or len(look.running_of_key) < limit:
         return None
-    limit = queue.key_limits.get(task.key, queue.key_limit)
-    if limit is None:
-        return None
-    wanted = Filter(queues=(task.queue,), states=RUNNING, key=task.key)
-    running = look.store.find(wanted, None, max(limit, _NAMED + 1)).tasks
-    if len(running) < limit:
-        return None
-    by = _named([each.id for each in running])
+    by = _named([each.id for each in look.running_of_key])
     return Reason(
-        "key-full", f"key {task.key} is limited to {limit} at once in queue {queue.name}{by}"
+        "key-full", f"key {task.key} is limited to {limit} at once in queue {task.queue}{by}"
     )
 
 
@@ -197,24 +106,25 @@ def _others_turn(look: Look) -> Reason | None:
     if task.state != "pending" or fair is None:
         return None
     wanted = Filter(queues=(task.queue,), states=("pending",), held=False)
-    waiting = look.store.find(wanted, None, _SAMPLES).tasks
+    waiting = look.store.find(wanted, None, SAMPLES).tasks
     mine = getattr(task, fair)
     others = sum(getattr(each, fair) != mine and each.priority == task.priority for each in waiting)
     if not others:
         return None
-    number = f"{others:,}" if len(waiting) < _SAMPLES else f"over {others:,}"
-    return Reason(
-        "turns",
-        f"{fair}s take turns: {number} waiting tasks of others go first, as long as theirs have "
-        "run less",
-    )
+    number = f"{others:,}" if len(waiting) < SAMPLES else f"over {others:,}"
+    go = "1 waiting task of others goes" if others == 1 else f"{number} waiting tasks of others go"
+    return Reason("turns", f"{fair}s take turns: {go} first, as long as theirs have run less")
 
 
 def _nobody_listens(look: Look) -> Reason | None:
     if look.task.state not in QUEUED or look.listening:
         return None
     name = look.task.queue
-    return Reason("no-worker", f"no worker listens to queue {name}: `stayer worker -q {name}`")
+    gone = [each for each in look.workers if name in each.queues]
+    last = f" ({_silence(max(gone, key=lambda each: each.beat_at), look)})" if gone else ""
+    return Reason(
+        "no-worker", f"no worker listens to queue {name}{last}: `stayer worker -q {name}`"
+    )
 
 
 def _nobody_takes(look: Look) -> Reason | None:
@@ -243,23 +153,48 @@ def _meant(name: str | None, workers: Sequence[Worker]) -> str:
     return f", or was {alike[0]!r} meant?" if alike else ""
 
 
+def _workers_silent(look: Look) -> Reason | None:
+    if look.task.state not in QUEUED or not look.able or look.heard:
+        return None
+    last = max(look.able, key=lambda each: each.beat_at)
+    return Reason(
+        "workers-silent",
+        f"{_silence(last, look)}, and so has every other that could take it: `stayer workers`"
+        if len(look.able) > 1
+        else f"{_silence(last, look)}, and no other could take it: `stayer workers`",
+    )
+
+
+def _silence(worker: Worker, look: Look) -> str:
+    since = format_duration(max(0, int(look.now - worker.beat_at)))
+    return f"the worker on {worker.node} has been silent for {since}"
+
+
 def _workers_busy(look: Look) -> Reason | None:
-    if look.task.state != "pending" or not look.able:
+    if look.task.state != "pending" or not look.heard:
         return None
-    if any(worker.running < worker.slots for worker in look.able):
+    if any(worker.running < worker.slots for worker in look.heard):
         return None
-    slots = sum(worker.slots for worker in look.able)
-    what = "the one slot" if slots == 1 else f"all {slots} slots"
-    return Reason("busy", f"{what} of its workers are busy" if slots > 1 else f"{what} is busy")
+    slots = sum(worker.slots for worker in look.heard)
+    return Reason(
+        "busy",
+        "the one slot of its worker is busy"
+        if slots == 1
+        else f"all {slots} slots of its workers are busy",
+    )
 
 
 def _others_first(look: Look) -> Reason | None:
     if look.task.state != "pending" or not look.ahead:
         return None
-    number = (
-        "one task of its queue is" if look.ahead == 1 else f"{look.ahead:,} tasks of its queue are"
-    )
-    return Reason("ahead", f"{number} taken first: they have a higher priority, or are older")
+    if look.ahead == 1:
+        said = "one task of its queue is taken first: it has a higher priority, or is older"
+    else:
+        said = (
+            f"{look.ahead:,} tasks of its queue are taken first: they have a higher priority, or "
+            "are older"
+        )
+    return Reason("ahead", said)
 
 
 def _about_to_start(look: Look) -> Reason | None:
@@ -269,10 +204,29 @@ def _about_to_start(look: Look) -> Reason | None:
         _queue_full(look)
         or _key_full(look)
         or _rate_spent(look)
-        or not any(worker.running < worker.slots for worker in look.able)
+        or _too_old(look)
+        or look.until_any_node
+        or not any(worker.running < worker.slots for worker in look.heard)
     ):
         return None
     return Reason("next", "it is the next to be taken")
+
+
+def _too_old(look: Look) -> Reason | None:
+    """Workers see to that; with none alive it stays as it is, but is never started."""
+    task = look.task
+    if task.state not in QUEUED or task.start_before is None or task.start_before > look.now:
+        return None
+    since = ago(look.now - task.start_before)
+    return Reason("expired", f"it expired {since} without a start: the next worker to come ends it")
+
+
+def _expires(look: Look) -> Reason | None:
+    task = look.task
+    if task.state not in QUEUED or task.start_before is None or task.start_before <= look.now:
+        return None
+    left = format_duration(math.ceil(task.start_before - look.now))
+    return Reason("expires", f"if it has not been started in {left}, it never is")
 
 
 # Of tasks that run
@@ -280,19 +234,23 @@ def _about_to_start(look: Look) -> Reason | None:
 
 def _worker_silent(look: Look) -> Reason | None:
     worker = look.holder
-    if look.task.state not in RUNNING or worker is None or worker.state != "STALE":
+    if look.task.state not in RUNNING or worker is None:
         return None
-    since = format_duration(max(0, int(look.now - worker.beat_at)))
-    silent = f"its worker on {worker.node} has been silent for {since}"
+    silence = silent_for(worker, look.now)
+    if silence is None:
+        return None
+    silent = f"its worker on {worker.node} has been silent for {format_duration(int(silence))}"
     if worker.keeps:
         return Reason(
             "worker-keeps",
             f"{silent}, and keeps its tasks: once you know that machine to be gone, "
             f"`stayer workers drop {worker.id}`",
         )
+    left = worker.lease - silence
+    still = f"in {format_duration(math.ceil(left))} " if left > 0 else ""
     return Reason(
         "worker-silent",
-        f"{silent}: the task stands still there, and goes to another worker if it stays so",
+        f"{silent}: {still}the task stands still there, and goes to another worker if it stays so",
     )
 
 
@@ -347,22 +305,26 @@ def _has_ended(look: Look) -> Reason | None:
     return Reason("failed", f"it failed {when} ({task.ending}{fault}): {again}")
 
 
-_SILENT = ("worker-silent", "worker-keeps")
+SILENT = ("worker-silent", "worker-keeps")
 
 REASONS: tuple[Callable[[Look], Reason | None], ...] = (
+    _too_old,
     _held,
     _waits_for_others,
     _is_due,
+    _waits_for_its_node,
     _queue_paused,
     _queue_full,
     _key_full,
     _rate_spent,
     _nobody_listens,
     _nobody_takes,
+    _workers_silent,
     _workers_busy,
     _others_turn,
     _others_first,
     _about_to_start,
+    _expires,
     _worker_silent,
     _asked_to_stop,
     _paused,
@@ -378,62 +340,3 @@ def _named(words: Sequence[str]) -> str:
         return ""
     more = f" and {len(words) - _NAMED:,} more" if len(words) > _NAMED else ""
     return f" ({', '.join(words[:_NAMED])}{more})"
-
-
-# When
-
-
-def _forecast(look: Look) -> Forecast | None:
-    """None where nothing can be said: it has ended, or somebody must do something first."""
-    task = look.task
-    if task.state == "started" and not task.paused and not _worker_silent(look):
-        found = forecast.of_running(_as_runs(task, look.now), _history(look))
-    elif task.state in ("pending", "scheduled") and not (task.held or look.queue.paused):
-        found = forecast.of_waiting(task.kind, _line(look), _history(look))
-    else:
-        return None
-    if found.starts is None and found.ends is None:
-        return None
-    return Forecast(
-        starts=None if found.starts is None else found.starts.after(look.now),
-        ends=None if found.ends is None else found.ends.after(look.now),
-        samples=found.samples,
-    )
-
-
-def _history(look: Look) -> Durations:
-    """How long the newest complete tasks of the queue took, by kind."""
-    history: dict[str, list[float]] = {}
-    for kind, seconds in look.store.durations(look.task.queue, _SAMPLES):
-        history.setdefault(kind, []).append(seconds)
-    return history
-
-
-def _line(look: Look) -> Line:
-    task, queue = look.task, look.queue
-    slots = sum(worker.slots for worker in look.able)
-    number = look.ahead if task.state == "pending" else queue.counts.get("pending", 0)
-    ahead = look.store.peek(task.queue, min(number, _LINE)) if number else []
-    busy = look.running
-    if queue.limit is not None and queue.limit < slots:
-        slots = queue.limit
-    else:
-        able = {worker.id for worker in look.able}
-        everything = look.store.find(Filter(states=RUNNING), None, _LINE).tasks
-        busy = [each for each in everything if each.worker in able]
-    return Line(
-        slots=slots,
-        running=[_as_runs(each, look.now) for each in busy],
-        ahead=[each.kind for each in ahead],
-        more=max(0, number - len(ahead)),
-        not_before=max(0.0, (task.eta or 0.0) - look.now) if task.state == "scheduled" else 0.0,
-    )
-
-
-def _as_runs(task: Task, now: float) -> Runs:
-    ran = max(0.0, now - task.started_at) if task.started_at is not None else 0.0
-    progress = task.progress
-    if progress is None or progress.remaining is None:
-        return Runs(task.kind, ran)
-    since = max(0.0, now - (progress.at or now))
-    return Runs(task.kind, ran, max(0.0, progress.remaining - since))

@@ -1,0 +1,49 @@
+"""`failures`: what failed, by fault."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from stayer.cli.command import Given, command
+from stayer.cli.output import many, note, print_json
+from stayer.cli.selection import check_queues
+from stayer.cli.values import complete_queue
+from stayer.core import failures as faults
+
+LIMIT = 20
+
+
+@command()
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
+    help="In this queue. May be repeated: in any of them.",
+)  # fmt: skip
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=LIMIT, metavar="N",
+    help=f"How many faults at most. Default: {LIMIT}.",
+)  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the faults, and how many there are, as JSON."
+)
+def failures(given: Given, queues: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List what failed, by fault.
+
+    Failures are of one fault if the same kind of task ended in the same way, with the same type of
+    error, raised at the same place, and with the same message but for numbers, ids, paths and
+    quoted words. FIRST and LAST count those tasks that are there and failed; EXAMPLE is the last
+    one. `stayer retry --fingerprint` runs all tasks of a fault again, `stayer ls --fingerprint`
+    lists them.
+    """
+    store = given.store()
+    check_queues(store, queues)
+    found = store.failures(queues, limit)
+    if as_json:
+        print_json(faults.record(found))
+    elif not found.failures:
+        note(f"nothing has failed in {store.url}")
+    else:
+        from stayer.cli.tables import draw, failures_table
+
+        draw(failures_table(found.failures, store.now()))
+        if found.faults > len(found.failures):
+            note(f"{found.faults:,} faults in {many(found.tasks)}: -n {10 * limit} shows more")

@@ -1,0 +1,59 @@
+"""Tables that fit the screen: what matters least gives way first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+_GAP = 2
+
+
+class Column(NamedTuple):
+    """One of a table, and what may become of it where there is little room."""
+
+    heading: str
+    right: bool = False
+    """It has numbers."""
+    least: int | None = None
+    """It may be cut, but not below this; None: it is shown whole."""
+    rank: int = 9
+    """Of those that may be cut, which gets room first."""
+    goes: int = 0
+    """Which is left out first if nothing else helps; 0: none of it."""
+
+
+def fitted(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
+    """A table no wider than this, as far as that can be."""
+    needs = [
+        max([cell_len(column.heading), *(row[at].cell_len for row in rows)])
+        for at, column in enumerate(columns)
+    ]
+    leasts = [
+        need if column.least is None else min(need, max(column.least, cell_len(column.heading)))
+        for need, column in zip(needs, columns, strict=True)
+    ]
+    shown = list(range(len(columns)))
+    for at in sorted(shown, key=lambda at: columns[at].goes):
+        if columns[at].goes and _together(leasts, shown) > width:
+            shown.remove(at)
+    widths, spare = list(leasts), max(0, width - _together(leasts, shown))
+    for at in sorted(shown, key=lambda at: columns[at].rank):
+        more = min(spare, needs[at] - leasts[at])
+        widths[at] += more
+        spare -= more
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for at in shown:
+        column = columns[at]
+        justify = "right" if column.right else "left"
+        table.add_column(column.heading, justify=justify, no_wrap=True, width=widths[at])  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(row[at] for at in shown))
+    return table
+
+
+def _together(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[at] for at in shown) + _GAP * (len(shown) - 1)

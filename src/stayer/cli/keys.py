@@ -1,0 +1,76 @@
+"""Keys that are heard while something is drawn again and again."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+HINT = "q quits"
+
+
+class Keys:
+    """Whether `q` was pressed."""
+
+    heard = False
+    """There is a keyboard."""
+    quit = False
+
+
+@contextmanager
+def keys() -> Iterator[Keys]:
+    """Listen to the keyboard, if there is one; `q` interrupts as Ctrl-C does. The terminal is left
+    as it was found.
+    """
+    found = Keys()
+    if not _has_keyboard():
+        yield found
+        return
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    told, tell = os.pipe()
+    listener = threading.Thread(target=_listen, args=(found, keyboard, told), daemon=True)
+    try:
+        tty.setcbreak(keyboard, termios.TCSANOW)
+        found.heard = True
+        listener.start()
+        yield found
+    except KeyboardInterrupt:
+        if not found.quit:
+            raise
+    finally:
+        os.write(tell, b"!")
+        listener.join()
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        os.close(tell)
+        os.close(told)
+
+
+def _has_keyboard() -> bool:
+    """In the background a program that touches the terminal is stopped."""
+    try:
+        keyboard = sys.stdin.fileno()
+        return os.isatty(keyboard) and os.tcgetpgrp(keyboard) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):  # closed, or none
+        return False
+
+
+def _listen(found: Keys, keyboard: int, told: int) -> None:
+    while True:
+        ready, _, _ = select.select([keyboard, told], [], [])
+        if told in ready:
+            return
+        pressed = os.read(keyboard, 100)
+        if b"q" in pressed.lower():
+            found.quit = True
+            # Whatever it waits for.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if not pressed:
+            return

@@ -1,0 +1,50 @@
+"""How an attempt ended, in a line for the log of whoever ran it."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from stayer.core.model import Change, Task
+from stayer.core.units import format_duration
+
+
+def account(task: Task, change: Change, ran: float | None) -> str:
+    """`task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit code 1)`."""
+    after = "" if ran is None else f" after {format_duration(ran)}"
+    return f"{named(task)} {_became(change)}{after}{_why(change)}{_next(change)}"
+
+
+def named(task: Task) -> str:
+    """`task a (ffmpeg)`, and which try it is if it is not the first."""
+    kind = f" ({_line(task.kind, 40)})" if task.kind else ""
+    return f"task {task.id}{kind}" + (f", attempt {task.attempt}" if task.attempt > 1 else "")
+
+
+def _became(change: Change) -> str:
+    if change.to == "complete":
+        return "is complete"
+    if change.to == "failed":
+        return "failed"
+    if change.to == "cancelled":
+        return "is cancelled"
+    return "was handed back" if change.ending in ("interrupted", "lost") else "ended"
+
+
+def _why(change: Change) -> str:
+    if change.to in ("complete", "cancelled") or change.ending is None:
+        return ""
+    fault = None if change.error is UNSET else change.error
+    said = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200) if fault else change.note
+    return f" ({', '.join(each for each in (change.ending, said) if each)})"
+
+
+def _line(text: str, longest: int) -> str:
+    """What a task says of itself must not make lines of its own."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
+
+
+def _next(change: Change) -> str:
+    if change.to != "scheduled" or not change.delay:
+        return ""
+    return f": the next try is due in {format_duration(change.delay)}"

@@ -1,0 +1,17 @@
+"""Who has not been heard of for too long: a hint for people, no verdict."""
+
+from __future__ import annotations
+
+from stayer.core.judge import BEATS_IN_A_LEASE
+from stayer.core.model import Worker
+
+_MARGIN = 5.0
+"""What a busy machine may be late, in seconds."""
+
+
+def silent_for(worker: Worker, now: float) -> float | None:
+    """For how long it has been silent; None if it was heard of within two beats."""
+    silence = max(0.0, now - worker.beat_at)
+    if worker.state == "STALE" or silence > 2 * worker.lease / BEATS_IN_A_LEASE + _MARGIN:
+        return silence
+    return None

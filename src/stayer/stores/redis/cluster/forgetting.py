@@ -1,0 +1,69 @@
+"""Forgetting tasks on a cluster: in their shards; then the claims on their ids are let go.
+
+What a task of another queue may still need is asked for there, and forgotten the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from stayer.core.model import Kept, State
+from stayer.stores.redis.cluster import far
+from stayer.stores.redis.cluster.shard import ShardStore
+from stayer.stores.redis.cluster.shards import Shards
+
+_AT_ONCE = 500
+
+
+def drop_queue(shards: Shards, name: str, limit: int) -> int:
+    """How many of its tasks are left."""
+    return _noting(shards, name, lambda shard: shard.drop_queue(name, limit))
+
+
+def purge(
+    shards: Shards,
+    ids: Sequence[str] | None,
+    states: Sequence[State],
+    before: float,
+    limit: int,
+) -> list[str]:
+    """What is gone."""
+    gone: list[str] = []
+    for queue, some in _among(shards, ids):
+        while len(gone) < limit:
+            gone += shards.of(queue).purge(some, states, before, limit - len(gone))
+            if not far.free(shards, queue, _AT_ONCE):
+                break
+    shards.let_go(gone)
+    return gone
+
+
+def _among(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
+    """The queues to look in, and for which ids."""
+    if ids is None:
+        return [(name, None) for name in shards.names()]
+    places = shards.by_place(ids, ids)
+    return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
+
+
+def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
+    """How many were seen to."""
+    seen = 0
+    for name in shards.names():
+        while seen < limit:
+            left = limit - seen
+            seen += _noting(shards, name, lambda shard, left=left: shard.forget(retention, left))  # type: ignore[misc]
+            if not far.free(shards, name, _AT_ONCE):
+                break
+    return seen
+
+
+def _noting(shards: Shards, name: str, step: Callable[[ShardStore], int]) -> int:
+    """Do it, and let go of the claims of all that is told to be deleted meanwhile."""
+    shard = shards.of(name)
+    since = shard.last_event()
+    answer = step(shard)
+    while events := shard.watch(since, 0, 1000):
+        shards.let_go([each.id for each in events if each.event == "deleted"])
+        since = events[-1].number
+    return answer

@@ -1,0 +1,126 @@
+"""The list that any language may push tasks to: `LPUSH <prefix>:incoming '{"queue": "q"}'`.
+
+On a cluster the list is on one node and the queues are on others. So an item gets an id in the step
+in which it leaves the list for another one beside it, and stays there until its task is where it
+belongs: whoever takes it up once more, because the first one died, submits it under the same id,
+which is accepted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stayer.core import ids, submission
+from stayer.core.errors import BadInput, Refused
+from stayer.core.lifecycle import Cancel, decide
+from stayer.core.model import RUNNING, Change, NewTask, Task
+from stayer.core.written import parse_submission
+from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.incoming import (
+    AT_ONCE,
+    DEFAULT_QUEUE,
+    NOT_THIS_WAY,
+    SHOWN,
+    WHAT,
+    deleted_by,
+)
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.server import Call, translated
+from stayer.stores.redis.submitting import packed_groups
+
+Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
+
+
+def waiting(shards: Shards) -> int:
+    """How many items are there, with those that somebody has begun to take."""
+    return int(_run(shards, "number_incoming")[0])
+
+
+def take(shards: Shards, commit: Commit, limit: int) -> int:
+    """Take up to so many items, oldest first; how many are left."""
+    while limit > 0:
+        drawn = [ids.generate() for _ in range(min(limit, AT_ONCE))]
+        _, *found = _run(shards, "number_incoming", *drawn)
+        items = [each.partition(b" ") for each in found]
+        if not items:
+            break
+        for group in _runs([(each[0].decode(), each[2]) for each in items]):
+            _take(shards, commit, group)
+        limit -= len(items)
+    return waiting(shards)
+
+
+Item = tuple[str, bytes]
+"""Its id, and what it says."""
+
+
+def _runs(items: Sequence[Item]) -> list[list[Item]]:
+    """What can be taken together: a message that takes a task back comes after that task."""
+    runs: list[list[Item]] = []
+    alone = True
+    for item in items:
+        is_deletion = deleted_by(item[1]) is not None
+        if alone or is_deletion:
+            runs.append([])
+        runs[-1].append(item)
+        alone = is_deletion
+    return runs
+
+
+def _take(shards: Shards, commit: Commit, items: Sequence[Item]) -> None:
+    refused: dict[str, str] = {}
+    if (id := deleted_by(items[0][1])) is not None:
+        if (problem := _cancel(shards, commit, id)) is not None:
+            refused[items[0][0]] = problem
+    else:
+        tasks: list[NewTask] = []
+        for drawn, item in items:
+            try:
+                tasks.append(_task(shards, drawn, item))
+            except (BadInput, TypeError) as error:  # what one can't take must not stand in the way
+                refused[drawn] = str(error)
+        if tasks:
+            shards.submit(tasks)
+    done = [part for drawn, item in items for part in _outcome(drawn, item, refused.get(drawn))]
+    _run(shards, "incoming_done", *done)
+
+
+def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
+    shown = b"" if problem is None else item[:SHOWN].decode(errors="replace").encode()
+    return drawn.encode() + b" " + item, shown, problem or ""
+
+
+def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
+    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT)}
+    said["id"] = drawn if said.get("id") is None else said["id"]
+    new = submission.new_task(**said)
+    if new.after:
+        raise BadInput(NOT_THIS_WAY)
+    with translated(shards.nodes.url):
+        packed_groups([new], Arguments(fixed=0))  # says what can't be kept
+    return new
+
+
+def _cancel(shards: Shards, commit: Commit, id: str) -> str | None:
+    """What is wrong with that; nothing if somebody has just done it."""
+    while True:
+        [task] = shards.get([id])
+        if task is None:
+            return f"no task {id!r} to delete"
+        if task.state == "cancelled":
+            return None
+        if task.state in RUNNING and task.cancel_wanted:
+            return None
+        try:
+            change: Change = decide(task, Cancel())
+        except Refused as error:
+            return str(error)
+        if commit([change])[0] is not None:
+            return None
+
+
+def _run(shards: Shards, name: str, *arguments: Any) -> Any:
+    place = key("incoming", shards.nodes.options.prefix)
+    return shards.nodes.run_many([Call(place, name, arguments)])[0]

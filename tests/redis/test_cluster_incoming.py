@@ -1,0 +1,149 @@
+"""The list that any language may push tasks to, on a cluster: on another node than the queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stayer.core.lifecycle import Done
+from stayer.core.model import Filter
+from stayer.store import Store
+from stayer.stores import open_store
+from stayer.stores.redis.cluster import ClusterStore
+from tests.contract.builders import (
+    PATIENCE,
+    apply,
+    check_counts,
+    counts,
+    get,
+    ids,
+    in_thread,
+    new,
+    register,
+    started,
+    submit,
+    take,
+)
+from tests.contract.test_waiter import calm
+from tests.redis.dying import deaths
+from tests.servers.cluster import Cluster
+
+
+@pytest.fixture
+def store(cluster: Cluster) -> Iterator[ClusterStore]:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    yield store
+    store.close()
+
+
+def push(store: Store, *items: dict[str, Any] | bytes) -> None:
+    """As a client in any language does it."""
+    forms = [item if isinstance(item, bytes) else json.dumps(item) for item in items]
+    ask(store, "incoming", "LPUSH", *forms)
+
+
+def ask(store: Store, name: str, command: str, *arguments: Any) -> Any:
+    assert isinstance(store, ClusterStore)
+    prefix = store._nodes.options.prefix
+    place = f"{prefix}:incoming" if name == "incoming" else f"{{{prefix}:incoming}}:{name}"
+    return store._nodes.ask(place, command, place, *arguments)
+
+
+def left(store: Store) -> int:
+    return int(ask(store, "incoming", "LLEN") + ask(store, "taken", "ZCARD"))
+
+
+def refused(store: Store) -> list[dict[str, Any]]:
+    return [json.loads(item) for item in ask(store, "refused", "LRANGE", 0, -1)]
+
+
+def take_in(store: Store, limit: int = 100) -> None:
+    while (following := store.promote(limit)) is not None and following <= store.now():
+        pass
+
+
+def test_items_are_tasks_in_their_order_in_any_queue(store: ClusterStore) -> None:
+    register(store, queues=("q", "r"))
+    push(store, *({"id": f"t{n}", "queue": "qr"[n % 2], "parameters": n} for n in range(130)))
+    push(store, {}, {"queue": "r", "delay": "1h"})
+    take_in(store)
+    assert ids(take(store, queues="q", limit=99)) == [f"t{n}" for n in range(0, 130, 2)]
+    assert ids(take(store, queues="r", limit=99)) == [f"t{n}" for n in range(1, 130, 2)]
+    assert counts(store, "default") == {"pending": 1}
+    assert (left(store), refused(store)) == (0, [])
+    assert store.promote(10) == max(
+        task.eta or 0.0 for task in store.find(Filter(), None, 999).tasks
+    )
+
+
+def test_what_is_of_no_use_is_set_aside(store: ClusterStore) -> None:
+    register(store)
+    apply(store, started(store, id="ended"), Done())
+    push(store, b"not JSON", {"queue": "q", "colour": "red"}, {"queue": "q", "after": ["a"]})
+    push(
+        store, {"delete": "unknown"}, {"delete": "ended"}, b"\xff\xfe", {"id": "good", "queue": "q"}
+    )
+    take_in(store)
+    errors = [each["error"] for each in refused(store)][::-1]
+    said = ["not JSON", "colour", "runs after others", "unknown", "ended", "UTF-8"]
+    assert all(word in error for word, error in zip(said, errors, strict=True))
+    assert (get(store, "good").state, left(store)) == ("pending", 0)
+
+
+def test_a_message_takes_a_task_back(store: ClusterStore) -> None:
+    submit(store, new("before", "r"))
+    push(store, {"id": "a", "queue": "q"}, {"delete": "a"}, {"id": "b", "queue": "q"})
+    push(store, {"delete": "before"}, {"delete": "a"})
+    take_in(store)
+    states = [get(store, id).state for id in ("before", "a", "b")]
+    assert states == ["cancelled", "cancelled", "pending"]
+    assert (left(store), refused(store)) == (0, [])
+
+
+def test_a_taker_that_dies_between_any_two_steps(cluster: Cluster) -> None:
+    def prepare(store: Store) -> None:
+        submit(store, new("gone", "r"))
+        push(store, {"queue": "q"}, {"queue": "r"}, {"id": "named", "queue": "q"}, b"bad")
+        push(store, {"delete": "gone"}, {"queue": "q", "unique": "one"}, {"queue": "q"})
+
+    for store, _ in deaths(cluster, 1, prepare, lambda store, _: take_in(store)):
+        take_in(store)
+        assert (counts(store, "q"), counts(store, "r")) == (
+            {"pending": 4},
+            {"pending": 1, "cancelled": 1},
+        )
+        assert get(store, "gone").state == "cancelled"
+        assert (left(store), len(refused(store))) == (0, 1)
+        check_counts(store)
+
+
+def test_several_takers_make_each_task_once(cluster: Cluster, store: ClusterStore) -> None:
+    push(store, *({"queue": "qrs"[n % 3]} for n in range(300)))
+    others = [open_store(store._nodes.url) for _ in range(3)]
+    for done in [in_thread(lambda other=other: take_in(other, 7)) for other in others]:  # type: ignore[misc]
+        done()
+    assert [counts(store, queue) for queue in "qrs"] == [{"pending": 100}] * 3
+    for other in others:
+        other.close()
+
+
+def test_who_waits_hears_of_a_publisher(store: ClusterStore) -> None:
+    waiter = store.waiter(None, ["q"])
+    calm(waiter)
+    push(store, {"queue": "q"})
+    ask(store, "incoming", "PUBLISH", "")
+    assert waiter.wait(PATIENCE)
+    waiter.close()
+
+
+def test_else_it_is_found_by_the_next_look(store: ClusterStore) -> None:
+    waiter = store.waiter(None, ["q"])
+    calm(waiter)
+    woken = in_thread(lambda: waiter.wait(None))
+    push(store, {"queue": "q"})
+    assert woken()
+    waiter.close()
