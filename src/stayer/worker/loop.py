@@ -22,7 +22,7 @@ from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
 from stayer.store import Store
-from stayer.worker.adoption import speak_for_keeper, sweep_strays
+from stayer.worker.adoption import is_over, speak_for_keeper
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
@@ -164,14 +164,7 @@ class WorkerLoop(BeatingWorker):
         self._state.close()
 
     def _has_ended(self, task: Task) -> bool:
-        run = self._state.run_for(task)
-        try:
-            return not run.has_ended() and run.void() and sweep_strays(run.folder)
-        except OSError as error:
-            logger.warning("task %s may still run here: %s", task.id, error)
-            return False
-        finally:
-            run.close()
+        return is_over(self._state.run_for(task))
 
     # Steps
 
