@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.fit import Column, fitted
-from stayer.cli.tables import SHORT, STYLES, age, cell, console, short_ids
+from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
 _BAR = 10
 """How many letters a bar of progress has."""
+_ID = 16
+"""So much of an id is shown before anything else gets room: it is what one types next."""
 
 
 Silent = Mapping[str, float]
@@ -25,7 +27,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
     """What `ls` shows."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     columns = [
-        Column("ID", least=SHORT + 2),
+        Column("ID", least=_ID),
         Column("STATE"),
         Column("QUEUE", least=8, rank=3, goes=3),
         Column("KIND", least=8, rank=2),
@@ -67,7 +69,7 @@ def _state(task: Task) -> Text:
 def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
     """What `top` shows."""
     columns = [
-        Column("ID", least=SHORT + 2),
+        Column("ID", least=_ID),
         Column("KIND", least=8, rank=1),
         Column("PROGRESS"),
         *(Column(heading, right=True) for heading in ("LEFT", "RAN")),
