@@ -32,7 +32,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
         Column("QUEUE", least=8, rank=3, goes=3),
         Column("KIND", least=8, rank=2),
         *(Column(name.upper(), least=8, rank=4) for name in words),
-        Column("PROGRESS", least=20, rank=1),
+        Column("PROGRESS", least=28, rank=1),
         Column("AGE", right=True),
         Column("RAN", right=True),
         Column("TRY", right=True, goes=2),
