@@ -95,8 +95,8 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     if answer.purged:
         again = units.rfc3339(there.updated + REMEMBERED)
         return (
-            f"was {there.state} and has been deleted: its id is not accepted again before {again}, "
-            "so choose another one"
+            f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
+            "choose another one"
         )
     if there.queue != new.queue:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"

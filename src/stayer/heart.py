@@ -17,7 +17,7 @@ from stayer import control
 from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError, UnknownWorker
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.lifecycle import Interrupt
-from stayer.core.model import Beat, Orders, Report, Worker
+from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.store import Store, Waiter
 
 logger = logging.getLogger(__name__)
@@ -124,18 +124,24 @@ class Heart:
         """The lease has certainly not ended."""
         return not self.lost and moment() < self._good_until
 
-    def stop(self) -> None:
-        """Take leave: hand back what is still held, and unregister."""
+    def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
+        """Take leave: hand back what is still held, and unregister. False: something of it still
+        runs, as far as `has_ended` can tell, so it is held on, until somebody comes for it or the
+        lease is over.
+        """
         self._halt()
         with self._beating:
             if self.lost or not self._number:
-                return
+                return True
             try:
                 self._beat()  # a beat that was interrupted has left the store with another number
             except LeaseLost:
                 self.lost = True
-                return
-            for task in self._store.holdings(self._worker.id):
+                return True
+            left = self._store.holdings(self._worker.id)
+            if not all(has_ended(task) for task in left):
+                return False
+            for task in left:
                 try:
                     control.settle(self._store, task, Interrupt("its listener closed"))
                 except NotHeld:
@@ -144,6 +150,7 @@ class Heart:
                 control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
             except (LeaseLost, UnknownWorker):
                 self.lost = True  # buried without knowing: there is nothing to take leave of
+            return True
 
     def _halt(self) -> None:
         """End the thread, and its listening."""

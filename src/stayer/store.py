@@ -104,6 +104,11 @@ class Store(Protocol):
     def now(self) -> float:
         """The store's clock."""
 
+    def identity(self) -> str:
+        """A name that no other store has, made at random by the first `setup`: the same by whatever
+        URL the store is reached, for as long as it keeps its data.
+        """
+
     # The one road: submit, reserve, commit
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:

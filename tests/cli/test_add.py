@@ -160,7 +160,7 @@ def test_the_id_of_a_deleted_task_is_refused(stayer: Here, store: Store, worker:
 
     for words in (["add"], ["add", "--json"]):
         again = stayer(*words, "-q", "q", "--id", "t", "--data", "2")
-        again.refuses("task t was complete and has been deleted", "not accepted again before 2")
+        again.refuses("task t has been deleted (complete)", "not accepted again before 2")
     stayer("run", "--detach", "-q", "q", "--id", "t", "true").refuses("choose another")
     assert everything(store) == []
 
@@ -174,7 +174,7 @@ def test_the_ids_of_deleted_tasks_are_left_out_of_many(
     added = stayer("add", "--jsonl", "-", input='{"id": "t"}\n{"id": "u"}\n')
 
     assert (added.code, added.out) == (2, "u\n")
-    assert "task t was complete and has been deleted" in added.err
+    assert "task t has been deleted (complete)" in added.err
     assert "1 task was not accepted" in added.err
 
 
@@ -284,14 +284,6 @@ def test_what_can_not_be_unique_is_refused(
     assert everything(store) == []
 
 
-def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
-    stayer("add", "--id", "a").works()
-    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
-    policy = get(store, "b").policy
-    assert (policy.near, policy.near_wait) == ("a", 120.0)
-    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")
-
-
 def test_a_command_that_was_announced_must_come(stayer: Here, store: Store) -> None:
     stayer("add", "-q", "q", "--").refuses("no command after --")
     assert everything(store) == []
@@ -306,3 +298,11 @@ def test_a_line_for_a_shell_is_hinted_at(stayer: Here, store: Store, line: str) 
     assert "taken as the name of a program" in added.err
     assert "sh -c" in added.err
     stayer("add", "-q", "q", "--", "sh", "-c", line).works()
+
+
+def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -> None:
+    stayer("add", "--id", "a").works()
+    stayer("add", "--id", "b", "--after", "a", "--near", "a", "--near-wait", "2m").works()
+    policy = get(store, "b").policy
+    assert (policy.near, policy.near_wait) == ("a", 120.0)
+    stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")

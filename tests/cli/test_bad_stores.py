@@ -46,8 +46,9 @@ COMMANDS = {
     "flow": ["flow", "ls"],
     "explain": ["explain", "t"],
     "stats": ["stats"],
-    "notices": ["notices"],
     "queues": ["queues"],
+    "notices": ["notices"],
+    "failures": ["failures"],
     "workers": ["workers"],
     "init": ["init"],
 }

@@ -47,8 +47,8 @@ def test_json_is_an_array_of_queues(stayer: Here, store: Store) -> None:
     [queue] = stayer("queues", "--json").works().json
 
     assert list(queue) == [
-        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "next_start",
-        "counts", "workers", "oldest", "retention",
+        "name", "paused", "limit", "key_limit", "key_limits", "rate", "fair", "notify",
+        "next_start", "counts", "workers", "oldest", "retention",
     ]  # fmt: skip
     assert (queue["name"], queue["counts"]["pending"]) == ("q", 1)
 

@@ -8,7 +8,7 @@ import time
 from msgspec.structs import replace
 
 from stayer import control
-from stayer.cli.tables import Loads, bar, unsaved
+from stayer.cli.task_tables import Loads, bar, unsaved
 from stayer.core.model import Progress, Report, Task, Usage
 from stayer.store import Store
 from stayer.stores import open_store

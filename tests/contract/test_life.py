@@ -39,6 +39,16 @@ def test_setting_up_again_harms_nothing(store: Store, other: Store) -> None:
     assert apply(store, task, Done()).state == "complete"
 
 
+def test_a_store_knows_itself_by_whatever_way(store: Store, other: Store) -> None:
+    name = store.identity()
+    assert name
+    store.setup()
+    fill(store, 1)
+    assert {store.identity(), other.identity()} == {name}
+    store.close()
+    assert store.identity() == name
+
+
 def test_a_closed_store_opens_itself_again(store: Store) -> None:
     register(store)
     names = fill(store, 1)

@@ -94,6 +94,10 @@ class TestRate:
         assert store.promote(5) is not None
         store.set_queue("q", paused=True)
         assert store.promote(5) is None
+        store.set_queue("q", paused=False, limit=1)  # which one runs up to
+        assert store.promote(5) is None
+        store.set_queue("q", limit=2)
+        assert store.promote(5) is not None
 
     def test_a_new_one_begins_full_and_none_ends_it(self, store: Store) -> None:
         register(store)
@@ -119,10 +123,9 @@ class TestFair:
     def test_those_who_come_together_take_turns(self, store: Store, fair: Fair) -> None:
         register(store)
         store.set_queue("q", fair=fair)
-        for name in ("ann", "bob"):
-            fill(store, 4, **{fair: name})
-        given = [getattr(task, fair) for task in take(store, limit=6)]
-        assert given == ["ann", "bob"] * 3
+        anns, bobs = (fill(store, 4, **{fair: name}) for name in ("ann", "bob"))
+        given = ids(take(store, limit=6))
+        assert given == [id for pair in zip(anns[:3], bobs[:3], strict=True) for id in pair]
 
     def test_priority_goes_before_turns(self, store: Store) -> None:
         register(store)
@@ -164,6 +167,14 @@ class TestFair:
 
         # Then it is ann's turn
         assert owners(take(store)) == ["ann"]
+
+    def test_turns_count_whatever_an_owners_tasks_run(self, store: Store) -> None:
+        register(store)
+        store.set_queue("q", fair="owner")
+        first = fill(store, 1, owner="ann", name="x") + fill(store, 1, owner="ann", name="y")
+        others = fill(store, 2, owner="bob", name="x", key="k")
+        expected = [first[0], others[0], first[1], others[1]]
+        assert ids(take(store, limit=4)) == expected
 
     def test_what_runs_counts_as_a_usual_run_of_the_queue(self, store: Store, clock: Clock) -> None:
         # Given that runs have taken 10 s each, all of them ann's

@@ -198,6 +198,7 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
     store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = {"take_notices": 2, "settle_notice": 1}
+    faults = iter((StoreUnreachable("away"), RuntimeError("a slip"), StoreUnreachable("away")))
 
     def faltering(name: str) -> Any:
         real = getattr(store, name)
@@ -205,7 +206,7 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
         def call(*arguments: Any) -> Any:
             if left[name]:
                 left[name] -= 1
-                raise StoreUnreachable("away")
+                raise next(faults)
             return real(*arguments)
 
         return call

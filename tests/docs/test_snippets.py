@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from stayer import Client, TaskHandle, explain
+from stayer import Client, TaskHandle
+from stayer.explain import reasons
 from tests.docs.pages import PATIENCE, Block, blocks, text
 from tests.docs.reader import Reader
 
@@ -124,7 +125,7 @@ def test_a_task_that_nobody_takes_is_explained(reader: Reader) -> None:
 
 def test_every_reason_is_documented() -> None:
     """As they are written in the source: each word is the first argument of a Reason."""
-    source = inspect.getsource(explain)
+    source = inspect.getsource(reasons)
     known = {*re.findall(r'Reason\(\s*"([\w-]+)"', source)}
     table = text("how-to/find-out-why-it-waits.md").partition("| `reason` |")[2]
     assert len(known) > 15

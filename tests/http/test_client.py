@@ -219,6 +219,6 @@ def test_a_bad_url_is_refused_and_shows_no_secret(url: str, words: str) -> None:
 def test_what_is_no_server_of_ours_is_said(site: Site) -> None:
     with (
         closing(open_store(f"{site.url}/elsewhere", token=site.tokens["read"])) as store,
-        pytest.raises(StoreUnusable, match="/docs lists"),
+        pytest.raises(StoreUnusable, match="has nothing under /elsewhere: leave that out"),
     ):
         store.setup()

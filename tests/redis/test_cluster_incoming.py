@@ -54,7 +54,7 @@ def ask(store: Store, name: str, command: str, *arguments: Any) -> Any:
 
 
 def left(store: Store) -> int:
-    return int(ask(store, "incoming", "LLEN") + ask(store, "taken", "LLEN"))
+    return int(ask(store, "incoming", "LLEN") + ask(store, "taken", "ZCARD"))
 
 
 def refused(store: Store) -> list[dict[str, Any]]:

@@ -12,7 +12,8 @@ from stayer.attention import Attention
 from stayer.cli.keys import HINT, keys
 from stayer.cli.output import many
 from stayer.cli.silent import silent_among, silent_workers
-from stayer.cli.tables import Loads, console, draw, queues_table, running_table, tasks_table
+from stayer.cli.tables import console, draw, queues_table
+from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.store import Store
 

@@ -95,7 +95,8 @@ def _print_table(store: Store, filter: Filter, limit: int) -> None:
     if not tasks:
         note(f"no tasks match in {store.url}" if filter != Filter() else f"no tasks in {store.url}")
         return
-    from stayer.cli.tables import draw, tasks_table
+    from stayer.cli.tables import draw
+    from stayer.cli.task_tables import tasks_table
 
     now = store.now()
     draw(tasks_table(shown, now, silent_workers(store, shown, now)))

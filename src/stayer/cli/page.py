@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import json_text, many, safe
-from stayer.cli.tables import STYLES, cell, draw, grid, local_time, progress, ran, unsaved
+from stayer.cli.tables import STYLES, cell, draw, grid, local_time
+from stayer.cli.task_tables import progress, ran, unsaved
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import rich_click as click
@@ -14,13 +14,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.fit import Column, fitted
 from stayer.cli.output import on_screen, safe
 from stayer.core import rate
 from stayer.core.failures import Failure
 from stayer.core.figures import Figures
-from stayer.core.model import FINISHED, RUNNING, STATES, Progress, QueueInfo, Task, Usage, Worker
-from stayer.core.units import format_duration, format_size
+from stayer.core.model import STATES, QueueInfo, Worker
+from stayer.core.units import format_duration
 
 STYLES = {
     "waiting": "dim",
@@ -41,12 +40,12 @@ _FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
 _USUAL = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
-_SHORT = 10
+SHORT = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
-_BAR = 10
-"""How many letters a bar of progress has."""
+_LONGEST_ID = 32
+"""On a screen a longer id is cut."""
 _UNBOUNDED = 1000
 """The width of what is not a screen."""
 
@@ -95,7 +94,7 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     for index, id in enumerate(full):
         neighbours = full[max(0, index - 1) : index] + full[index + 1 : index + 2]
         common = max((_shared(id, other) for other in neighbours), default=0)
-        length = max(_SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
+        length = max(SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
         short[id] = id[:length]
     return short
 
@@ -104,186 +103,6 @@ def _shared(one: str, other: str) -> int:
     """How many characters they have in common at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-Silent = Mapping[str, float]
-"""Workers that have not been heard of lately: their ids, and for how long."""
-
-
-def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
-    """What `ls` shows."""
-    words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
-    columns = [
-        Column("ID", least=_SHORT + 2),
-        Column("STATE"),
-        Column("QUEUE", least=8, rank=3, goes=3),
-        Column("KIND", least=8, rank=2),
-        *(Column(name.upper(), least=8, rank=4) for name in words),
-        Column("PROGRESS", least=20, rank=1),
-        Column("AGE", right=True),
-        Column("RAN", right=True),
-        Column("TRY", right=True, goes=2),
-        Column("NODE", least=8, rank=5, goes=1),
-    ]
-    short = short_ids(task.id for task in tasks)
-    rows = [
-        (
-            cell(short[task.id]),
-            _state(task),
-            cell(task.queue),
-            cell(task.kind),
-            *(cell(getattr(task, name)) for name in words),
-            news(task, now, silent),
-            cell(age(now - task.created)),
-            cell(ran(task, _last_heard(task, now, silent))),
-            cell(task.attempt or None),
-            cell(task.node),
-        )
-        for task in tasks
-    ]
-    return fitted(columns, rows, console().width)
-
-
-def _state(task: Task) -> Text:
-    state = cell(task.state, STYLES.get(task.state, ""))
-    if task.held:
-        state.append(" held", "bold magenta")
-    if task.paused:
-        state.append(" paused", "bold magenta")
-    return state
-
-
-def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
-    """What `top` shows."""
-    columns = [
-        Column("ID", least=_SHORT + 2),
-        Column("KIND", least=8, rank=1),
-        Column("PROGRESS"),
-        *(Column(heading, right=True) for heading in ("LEFT", "RAN", "UNSAVED", "CPU", "MEMORY")),
-        Column("NODE", least=8, rank=3, goes=1),
-        Column("TRY", right=True, goes=2),
-        Column("REPORT", right=True, goes=3),
-        Column("", least=8, rank=2),
-    ]
-    short = short_ids(task.id for task in tasks)
-    rows = []
-    for task in tasks:
-        made = task.progress or Progress()
-        left = None if made.remaining is None or task.worker in silent else age(made.remaining)
-        rows.append(
-            (
-                cell(short[task.id]),
-                cell(task.kind),
-                bar(made),
-                cell(left),
-                cell(ran(task, _last_heard(task, now, silent))),
-                cell(None if (lost := unsaved(task, now)) is None else age(lost)),
-                cell(loads.of(task)),
-                cell(format_size(task.usage.rss) if task.usage else None),
-                cell(task.node),
-                cell(task.attempt),
-                cell(None if made.at is None else age(now - made.at)),
-                _silence(task, silent) or _condition(task, made),
-            )
-        )
-    return fitted(columns, rows, console().width)
-
-
-def _condition(task: Task, made: Progress) -> Text:
-    if task.cancel_wanted:
-        return cell("stopping", "magenta")
-    return cell("paused", "bold magenta") if task.paused else cell(made.message, "dim")
-
-
-def _silence(task: Task, silent: Silent) -> Text | None:
-    """Nobody knows what a task does whose worker is not heard of."""
-    if task.state not in RUNNING or task.worker is None or task.worker not in silent:
-        return None
-    return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
-
-
-def _last_heard(task: Task, now: float, silent: Silent) -> float:
-    """Until when it is known to have run."""
-    return now - silent.get(task.worker or "", 0.0)
-
-
-class Loads:
-    """How busy tasks are, between one look and the next; at first, since they began."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
-
-    def of(self, task: Task) -> str | None:
-        """In percent of one processor."""
-        used = task.usage
-        if used is None:
-            return None
-        before, load = self._seen.get((task.id, task.attempt), (Usage(), None))
-        if used.ran > before.ran:
-            load = max(0.0, used.cpu - before.cpu) / (used.ran - before.ran)
-        self._seen[task.id, task.attempt] = used, load
-        return None if load is None else f"{100 * load:.0f}%"
-
-
-def bar(made: Progress) -> Text:
-    """`████······  40%`, or a bare number where there is no total."""
-    if made.done is None:
-        return cell(None)
-    if not made.total or not math.isfinite(made.done / made.total):
-        return cell(f"{made.done:g}")
-    share = min(1.0, max(0.0, made.done / made.total))
-    full = int(share * _BAR)
-    text = cell("█" * full, "green")
-    text.append("·" * (_BAR - full), "dim")
-    return text.append(f" {100 * share:3.0f}%")
-
-
-def news(task: Task, now: float, silent: Silent) -> Text:
-    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
-    if (unheard := _silence(task, silent)) is not None:
-        return unheard
-    if task.state == "failed" and task.error:
-        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
-    if task.state == "scheduled" and task.eta is not None:
-        return cell(f"in {age(task.eta - now)}", "cyan")
-    if task.cancel_wanted:
-        return cell("stopping", "magenta")
-    return cell(progress(task) if task.state not in FINISHED else None)
-
-
-def progress(task: Task) -> str:
-    """`40%  2h 03m left  epoch 4`."""
-    made = task.progress
-    if made is None:
-        return ""
-    parts = []
-    if made.done is not None and made.total:
-        parts.append(f"{100 * made.done / made.total:.0f}%")
-    elif made.done is not None:
-        parts.append(f"{made.done:g}")
-    if made.remaining is not None and task.state in RUNNING:
-        parts.append(f"{format_duration(made.remaining)} left")
-    if made.message:
-        parts.append(made.message)
-    return "  ".join(parts)
-
-
-def ran(task: Task, now: float) -> str | None:
-    """How long its last attempt ran, or has been running."""
-    if task.started_at is None:
-        return None
-    if task.state == "started":
-        return format_duration(max(0.0, now - task.started_at))
-    if task.state in FINISHED and task.finished_at is not None:
-        return format_duration(task.finished_at - task.started_at)
-    return None
-
-
-def unsaved(task: Task, now: float) -> float | None:
-    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
-    if task.state != "started" or task.started_at is None:
-        return None
-    return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))
 
 
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
@@ -322,33 +141,26 @@ def other_limits(queue: QueueInfo) -> str:
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:
     """What `failures` shows."""
-    columns = [
-        Column("FINGERPRINT"),
-        Column("COUNT", right=True),
-        Column("FIRST", right=True, goes=1),
-        Column("LAST", right=True),
-        Column("KIND", least=8, rank=1),
-        Column("QUEUE", least=8, rank=3, goes=3),
-        Column("EXAMPLE", least=_SHORT + 2, goes=2),
-        Column("ERROR", least=12, rank=2),
-    ]
+    table = grid(
+        "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
+        right=("COUNT", "FIRST", "LAST"),
+    )  # fmt: skip
+    if console().is_terminal:
+        table.columns[6].max_width = _LONGEST_ID
     short = short_ids(failure.example for failure in failures)
-    rows = []
     for failure in failures:
         others = len(failure.queues) - 1
-        rows.append(
-            (
-                cell(failure.fingerprint),
-                cell(f"{failure.count:,}", STYLES["failed"]),
-                cell(age(now - failure.first)),
-                cell(age(now - failure.last)),
-                cell(failure.kind),
-                cell(failure.queues[0] + (f" +{others}" if others else "")),
-                cell(short[failure.example]),
-                cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
-            )
+        table.add_row(
+            cell(failure.fingerprint),
+            cell(f"{failure.count:,}", STYLES["failed"]),
+            cell(age(now - failure.first)),
+            cell(age(now - failure.last)),
+            cell(failure.kind),
+            cell(failure.queues[0] + (f" +{others}" if others else "")),
+            cell(short[failure.example]),
+            cell(f"{failure.type}: {failure.message}".rstrip(": "), "red"),
         )
-    return fitted(columns, rows, console().width)
+    return table
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:

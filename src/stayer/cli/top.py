@@ -34,7 +34,7 @@ def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None
     Drawn again whenever something happens, and each second, until you press q; once if stdout is
     no terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long ago
     it last told how far it is. Of a task whose worker is silent nobody knows how far it is: RAN
-    ends when it was last heard of.
+    and UNSAVED end when it was last heard of.
     """
     store = given.store()
     check_queues(store, names)

@@ -16,7 +16,7 @@ def account(task: Task, change: Change, ran: float | None) -> str:
 
 def named(task: Task) -> str:
     """`task a (ffmpeg)`, and which try it is if it is not the first."""
-    kind = f" ({task.kind})" if task.kind else ""
+    kind = f" ({_line(task.kind, 40)})" if task.kind else ""
     return f"task {task.id}{kind}" + (f", attempt {task.attempt}" if task.attempt > 1 else "")
 
 
@@ -34,8 +34,14 @@ def _why(change: Change) -> str:
     if change.to in ("complete", "cancelled") or change.ending is None:
         return ""
     fault = None if change.error is UNSET else change.error
-    said = fault and f"{fault.type}: {fault.message}".rstrip(": ").partition("\n")[0]
-    return f" ({', '.join(each for each in (change.ending, said or change.note) if each)})"
+    said = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200) if fault else change.note
+    return f" ({', '.join(each for each in (change.ending, said) if each)})"
+
+
+def _line(text: str, longest: int) -> str:
+    """What a task says of itself must not make lines of its own."""
+    plain = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 
 
 def _next(change: Change) -> str:

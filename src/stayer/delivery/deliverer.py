@@ -164,6 +164,9 @@ class Deliverer:
             except StoreError as error:
                 logger.warning("notices are looked for later: %s", error)
                 found = []
+            except Exception:  # whatever it is, others must not wait for ever
+                logger.exception("notices are looked for later")
+                found = []
             self._pause = self._soon if found else min(self._seldom, self._pause * 1.5)
             for notice in found:
                 self._begin(notice)

@@ -61,7 +61,7 @@ def _line(look: Look) -> Line:
         running=[_as_runs(each, look.now) for each in busy],
         ahead=[each.kind for each in ahead],
         more=max(0, number - len(ahead)),
-        not_before=max(_until_due(look), _until_rate(look, number)),
+        not_before=max(_until_due(look), _until_rate(look, number), look.until_any_node),
     )
 
 

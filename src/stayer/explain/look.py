@@ -103,3 +103,16 @@ class Look:
         """What runs of its key in its queue."""
         wanted = Filter(queues=(self.task.queue,), states=RUNNING, key=self.task.key)
         return self.store.find(wanted, None, LINE).tasks
+
+    @cached_property
+    def until_any_node(self) -> float:
+        """How long it still waits for a place on the node of its data; 0 if there is one, or if it
+        waits for none.
+        """
+        node, until = self.task.near_node, self.task.near_until
+        if node is None or until is None:
+            return 0.0
+        there = (each for each in self.heard if each.node == node)
+        return (
+            0.0 if any(each.running < each.slots for each in there) else max(0.0, until - self.now)
+        )

@@ -205,6 +205,7 @@ def _about_to_start(look: Look) -> Reason | None:
         or _key_full(look)
         or _rate_spent(look)
         or _too_old(look)
+        or look.until_any_node
         or not any(worker.running < worker.slots for worker in look.heard)
     ):
         return None

@@ -77,7 +77,7 @@ class Access:
         self._name = os.fspath(path)  # asked for with each request, so not by way of pathlib
         self._seen: tuple[int, int, int] | None = None
         self._kept = _Kept(key="")
-        self._found: dict[str, Token] = {}
+        self._opened: tuple[_Kept, dict[str, Token]] = (self._kept, {})
 
     @property
     def key(self) -> bytes:
@@ -95,12 +95,16 @@ class Access:
         by their digests, so there are no more than there are tokens.
         """
         presented = digest(secret)
-        tokens = self._current().tokens
-        found = self._found.get(presented)
+        kept = self._current()
+        of, opened = self._opened
+        if of is not kept:  # with what it is true of, so that no other thread can mix the two
+            opened = {}
+            self._opened = (kept, opened)
+        found = opened.get(presented)
         if found is None:
-            for token in tokens:
+            for token in kept.tokens:
                 if hmac.compare_digest(token.hash, presented):
-                    found = self._found[presented] = token
+                    found = opened[presented] = token
         return found
 
     def add(self, name: str, role: Role, queues: tuple[str, ...] = ()) -> str:
@@ -160,7 +164,7 @@ class Access:
             found = os.stat(self._name)
         except OSError as error:
             if isinstance(error, FileNotFoundError):
-                self._seen, self._kept, self._found = None, _Kept(key=""), {}
+                self._seen, self._kept = None, _Kept(key="")
                 return self._kept
             raise BadConfig(f"{self.path} can't be read: {error.strerror}") from None
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -170,7 +174,7 @@ class Access:
                     f"{self.path} can be read by other users: chmod 600 it, and remove tokens that "
                     "somebody may have seen"
                 )
-            self._kept, self._found = self._read(), {}
+            self._kept = self._read()
             self._seen = seen
         return self._kept
 

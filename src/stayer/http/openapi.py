@@ -372,7 +372,8 @@ def _schemas() -> Schema:
             history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
         "Figures": _record(Figures, queue=_optional(_STRING)),
-        "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING),
+        "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING,
+            store=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
         "Health": _object(status=_STRING),
     }  # fmt: skip

@@ -52,7 +52,7 @@ def clock(call: Call) -> Answer:
     now = call.store.now()
     shown: dict[str, JSON] = {
         "now": rfc3339(now), "epoch": now, "last_event": call.store.last_event(),
-        "version": __version__,
+        "version": __version__, "store": call.store.identity(),
     }  # fmt: skip
     return Answer(shown, headers={"cache-control": "no-store"})
 

@@ -2,32 +2,75 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+from stayer.heart import moment
+from stayer.worker.held import Held
+from stayer.worker.run import Run
+
+logger = logging.getLogger("stayer.worker")
+
+_PATIENCE = 1.0
+_ROUND = 0.005
 
 
-def sweep_strays(folder: Path) -> int:
-    """Kill what carries this run directory in its environment; how many there were.
+def speak_for_keeper(held: Held) -> None:
+    """Where nobody else will say how it ended: see that nothing is left of it, then say so."""
+    vanished = held.has_vanished()
+    if not vanished and not held.is_abandoned():
+        return
+    run, begun = held.run, held.run.has_begun
+    note = "its run directory was deleted" if vanished else "its keeper was killed"
+    try:
+        if run.void() and sweep_strays(run.folder):
+            # What does so each time that it runs must be set aside in the end.
+            lost: dict[str, Any] = {"keeper_died": None, "note": note}
+            run.declare_ended(lost if begun else {"stop": {"why": "fence", "note": note}})
+    except OSError as error:
+        logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
+
+
+def is_over(run: Run) -> bool:
+    """Nothing of it is left here, nor will be, and it left nothing to tell."""
+    try:
+        return not run.has_ended() and run.void() and sweep_strays(run.folder)
+    except OSError as error:
+        logger.warning("something may still run in %s: %s", run.folder, error)
+        return False
+    finally:
+        run.close()
+
+
+def sweep_strays(folder: Path) -> bool:
+    """Kill what carries this run directory in its environment; True: nothing is left of it.
 
     The last resort: a process that has cleared its environment is not found.
     """
     tag = b"STAYER_DIR=" + os.fsencode(folder)
-    killed = 0
-    found = True
-    while found:
-        found = False
-        for entry in os.listdir("/proc"):
-            if entry.isdigit() and int(entry) != os.getpid() and _carries(entry, tag):
-                try:
-                    os.kill(int(entry), signal.SIGKILL)
-                    killed, found = killed + 1, True
-                except (ProcessLookupError, PermissionError):
-                    continue
-    return killed
+    end = moment() + _PATIENCE
+    while found := [pid for pid in _processes() if _carries(pid, tag)]:
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if moment() > end:
+            return False
+        time.sleep(_ROUND)
+    return True
 
 
-def _carries(pid: str, tag: bytes) -> bool:
+def _processes() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _carries(pid: int, tag: bytes) -> bool:
+    if pid == os.getpid():
+        return False
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return tag in file.read().split(b"\0")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from signal import SIGUSR1
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
-from stayer.core.model import Orders, Report, Worker
+from stayer.core.model import Orders, Report, Task, Worker
 from stayer.heart import Heart
 from stayer.store import Store
 from stayer.worker.bell import Bell
@@ -32,11 +32,12 @@ class BeatingWorker(ABC):
         self._state = state
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
-        self._signals = Signals()
         self._patience = Patience()
+        self._signals = Signals(lambda: self._patience.waits)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed
+        self._is_in_its_store = False
 
     @property
     def drained(self) -> bool:
@@ -102,6 +103,11 @@ class BeatingWorker(ABC):
 
     def _registered_heart(self) -> Heart:
         """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
+        if self._is_in_its_store:
+            self._state.join(self._store.identity())  # it may have lost its data, and be another
+        else:
+            self._state.belong_to(self._store.identity())
+            self._is_in_its_store = True
         about = self._about_me()
         known = {worker.id: worker for worker in self._store.workers()}
         if self._state.resumed and about.id not in known:
@@ -129,10 +135,16 @@ class BeatingWorker(ABC):
         """Of the store, and of the identity."""
         if self._heart is not None:
             try:
-                self._heart.stop()
-                self._state.forget_identity()
+                if self._heart.stop(self._has_ended):
+                    self._state.forget_identity()
+                else:
+                    logger.warning("something still runs here: leaving it to the next worker")
             except StoreError as error:
                 logger.warning("could not take leave of the store: %s", error)
+
+    def _has_ended(self, task: Task) -> bool:
+        """Nothing of it is left here, nor will be."""
+        return True
 
     def _tell_about_me(self) -> None:
         if self._heart is not None:

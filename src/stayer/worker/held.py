@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections import deque
+from signal import SIGKILL, SIGUSR1
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ logger = logging.getLogger("stayer.worker")
 _LOG_A_BEAT = 1_000_000
 _REPORT = 1_000_000
 _TIME_TO_NOTICE = 30.0
+_TIME_TO_LOOK = 5.0
 _TIME_TO_BEGIN = 3.0
 _TIME_TO_HAVE_NEWS, _KINDS_OF_NEWS = 1.0, 3
 """What ends sooner, in seconds, tells all at its end; there are log, report and usage."""
@@ -65,6 +67,7 @@ class Held:
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
         self._missing_since: float | None = None
+        self._alone_since: float | None = None
         self._usage_sent: Usage | None = None
         self._paused_sent = False if fresh else None
         self._gathered: _News | None = None
@@ -94,6 +97,20 @@ class Held:
         running = self.run.running
         return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
 
+    def take_away(self) -> None:
+        """It is not ours any more: have it end at once."""
+        self.lost, self.lost_at = True, moment()
+        self.ask(stop={"why": "fence", "grace": 0.0})
+
+    def ask(self, **wanted: object) -> bool:
+        """An order to its keeper; False if it can't be given now."""
+        try:
+            self.run.order(**wanted)
+        except OSError as error:
+            logger.warning("task %s can't be given an order: %s", self.task.id, error)
+            return False
+        return True
+
     def has_news(self) -> bool:
         """There is something that the store has not got."""
         return (
@@ -104,13 +121,28 @@ class Held:
         )
 
     def has_vanished(self) -> bool:
-        """Somebody deleted the run directory, and its keeper has noticed, or had the time to."""
+        """Somebody deleted the run directory, and its keeper has ended, or had the time to."""
         if self.run.folder.exists():
             self._missing_since = None
             return False
         if self._missing_since is None:
             self._missing_since = moment()
-        return self.run.keeper_ended() or moment() - self._missing_since > _TIME_TO_NOTICE
+            self.run.signal_keeper(SIGUSR1)  # it looks, and sees
+        missing = moment() - self._missing_since
+        if not self.run.has_begun:
+            return missing > _TIME_TO_NOTICE
+        if missing > _TIME_TO_LOOK and self.run.keeper_lives():
+            self.run.signal_keeper(SIGKILL)  # it stands still; what it keeps dies with it
+        return not self.run.keeper_lives()
+
+    def is_abandoned(self) -> bool:
+        """Neither its keeper nor its nursery will say how it ended."""
+        if not self.run.is_left_alone():
+            self._alone_since = None
+            return False
+        if self._alone_since is None:
+            self._alone_since = moment()
+        return self.run.nursery_is_gone() or moment() - self._alone_since > _TIME_TO_NOTICE
 
     def log_left(self) -> int:
         """How many bytes of the log have not been sent."""

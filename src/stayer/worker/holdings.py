@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from stayer.core.model import Report, Task
@@ -44,6 +43,11 @@ class Holdings:
     def add(self, held: Held) -> None:
         self._held[held.key] = held
 
+    def take_up(self, held: Held) -> None:
+        """One that was found at work, or at its end."""
+        self.add(held)
+        self._bell.ring_when(held.run.pidfd())
+
     def remove(self, held: Held) -> None:
         """Nothing is left to say of it, and nothing is left of it here."""
         if self._held.pop(held.key, None) is not None:
@@ -60,22 +64,15 @@ class Holdings:
     def stop(self, grace: float) -> None:
         """Have all of them end within this time."""
         for held in self:
-            if held.stop_grace is None or grace < held.stop_grace:
-                try:
-                    held.run.order(stop={"why": "interrupt", "grace": grace})
-                except OSError as error:
-                    logger.warning("task %s can't be asked to stop: %s", held.task.id, error)
-                else:
-                    held.stop_grace = grace
+            shorter = held.stop_grace is None or grace < held.stop_grace
+            if shorter and held.ask(stop={"why": "interrupt", "grace": grace}):
+                held.stop_grace = grace
 
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
         for held in self:
             if not held.lost:
-                held.lost = True
-                held.lost_at = moment()
-                with suppress(OSError):  # its keeper sees that the lease is void
-                    held.run.order(stop={"why": "fence", "grace": 0.0})
+                held.take_away()
 
     def still_dying(self) -> bool:
         """Something that was taken from us has not ended, and may still move.
@@ -93,7 +90,7 @@ class Holdings:
         for held in self:
             if held.watched_until < now + _WATCHED_FOR / 3 and held.run.running is not None:
                 held.watched_until = now + _WATCHED_FOR
-                held.run.order(watched=held.watched_until)
+                held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
         """The news for a beat."""
@@ -118,18 +115,21 @@ class Holdings:
         except (OSError, ValueError, KeyError, TypeError):
             logger.error("%s is no run directory that can be read: left alone", run.folder)
             return None
-        if not run.has_ended() and not run.is_kept():
+        ours = task.worker == self._state.worker_id
+        kept = run.is_kept() or (ours and run.keeper_lives())
+        if not run.has_ended() and not kept:
             # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
             # keeper wrote is believed: the original may be running. Burial sees to the rest.
-            if task.worker != self._state.worker_id or not run.void():
+            if not ours or not run.void() or not sweep_strays(run.folder):
                 return None
-            sweep_strays(run.folder)
             never = {"not_started": "its worker died before it could begin", "node": True}
             note: dict[str, Any] = {"keeper_died": None} if run.running else never
             run.declare_ended(note)
         held = Held(task, run)
         held.known = False
-        self.add(held)
-        self._bell.ring_when(run.pidfd())
+        self.take_up(held)
+        if kept and not ours:
+            # Whoever we were was given up: the store may have given it away, even to us.
+            held.take_away()
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
         return held

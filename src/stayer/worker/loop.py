@@ -16,17 +16,19 @@ from msgspec.structs import replace
 from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
-from stayer.core.model import RUNNING, Report, Worker
+from stayer.core.model import RUNNING, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
 from stayer.store import Store
+from stayer.worker.adoption import is_over, speak_for_keeper
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
+from stayer.worker.leftovers import clear_leftovers
 from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
@@ -40,6 +42,7 @@ from stayer.worker.tidying import Tidying
 logger = logging.getLogger("stayer.worker")
 
 _SOON = 0.003
+_SOME_TIME = 0.5
 _TIDY = 600.0
 
 
@@ -68,8 +71,10 @@ class WorkerLoop(BeatingWorker):
         self._lease = options.lease
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
+        self._store_is_away = False
         self._next_due = 0.0
         self._next_reconcile = 0.0
+        self._good_until = self._frozen_until = self._next_thaw = 0.0
         self._tidying = Tidying(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
@@ -138,7 +143,11 @@ class WorkerLoop(BeatingWorker):
         )
 
     def _finished(self) -> bool:
-        return self._leaving or ((self._stopping or self._draining) and not self._holdings)
+        return (
+            self._leaving
+            or self._store_is_away
+            or ((self._stopping or self._draining) and not self._holdings)
+        )
 
     def _end(self) -> None:
         if self._leaving:
@@ -146,8 +155,16 @@ class WorkerLoop(BeatingWorker):
             self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
-            self._take_leave()
+            if not self._patience.hurries:
+                self._take_leave()
+            elif self._store_is_away or not self._try(self._take_leave):
+                logger.warning("leaving %d outcomes to the next worker", len(self._holdings))
+                logging.shutdown()
+                os._exit(0)  # other threads wait for the store as well, and could hold us here
         self._state.close()
+
+    def _has_ended(self, task: Task) -> bool:
+        return is_over(self._state.run_for(task))
 
     # Steps
 
@@ -162,6 +179,7 @@ class WorkerLoop(BeatingWorker):
                 self._take_new_options()
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop_all(0.0)
+                self._patience.hurries = True
             else:
                 self._stop_all(self._options.grace)
 
@@ -213,8 +231,8 @@ class WorkerLoop(BeatingWorker):
         self._state.void_lease()
         self._holdings.give_up()
         self._abandon_heart()
-        self._lease_lost = False
         self._state.new_identity()
+        self._lease_lost = False
         self._start_heart()
 
     def _carry_out_orders(self) -> None:
@@ -262,12 +280,11 @@ class WorkerLoop(BeatingWorker):
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:
-            if held.has_vanished() and held.run.void():
-                said = {"why": "fence", "note": "its run directory was deleted"}
-                held.run.declare_ended({"stop": said})
+            speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
-        if ended:
-            self._try(lambda: self._tell_outcomes(ended))
+        if ended and not self._try(lambda: self._tell_outcomes(ended)):
+            # Outcomes are safe on the disk: the next worker tells of them.
+            self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.
@@ -290,12 +307,17 @@ class WorkerLoop(BeatingWorker):
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
         now = moment()
-        if now < self._next_reconcile and not self._holdings.fenced():
+        may_be_frozen = now < self._frozen_until and len(self._holdings) > 0
+        look_now = may_be_frozen and now >= self._next_thaw
+        if now < self._next_reconcile and not look_now and not self._holdings.fenced():
             return
         if self._heart is None or not self._heart.is_current():
             return
-        if self._try(lambda: reconcile(self._store, self._state, self._holdings)):
+        if self._try(
+            lambda: reconcile(self._store, self._state, self._holdings, may_be_frozen=may_be_frozen)
+        ):
             self._next_reconcile = now + self._lease
+            self._next_thaw = now + _SOME_TIME
 
     def _look_at_the_clock(self) -> None:
         """See to what is due, when it is, or when there may be something that is due sooner. After
@@ -348,6 +370,7 @@ class WorkerLoop(BeatingWorker):
         if moment() >= self._next_log_tidying:
             self._next_log_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))
+            self._try(lambda: clear_leftovers(self._store, self._state, self._holdings))
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
@@ -367,5 +390,11 @@ class WorkerLoop(BeatingWorker):
         return self._holdings.gather()
 
     def _on_beat(self, good_until: float) -> None:
+        now, margin = moment(), min(10.0, self._lease / 6)
+        if now > self._good_until - 2 * margin:
+            # Keepers may have frozen their tasks by now, or are about to: they go by what they have
+            # read, and a full disk keeps them from saying so.
+            self._frozen_until = max(now, self._good_until, now + margin) + TICK
+        self._good_until = good_until
         self._state.write_lease(good_until, self._lease)
         self._holdings.delivered()

@@ -16,7 +16,9 @@ def carry_out(held: Held, orders: Sequence[Order]) -> int:
         if order.number > held.order_seen:
             # Written with the order itself: a worker that dies before it can tell the store is
             # given the order again, and the next one must not carry it out twice.
-            held.run.order(seen=order.number, **_words(held, order))
+            # What can't be passed on now is given to us again, with the next beat.
+            if not held.ask(seen=order.number, **_words(held, order)):
+                break
             held.order_seen = order.number
     return held.order_seen
 
@@ -51,5 +53,5 @@ def _limits(held: Held, order: Order) -> dict[str, float]:
     }
     more = given.pop("more_time", 0.0)
     limits = {**held.run.asked.get("limits", {}), **given}
-    now = limits.get("time", held.run.about["keeper"]["limits"].get("time", 0.0))
+    now = limits.get("time", held.run.first_limits.get("time", 0.0))
     return {**limits, "time": now + more} if more and now else limits

@@ -18,9 +18,12 @@ from stayer.worker.state import StateDirectory
 logger = logging.getLogger("stayer.worker")
 
 
-def reconcile(store: Store, state: StateDirectory, holdings: Holdings) -> None:
+def reconcile(
+    store: Store, state: StateDirectory, holdings: Holdings, *, may_be_frozen: bool = False
+) -> None:
     """What we run and don't hold is killed, what we hold and don't run is handed back, and what
-    was frozen may go on: the store has just confirmed that it is ours.
+    was frozen may go on: the store has just confirmed that it is ours. `may_be_frozen`: also what
+    does not say that it is, for a full disk keeps a keeper from saying so.
     """
     fenced = holdings.fenced()
     theirs = {(task.id, task.attempt): task for task in store.holdings(state.worker_id)}
@@ -28,15 +31,14 @@ def reconcile(store: Store, state: StateDirectory, holdings: Holdings) -> None:
     for held in holdings.ours():
         if held.key not in theirs and not held.lost and not held.run.has_ended():
             logger.warning("task %s is no longer ours: killing it", held.task.id)
-            held.lost, held.lost_at = True, confirmed
-            held.run.order(stop={"why": "fence", "grace": 0.0})
-    thawed = [(held, theirs[held.key]) for held in fenced if held.key in theirs]
-    for held, _ in thawed:
-        held.run.order(thaw=confirmed)
+            held.take_away()
+    for held in holdings.ours() if may_be_frozen else fenced:
+        if held.key in theirs:
+            held.ask(thaw=confirmed)
     for key, task in theirs.items():
         if key not in holdings:
             _find_or_hand_back(store, state, holdings, task)
-    _tell_thawed(store, thawed)
+    _tell_thawed(store, [(held, theirs[held.key]) for held in fenced if held.key in theirs])
 
 
 def _tell_thawed(store: Store, thawed: Sequence[tuple[Held, Task]]) -> None:
@@ -57,10 +59,9 @@ def _tell_thawed(store: Store, thawed: Sequence[tuple[Held, Task]]) -> None:
 
 def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:
     run = state.run_for(task)
-    if (run.folder / "task.json").exists() and (run.is_kept() or run.has_ended()):
-        holdings.add(Held(task, run))
-    elif run.void():
-        sweep_strays(run.folder)
+    if run.has_ended() or run.is_kept() or run.keeper_lives():
+        holdings.take_up(Held(task, run))
+    elif run.void() and sweep_strays(run.folder):
         logger.warning("task %s was not found here: handed back", task.id)
         store.commit([decide(task, Interrupt("not found on its node"))])
         run.remove()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -16,6 +17,7 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task, Value
 from stayer.keeper import tree
+from stayer.keeper.kernel import contents
 from stayer.worker import files
 
 _FEW = 1_000_000
@@ -23,6 +25,14 @@ _FEW = 1_000_000
 _LONGEST_JSON = 16_000_000
 _LONGEST_RESULT = 8 * codec.RESULT_LIMIT
 """As it is written, which may be with much space between the words."""
+_BLOCK = 4096
+"""Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_PARENT = 1
+"""In `tree.Stat`."""
+_DEAD = (b"Z", b"X")
+_NO_NURSERY = (-1, -1)
+_NURSERY = b"stayer-nursery\n"
 
 
 class Run:
@@ -30,7 +40,10 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.has_begun = False
+        """Its keeper was seen at work."""
         self._pidfd: int | None = None
+        self._nursery: tuple[int, int] | None = None
         self._seen: dict[str, tuple[object, dict[str, Any] | None]] = {}
 
     def prepare(
@@ -42,6 +55,8 @@ class Run:
     ) -> None:
         """Write all that a keeper needs; `task.json` last, so that it is whole or not there."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.write(self.folder / "go", _in_blocks(b"{}"))
+        files.write(self.folder / "go.spare", _in_blocks(b""))
         (self.folder / "input").write_bytes(raw(task.parameters))
         if checkpoint is not None:
             (self.folder / "checkpoint").write_bytes(checkpoint)
@@ -68,9 +83,17 @@ class Run:
     @property
     def fence(self) -> str | None:
         """What the keeper was told to do without a lease."""
-        about = self._read("task.json") or {}
-        keeper = about.get("keeper")
-        return keeper.get("fence") if isinstance(keeper, dict) else None
+        return self._told_keeper().get("fence")
+
+    @property
+    def first_limits(self) -> dict[str, Any]:
+        """Those that the keeper was told of at the start."""
+        limits = self._told_keeper().get("limits")
+        return limits if isinstance(limits, dict) else {}
+
+    def _told_keeper(self) -> dict[str, Any]:
+        keeper = (self._read("task.json") or {}).get("keeper")
+        return keeper if isinstance(keeper, dict) else {}
 
     def given_checkpoint(self) -> object:
         """What tells the checkpoint that the attempt was given from one that it wrote."""
@@ -98,12 +121,20 @@ class Run:
 
     def declare_ended(self, content: dict[str, Any]) -> None:
         """Say how it ended in the place of a keeper that can't any more."""
-        self._replace("exit", json.dumps(content))
+        said = json.dumps(content)
+        try:
+            self._replace("exit", said)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            reserved = self.folder / "exit.tmp"  # by the keeper, for this
+            files.write(reserved, said.encode())
+            reserved.replace(self.folder / "exit")
 
     def is_kept(self) -> bool:
-        """A keeper lives."""
+        """A keeper holds the lock."""
         try:
-            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return False
         try:
@@ -116,11 +147,15 @@ class Run:
 
     def void(self) -> bool:
         """See to it that no keeper ever starts here; False if one is at it."""
+        if self.keeper_lives():  # its lock may have been deleted
+            return False
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        files.make_way(self.folder / "lock")
+        how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        lock = os.open(self.folder / "lock", how, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            (self.folder / "void").touch()
+            files.write(self.folder / "void", b"")
             return True
         except BlockingIOError:
             return False
@@ -128,21 +163,72 @@ class Run:
             os.close(lock)
 
     def order(self, **wanted: object) -> None:
-        """Add to what is asked of the keeper, and make it look."""
-        asked = {**self.asked, **wanted}
-        self._replace("go", json.dumps(asked))
+        """Add to what is asked of the keeper, and make it look.
+
+        What can't be asked to end, for want of even the space that was laid by, is ended.
+        """
+        asked = json.dumps({**self.asked, **wanted}).encode()
+        try:
+            self._ask(_in_blocks(asked))
+        except OSError:
+            if "stop" not in wanted or not self.signal_keeper(signal.SIGKILL):
+                raise
+        else:
+            self.signal_keeper(signal.SIGUSR1)
+
+    def _ask(self, words: bytes) -> None:
+        go, new = self.folder / "go", self.folder / "go.new"
+        try:
+            files.write(new, words)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            files.clear(new)
+            self._ask_on_a_full_disk(words)
+        else:
+            files.make_way(go)
+            new.replace(go)
+
+    def _ask_on_a_full_disk(self, words: bytes) -> None:
+        """Write over the spare file; the one whose place it takes becomes the spare one."""
+        go, spare, old = (self.folder / name for name in ("go", "go.spare", "go.old"))
+        found = files.seen(spare)
+        if found is None or found.st_size < len(words):
+            raise OSError(errno.ENOSPC, "no space for an order", str(go))
+        files.write(spare, words.ljust(found.st_size))
+        files.clear(old)
+        with suppress(OSError):
+            os.link(go, old, follow_symlinks=False)
+        files.make_way(go)
+        spare.replace(go)
+        with suppress(OSError):
+            old.replace(spare)
+
+    def signal_keeper(self, number: int) -> bool:
+        """False if there is none that could hear it."""
         descriptor = self.pidfd()
-        if descriptor is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, signal.SIGUSR1)
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     def pidfd(self) -> int | None:
         """A descriptor that becomes readable when the keeper ends."""
         if self._pidfd is None:
             running = self.running
             if running is not None:
+                self.has_begun = True
                 self._pidfd = _pidfd_of(running["keeper"], running["keeper_started"])
+                if self._pidfd is not None:
+                    self._nursery = _nursery_of(running["keeper"])
         return self._pidfd
+
+    def keeper_lives(self) -> bool:
+        """The keeper that `running` names does; whether or not it has the lock."""
+        return self.pidfd() is not None and not self.keeper_ended()
 
     def keeper_ended(self) -> bool:
         """The keeper that was watched is gone; False also if none was."""
@@ -151,6 +237,20 @@ class Run:
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(0))
+
+    def is_left_alone(self) -> bool:
+        """Its keeper began, is gone, and did not say how it ended."""
+        if self.pidfd() is None and (not self.has_begun or self.is_kept()):
+            return False
+        return (self._pidfd is None or self.keeper_ended()) and not self.has_ended()
+
+    def nursery_is_gone(self) -> bool:
+        """The parent of its keeper, which would speak for it; False if it is not known."""
+        if self._nursery is None:
+            return False
+        pid, started = self._nursery
+        fields = tree.stat(str(pid))
+        return fields is None or fields[tree.STATE] in _DEAD or tree.started(pid) != started
 
     def result(self) -> Value:
         """What the task left as its result: JSON, else a line of text, else the bytes.
@@ -243,6 +343,23 @@ class Run:
         files.write(temporary, content.encode())
         files.make_way(self.folder / name)
         temporary.replace(self.folder / name)
+
+
+def _in_blocks(words: bytes) -> bytes:
+    """With spaces after it, which no reader of JSON minds."""
+    return words.ljust(max(1, -(-len(words) // _BLOCK)) * _BLOCK)
+
+
+def _nursery_of(keeper: int) -> tuple[int, int] | None:
+    """Pid and start of its parent, or those of nobody; None: it is gone, and can't tell."""
+    fields = tree.stat(str(keeper))
+    if fields is None:
+        return None
+    parent = int(fields[_PARENT])
+    started = tree.started(parent)
+    if started is None or contents(f"/proc/{parent}/comm") != _NURSERY:
+        return _NO_NURSERY
+    return parent, started
 
 
 def _pidfd_of(pid: int, started: int) -> int | None:

@@ -109,6 +109,9 @@ class HttpStore:
     def now(self) -> float:
         return float(self._clock()["epoch"])
 
+    def identity(self) -> str:
+        return str(self._clock()["store"])
+
     def last_event(self) -> int:
         return int(self._clock()["last_event"])
 

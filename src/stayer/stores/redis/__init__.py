@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, Unpack
+from uuid import uuid4
 
 from stayer.core.errors import (
     LeaseLost,
@@ -85,6 +86,7 @@ class RedisStore:
                 f"{self.url} was used by a newer Stayer (keys of version {schema}, this one knows "
                 f"{SCHEMA}): upgrade Stayer here, or choose another prefix"
             )
+        self.identity()
 
     def close(self) -> None:
         self._server.close()
@@ -94,6 +96,9 @@ class RedisStore:
 
     def now(self) -> float:
         return self._server.now()
+
+    def identity(self) -> str:
+        return str(self._run("identity", uuid4().hex).decode())
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:

@@ -105,7 +105,7 @@ What happened
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
                                    empty name for all together; expires (see `sample.lua`)
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
-                                   figures are counted
+                                   figures are counted; identity, what tells this store from others
 
 From outside
 
@@ -138,7 +138,8 @@ are there in that way too. Beside these, once:
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
     <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
-    {<prefix>:incoming}:taken      list: items of the list `incoming` that got an id: id, item
+    {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
+                                   id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
     <prefix>:homes:<worker>        set: the queues that the worker is known in
     <prefix>:burying               set: the workers whose burial may not be over yet

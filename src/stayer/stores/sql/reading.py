@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 from stayer.core.model import (
     EVERYTHING,
@@ -77,6 +78,20 @@ def _history(tx: Transaction, seq: int) -> list[history.Line]:
 def watch(tx: Transaction, since: int, limit: int) -> list[Event]:
     """The events after a number."""
     return [event_from_row(row) for row in tx.all("watch", since, limit)]
+
+
+def identity(tx: Transaction) -> str | None:
+    """What tells this store from any other; None if nobody has asked yet."""
+    row = tx.one("identity.get")
+    return None if row is None else str(row[0])
+
+
+def make_identity(tx: Transaction) -> str:
+    """At random; or the one that somebody else has just made."""
+    tx.run("identity.make", uuid4().hex)
+    made = identity(tx)
+    assert made is not None
+    return made
 
 
 def last_event(tx: Transaction) -> int:

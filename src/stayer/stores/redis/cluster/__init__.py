@@ -88,6 +88,9 @@ class ClusterStore:
     def now(self) -> float:
         return self._shards.now()
 
+    def identity(self) -> str:
+        return self._shards.of(LOBBY).identity()
+
     # The one road
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:

@@ -6,7 +6,7 @@
 local KEPT = 1000
 for number = 3, #ARGV, 3 do
   local item, why = ARGV[number + 1], ARGV[number + 2]
-  if call('LREM', key_taken(), 1, ARGV[number]) == 1 and why ~= '' then
+  if call('ZREM', key_taken(), ARGV[number]) == 1 and why ~= '' then
     call('LPUSH', key_unfit(), cjson.encode({item = item, error = why, at = now}))
     call('LTRIM', key_unfit(), 0, KEPT - 1)
   end

@@ -5,12 +5,13 @@
 -- needs: base
 
 local wanted = #ARGV - 2
-local taken = call('LLEN', key_taken())
-for number = taken + 1, wanted do
+local newest = tonumber(call('ZREVRANGE', key_taken(), 0, 0, 'WITHSCORES')[2] or 0)
+for number = call('ZCARD', key_taken()) + 1, wanted do
   local item = call('RPOP', key_incoming())
   if not item then break end
-  call('RPUSH', key_taken(), ARGV[2 + number] .. ' ' .. item)
+  newest = newest + 1
+  call('ZADD', key_taken(), newest, ARGV[2 + number] .. ' ' .. item)
 end
-local found = wanted > 0 and call('LRANGE', key_taken(), 0, wanted - 1) or {}
-table.insert(found, 1, call('LLEN', key_incoming()) + call('LLEN', key_taken()))
+local found = wanted > 0 and call('ZRANGE', key_taken(), 0, wanted - 1) or {}
+table.insert(found, 1, call('LLEN', key_incoming()) + call('ZCARD', key_taken()))
 return found

@@ -115,6 +115,14 @@ class SqliteStore:
     def now(self) -> float:
         return self._database.clock()
 
+    def identity(self) -> str:
+        with self._read() as tx:
+            known = reading.identity(tx)
+        if known is None:
+            with self._write() as tx:
+                known = reading.make_identity(tx)
+        return known
+
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         try:
             with self._write() as tx:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 from stayer.core.errors import StoreUnusable
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
@@ -19,6 +20,8 @@ _WRITE = (
     "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
 
+_NAME = "INSERT INTO stayer_meta (key, value) VALUES ('identity', ?) ON CONFLICT (key) DO NOTHING"
+
 
 def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
@@ -32,6 +35,7 @@ def setup(database: Database) -> None:
             for statement in _split((_HERE / _STEPS[step]).read_text(encoding="utf-8")):
                 tx.run(statement)
             tx.run(_WRITE, str(step))
+        tx.run(_NAME, uuid4().hex)
 
 
 def _version(tx: SqliteTransaction, path: str) -> int:

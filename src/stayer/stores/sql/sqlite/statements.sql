@@ -542,6 +542,12 @@ FROM stayer_queues AS q
 WHERE ?1 OR name IN (SELECT value FROM json_each(?2))
 ORDER BY name;
 
+-- name: identity.get
+SELECT value FROM stayer_meta WHERE key = 'identity';
+
+-- name: identity.make
+INSERT INTO stayer_meta (key, value) VALUES ('identity', ?) ON CONFLICT (key) DO NOTHING;
+
 -- name: figures.last
 SELECT value FROM stayer_meta WHERE key = 'sampled';
 

@@ -1,0 +1,201 @@
+"""Tables of tasks: what `ls` and `top` show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from stayer.cli.fit import Column, fitted
+from stayer.cli.tables import STYLES, age, cell, console, short_ids
+from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
+from stayer.core.units import format_duration, format_size
+
+_BAR = 10
+"""How many letters a bar of progress has."""
+_ID = 16
+"""So much of an id is shown before anything else gets room: it is what one types next."""
+
+
+Silent = Mapping[str, float]
+"""Workers that have not been heard of lately: their ids, and for how long."""
+
+
+def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
+    """What `ls` shows."""
+    words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
+    columns = [
+        Column("ID", least=_ID),
+        Column("STATE"),
+        Column("QUEUE", least=8, rank=3, goes=3),
+        Column("KIND", least=8, rank=2),
+        *(Column(name.upper(), least=8, rank=4) for name in words),
+        Column("PROGRESS", least=28, rank=1),
+        Column("AGE", right=True),
+        Column("RAN", right=True),
+        Column("TRY", right=True, goes=2),
+        Column("NODE", least=8, rank=5, goes=1),
+    ]
+    short = short_ids(task.id for task in tasks)
+    rows = [
+        (
+            cell(short[task.id]),
+            _state(task),
+            cell(task.queue),
+            cell(task.kind),
+            *(cell(getattr(task, name)) for name in words),
+            news(task, now, silent),
+            cell(age(now - task.created)),
+            cell(ran(task, _last_heard(task, now, silent))),
+            cell(task.attempt or None),
+            cell(task.node),
+        )
+        for task in tasks
+    ]
+    return fitted(columns, rows, console().width)
+
+
+def _state(task: Task) -> Text:
+    state = cell(task.state, STYLES.get(task.state, ""))
+    if task.held:
+        state.append(" held", "bold magenta")
+    if task.paused:
+        state.append(" paused", "bold magenta")
+    return state
+
+
+def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
+    """What `top` shows."""
+    columns = [
+        Column("ID", least=_ID),
+        Column("KIND", least=8, rank=1),
+        Column("PROGRESS"),
+        *(Column(heading, right=True) for heading in ("LEFT", "RAN")),
+        Column("UNSAVED", right=True, goes=4),
+        *(Column(heading, right=True) for heading in ("CPU", "MEMORY")),
+        Column("NODE", least=8, rank=3, goes=1),
+        Column("TRY", right=True, goes=2),
+        Column("REPORT", right=True, goes=3),
+        Column("", least=8, rank=2),
+    ]
+    short = short_ids(task.id for task in tasks)
+    rows = []
+    for task in tasks:
+        made, heard = task.progress or Progress(), _last_heard(task, now, silent)
+        left = None if made.remaining is None or task.worker in silent else age(made.remaining)
+        rows.append(
+            (
+                cell(short[task.id]),
+                cell(task.kind),
+                bar(made),
+                cell(left),
+                cell(ran(task, heard)),
+                cell(None if (lost := unsaved(task, heard)) is None else age(lost)),
+                cell(loads.of(task)),
+                cell(format_size(task.usage.rss) if task.usage else None),
+                cell(task.node),
+                cell(task.attempt),
+                cell(None if made.at is None else age(now - made.at)),
+                _silence(task, silent) or _condition(task, made),
+            )
+        )
+    return fitted(columns, rows, console().width)
+
+
+def _condition(task: Task, made: Progress) -> Text:
+    if task.cancel_wanted:
+        return cell("stopping", "magenta")
+    return cell("paused", "bold magenta") if task.paused else cell(made.message, "dim")
+
+
+def _silence(task: Task, silent: Silent) -> Text | None:
+    """Nobody knows what a task does whose worker is not heard of."""
+    if task.state not in RUNNING or task.worker is None or task.worker not in silent:
+        return None
+    return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
+
+
+def _last_heard(task: Task, now: float, silent: Silent) -> float:
+    """Until when it is known to have run."""
+    return now - silent.get(task.worker or "", 0.0)
+
+
+class Loads:
+    """How busy tasks are, between one look and the next; at first, since they began."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
+
+    def of(self, task: Task) -> str | None:
+        """In percent of one processor."""
+        used = task.usage
+        if used is None:
+            return None
+        before, load = self._seen.get((task.id, task.attempt), (Usage(), None))
+        if used.ran > before.ran:
+            load = max(0.0, used.cpu - before.cpu) / (used.ran - before.ran)
+        self._seen[task.id, task.attempt] = used, load
+        return None if load is None else f"{100 * load:.0f}%"
+
+
+def bar(made: Progress) -> Text:
+    """`████······  40%`, or a bare number where there is no total."""
+    if made.done is None:
+        return cell(None)
+    if not made.total or not math.isfinite(made.done / made.total):
+        return cell(f"{made.done:g}")
+    share = min(1.0, max(0.0, made.done / made.total))
+    full = int(share * _BAR)
+    text = cell("█" * full, "green")
+    text.append("·" * (_BAR - full), "dim")
+    return text.append(f" {100 * share:3.0f}%")
+
+
+def news(task: Task, now: float, silent: Silent) -> Text:
+    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
+    if (unheard := _silence(task, silent)) is not None:
+        return unheard
+    if task.state == "failed" and task.error:
+        return cell(f"{task.error.type}: {task.error.message}".rstrip(": "), "red")
+    if task.state == "scheduled" and task.eta is not None:
+        return cell(f"in {age(task.eta - now)}", "cyan")
+    if task.cancel_wanted:
+        return cell("stopping", "magenta")
+    return cell(progress(task) if task.state not in FINISHED else None)
+
+
+def progress(task: Task) -> str:
+    """`40%  2h 03m left  epoch 4`."""
+    made = task.progress
+    if made is None:
+        return ""
+    parts = []
+    if made.done is not None and made.total:
+        parts.append(f"{100 * made.done / made.total:.0f}%")
+    elif made.done is not None:
+        parts.append(f"{made.done:g}")
+    if made.remaining is not None and task.state in RUNNING:
+        parts.append(f"{format_duration(made.remaining)} left")
+    if made.message:
+        parts.append(made.message)
+    return "  ".join(parts)
+
+
+def ran(task: Task, now: float) -> str | None:
+    """How long its last attempt ran, or has been running."""
+    if task.started_at is None:
+        return None
+    if task.state == "started":
+        return format_duration(max(0.0, now - task.started_at))
+    if task.state in FINISHED and task.finished_at is not None:
+        return format_duration(task.finished_at - task.started_at)
+    return None
+
+
+def unsaved(task: Task, now: float) -> float | None:
+    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
+    if task.state != "started" or task.started_at is None:
+        return None
+    return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))

@@ -1,0 +1,8 @@
+-- What tells this store from any other: made when it is first asked for.
+-- ARGV   3 a name at random, should there be none yet
+-- returns the name that is there
+-- needs: base
+-- to be confirmed by replicas: a worker goes by it for ever
+
+call('HSETNX', key_meta(), 'identity', ARGV[3])
+return call('HGET', key_meta(), 'identity')
