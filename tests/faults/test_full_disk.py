@@ -49,14 +49,14 @@ def test_what_filled_the_disk_is_cancelled_and_its_worker_stopped(fleet: Fleet, 
     worker = fleet.worker("one", lease=10)
     _stamping(fleet, "other")
     full = fleet.folder / "full"
-    for hog in ("hog", "again"):
-        fleet.submit(hog, "sh", "-c", HOG.format(full))
+    for hog, first in (("mean", 'rm "$STAYER_DIR/go.spare"; '), ("hog", ""), ("again", "")):
+        fleet.submit(hog, "sh", "-c", first + HOG.format(full))
         until(full.exists, "for the disk to be full")
         control.pause(fleet.store, "other")  # orders reach others, one after the other
         until(lambda: _stands_still(fleet, "other"))
         control.resume(fleet.store, "other")
         until(lambda: not _stands_still(fleet, "other"))
-        if hog == "hog":
+        if hog != "again":
             control.cancel(fleet.store, hog, grace=0)
             assert fleet.until_ended(hog).state == "cancelled"
             full.unlink()

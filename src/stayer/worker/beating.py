@@ -33,7 +33,7 @@ class BeatingWorker(ABC):
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
         self._patience = Patience()
-        self._signals = Signals(lambda: self._patience.waits)
+        self._signals = Signals(self._patience.call_away)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed

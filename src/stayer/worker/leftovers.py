@@ -18,16 +18,17 @@ def clear_leftovers(store: Store, state: StateDirectory, holdings: Holdings) -> 
     keeper reads. What the store still lists as held waits for its burial.
     """
     ours = {held.run.folder for held in holdings}
-    needed = {state.worker_id} | {worker.id for worker in store.workers()}
+    needed: set[str | None] = {state.worker_id, *(worker.id for worker in store.workers())}
     for run in state.runs():
         worker = _worker_of(run)
-        if run.folder in ours or run.is_kept() or worker is None or worker == state.worker_id:
-            needed |= {worker} if worker else set()
-        elif run.has_ended() or _is_held(store, run):
-            needed.add(worker)
-        else:
-            logger.info("removing %s: its task is no longer its", run.folder)
+        known = worker not in (None, state.worker_id) and run.folder not in ours
+        if known and not (run.is_kept() or run.has_ended() or _is_held(store, run)):
+            logger.info("removing %s: the store has given it up", run.folder)
             run.remove()
+        else:
+            needed.add(worker)
+    if None in needed:
+        return  # something runs here, and which lease it goes by can't be told
     for path in state.path.glob("lease-*"):
         if path.name.removeprefix("lease-") not in needed:
             path.unlink(missing_ok=True)

@@ -22,8 +22,7 @@ class Patience:
     def __init__(self) -> None:
         self._pause = SHORTEST
         self._not_before = 0.0
-        self.waits = False
-        """The store is being asked just now."""
+        self._asks = False
         self.hurries = False
         """It has a few seconds to answer, not more, and is asked without a pause."""
 
@@ -45,15 +44,20 @@ class Patience:
         return True
 
     def _do(self, step: Callable[[], object]) -> None:
-        self.waits = True
         try:
+            self._asks = True
             if self.hurries:
                 signal.setitimer(signal.ITIMER_REAL, _HURRY)
             step()
         finally:
-            self.waits = False
+            self._asks = False
             if self.hurries:
                 signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def call_away(self) -> bool:
+        """The store is being asked just now, and whoever does that may be interrupted: once."""
+        asked, self._asks = self._asks, False
+        return asked
 
     def rest(self, seconds: float = LONGEST) -> None:
         """Ask nothing of the store for so long."""

@@ -26,10 +26,10 @@ class Hurry(BaseException):
 class Signals:
     """Those that came and have not been taken."""
 
-    def __init__(self, in_store: Callable[[], bool] = lambda: False) -> None:
-        """`in_store`: the loop waits for the store now, and can be called away from it."""
+    def __init__(self, call_away: Callable[[], bool] = lambda: False) -> None:
+        """`call_away`: True if the loop waits for the store now, and is to stop waiting."""
         self._came: deque[int] = deque()
-        self._in_store = in_store
+        self._call_away = call_away
 
     def listen(self, bell: Bell) -> None:
         """Keep those that mean something from now on, and let each wake the loop."""
@@ -54,5 +54,5 @@ class Signals:
     def _keep(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
             self._came.append(number)
-        if number in (signal.SIGQUIT, signal.SIGALRM) and self._in_store():
+        if number in (signal.SIGQUIT, signal.SIGALRM) and self._call_away():
             raise Hurry
