@@ -13,10 +13,10 @@ from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
+_WHOLE_ID = 16
+"""An id that is longer is cut before anything else."""
 _BAR = 10
 """How many letters a bar of progress has."""
-_ID = 16
-"""So much of an id is shown before anything else gets room: it is what one types next."""
 
 
 Silent = Mapping[str, float]
@@ -27,14 +27,14 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
     """What `ls` shows."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     columns = [
-        Column("ID", least=_ID),
+        Column("ID", least=_WHOLE_ID),
         Column("STATE"),
         Column("QUEUE", least=8, rank=3, goes=3),
-        Column("KIND", least=8, rank=2),
+        Column("KIND", least=8, rank=2, goes=5),
         *(Column(name.upper(), least=8, rank=4) for name in words),
-        Column("PROGRESS", least=28, rank=1),
-        Column("AGE", right=True),
-        Column("RAN", right=True),
+        Column("PROGRESS", least=26, rank=1, goes=7),
+        Column("AGE", right=True, goes=4),
+        Column("RAN", right=True, goes=6),
         Column("TRY", right=True, goes=2),
         Column("NODE", least=8, rank=5, goes=1),
     ]
@@ -69,7 +69,7 @@ def _state(task: Task) -> Text:
 def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
     """What `top` shows."""
     columns = [
-        Column("ID", least=_ID),
+        Column("ID", least=_WHOLE_ID),
         Column("KIND", least=8, rank=1),
         Column("PROGRESS"),
         *(Column(heading, right=True) for heading in ("LEFT", "RAN")),
