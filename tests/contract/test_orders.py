@@ -6,7 +6,18 @@ import pytest
 
 from stayer import control
 from stayer.core.errors import Refused
-from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Interrupt, Lose, Snooze, Stop, Tell
+from stayer.core.lifecycle import (
+    Ask,
+    Cancel,
+    Done,
+    Fail,
+    Interrupt,
+    Lose,
+    Release,
+    Snooze,
+    Stop,
+    Tell,
+)
 from stayer.core.model import Beat, Fault, Order, Report, Task
 from stayer.store import Store
 from tests.contract.builders import (
@@ -21,6 +32,7 @@ from tests.contract.builders import (
     register,
     started,
     submit,
+    take,
     take_one,
     taken,
 )
@@ -117,12 +129,23 @@ def test_orders_of_several_tasks_come_in_one_beat(store: Store, task: Task) -> N
 
 
 def test_orders_are_gone_with_the_attempt(store: Store, task: Task) -> None:
-    asked = apply(store, task, Ask("pause"))
+    asked = apply(store, task, Ask("stack"))
     apply(store, asked, Interrupt())
     assert beat(store, "w", 2).orders == ()
     again = take_one(store)
     assert (again.orders, again.last_order) == ((), 1)
     assert apply(store, again, Ask("resume")).orders == (Order(2, "resume"),)
+
+
+def test_what_was_to_stand_still_is_not_taken_again_until_released(
+    store: Store, task: Task
+) -> None:
+    asked = apply(store, task, Ask("pause"))
+    back = apply(store, asked, Interrupt())
+    assert (back.state, back.held, back.orders) == ("pending", True, ())
+    assert take(store) == []
+    apply(store, back, Release())
+    assert take_one(store).id == task.id
 
 
 def test_the_retry_of_a_beat_brings_the_orders_again(store: Store, task: Task) -> None:
