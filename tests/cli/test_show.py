@@ -26,7 +26,7 @@ def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: 
 
     # Then everything is there
     for said in (
-        "t  failed", "train 'a b'", "/data", "SEED=1", "priority  7", "night, gpu", "ann",
+        "t  failed", "train 'a b'", "/data", "SEED=1", "priority     7", "night, gpu", "ann",
         '"rate": 0.5', "ValueError: bad input", "exit code 3", "File x", "interrupted", "drained",
         "node-of-w", "interruptions 1", "failures 1, retries 0", "UTC",
     ):  # fmt: skip

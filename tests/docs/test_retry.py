@@ -26,12 +26,13 @@ def test_a_retry_goes_on_or_begins_from_the_start(reader: Reader) -> None:
 def test_what_failed_is_gathered_by_fault(reader: Reader) -> None:
     listing, log, again = blocks("how-to/see-what-failed.md")
     reader.run("stayer init")
+    (reader.folder / "get.sh").write_text("echo $1 is missing; exit $2\n")
     for id, said, code in (
         ("page-4", "page 4", 3),
         ("disk", "disk full", 1),
         ("page-9", "page 9", 3),
     ):
-        reader.run(f"stayer add --id {id} -- sh -c 'echo {said} is missing; exit {code}'")
+        reader.run(f"stayer add --id {id} -- sh get.sh '{said}' {code}")
     worker = reader.start("-m", "stayer", "worker", "--allow-commands")
     try:
         reader.run("stayer wait page-4 disk page-9", expected=1)

@@ -8,6 +8,7 @@ import signal
 
 from stayer.core.model import EVERYTHING
 from stayer.core.submission import new_task
+from stayer.heart import moment
 from tests.faults.fleet import Fleet, until
 
 
@@ -101,3 +102,31 @@ def test_a_shorter_lease_holds_at_once_if_nothing_runs(fleet: Fleet) -> None:
     fleet.signal(one, signal.SIGKILL)
     fleet.worker("one", lease=2)
     until(lambda: [worker.lease for worker in fleet.store.workers()] == [2])
+
+
+def test_a_judge_that_slept_as_long_as_its_suspect_does_not_bury_it(fleet: Fleet) -> None:
+    """As when the whole machine is suspended: both have missed their beats."""
+
+    def number(node: str) -> int:
+        [found] = [worker.number for worker in fleet.store.workers() if worker.node == node]
+        return found
+
+    lease = 12.0
+    suspect = fleet.worker("one", lease=lease)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.until_state("a", "started")
+    judge = fleet.worker("two", lease=lease)
+    until(lambda: len(fleet.store.workers()) == 2)
+    fleet.signal(suspect, signal.SIGSTOP)
+    stopped, seen = moment(), number("two")
+    until(lambda: number("two") > seen + 7)  # it has had its eye on it for some beats
+    fleet.signal(judge, signal.SIGSTOP)
+    until(lambda: moment() > stopped + 1.7 * lease)
+    seen = number("two")
+    fleet.signal(judge, signal.SIGCONT)
+    until(lambda: number("two") > seen + 1)  # time to judge, were it to go by what it saw before
+    fleet.signal(suspect, signal.SIGCONT)
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt, fleet.endings("a")) == ("complete", 1, ["done"])

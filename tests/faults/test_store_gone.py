@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stayer.heart import moment
 from tests.faults.fleet import Fleet, until
 
 HOLD = """
@@ -72,3 +73,24 @@ def test_a_worker_waits_for_a_store_that_is_not_there_yet(fleet: Fleet) -> None:
         fleet.worker("one")
     fleet.submit("a", "true")
     assert fleet.until_ended("a").state == "complete"
+
+
+def test_time_limits_stand_still_while_a_task_is_frozen(fleet: Fleet) -> None:
+    """It is charged only for the time that it could run."""
+    fleet.worker("one")
+    began = moment()
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.until_state("a", "started")
+    running = fleet.folder / "one" / "run" / "a.1" / "running"
+    with store_gone(fleet):
+        until(lambda: "fenced" in json.loads(running.read_text())["stopped"])
+        frozen = moment()
+        until(lambda: moment() > frozen + 2 * (frozen - began))
+        stood_still = moment() - frozen
+        before = len(fleet.read_stamps("a")[1])
+    fleet.until_stamped("a", more_than=before)
+    fleet.finish("a")
+    task = fleet.until_ended("a")
+    assert task.usage is not None
+    assert task.usage.ran <= moment() - began - stood_still

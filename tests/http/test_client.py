@@ -44,6 +44,10 @@ def remote(site: Site) -> Iterator[Store]:
         yield store
 
 
+def test_a_store_behind_a_server_is_the_same_store(remote: Store, store: Store) -> None:
+    assert remote.identity() == store.identity()
+
+
 def test_a_client_submits_waits_and_steers(
     client: stayer.Client, store: Store, worker: str
 ) -> None:

@@ -93,6 +93,7 @@ def test_the_sums_are_right(site: Site, store: Store, worker: str) -> None:
     assert stats["rates"]["per_minute"]["complete"] == pytest.approx(1 / 5)
     clock = site("GET", "/v1/clock").json
     assert clock["last_event"] == stats["last_event"] == store.last_event()
+    assert clock["store"] == store.identity()
 
 
 def test_the_figures_are_those_of_the_store(site: Site, store: Store, worker: str) -> None:

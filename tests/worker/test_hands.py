@@ -6,6 +6,7 @@ step can be taken when a test wants it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +17,11 @@ from stayer import control
 from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
 from stayer.core.model import EVERYTHING, Order, Task, Worker
 from stayer.core.submission import new_task
+from stayer.heart import Heart
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import holdings as module
+from stayer.worker.adoption import is_over
 from stayer.worker.bell import Bell
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
@@ -121,6 +124,32 @@ def test_what_the_store_says_is_ours_and_nobody_runs_is_handed_back(hands: Hands
     reconcile(hands.store, hands.state, hands.holdings)
     assert hands.task(held).state == "pending"
     assert not held.run.folder.exists()
+
+
+def test_whoever_takes_leave_hands_back_only_what_is_over(hands: Hands) -> None:
+    held = hands.take("a")
+    me = Worker(id=hands.state.worker_id, node="here", pid=1)
+
+    def leave() -> bool:
+        heart = Heart(
+            hands.store, me, on_orders=lambda _: None, on_lost=lambda: None,
+            last_number=hands.store.workers()[0].number,
+        )  # fmt: skip
+        heart.start()
+        return heart.stop(lambda task: is_over(hands.state.run_for(task)))
+
+    with open(held.run.folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as its keeper does
+        assert not leave()
+    assert hands.task(held).state == "started"
+    assert [worker.id for worker in hands.store.workers()] == [me.id]
+    held.run.declare_ended({"exit_code": 0})
+    assert not leave()
+    assert hands.task(held).state == "started"
+    (held.run.folder / "exit").unlink()
+    assert leave()
+    assert hands.task(held).state == "pending"
+    assert hands.store.workers() == []
 
 
 def test_a_cancel_without_a_grace_leaves_it_to_the_keeper(hands: Hands) -> None:

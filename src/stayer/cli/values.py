@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import rich_click as click
@@ -158,69 +158,36 @@ SINCE = Moment(since)
 LIMIT = Limit()
 
 
-def complete_queue(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Names of queues that begin like this."""
-
-    def names(store: Store) -> list[str]:
-        return [queue.name for queue in store.queues() if queue.name.startswith(incomplete)]
-
-    return _offer(context, names)
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def complete_task(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Ids of the newest tasks that begin like this."""
+def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
+    """Offers those of these words that begin as what is typed; a store that can't be asked offers
+    nothing, and says nothing.
+    """
 
-    def ids(store: Store) -> list[str]:
-        filter = Filter(prefix=incomplete or None)
-        return [task.id for task in store.find(filter, None, _OFFERED).tasks]
+    def complete(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        try:
+            store = given(context).unopened_store()
+            if isinstance(store, FileStore) and not os.path.exists(store.path):
+                return []  # asking would make it
+            fit = [word for word in words(store, typed) if word.startswith(typed)]
+        except StayerError:
+            return []
+        return [CompletionItem(word) for word in fit[:_OFFERED] if word.isprintable()]
 
-    return _offer(context, ids)
-
-
-def complete_schedule(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Names of schedules that begin like this."""
-
-    def names(store: Store) -> list[str]:
-        return [each.name for each in store.schedules() if each.name.startswith(incomplete)]
-
-    return _offer(context, names)
+    return complete
 
 
-def complete_flow(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Ids of the newest flows that begin like this."""
-
-    def ids(store: Store) -> list[str]:
-        found = store.flows(None, 10 * _OFFERED).flows
-        return [flow.id for flow in found if flow.id.startswith(incomplete)]
-
-    return _offer(context, ids)
+def _newest_tasks(store: Store, typed: str) -> Iterable[str]:
+    tasks = store.find(Filter(prefix=typed or None), None, _OFFERED).tasks
+    return (task.id for task in tasks)
 
 
-def complete_worker(
-    context: click.Context, _: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Ids of workers that begin like this."""
-
-    def ids(store: Store) -> list[str]:
-        return [worker.id for worker in store.workers() if worker.id.startswith(incomplete)]
-
-    return _offer(context, ids)
-
-
-def _offer(context: click.Context, words: Callable[[Store], list[str]]) -> list[CompletionItem]:
-    """Words from the store; a store that can't be asked offers nothing, and says nothing."""
-    try:
-        store = given(context).unopened_store()
-        if isinstance(store, FileStore) and not os.path.exists(store.path):
-            return []  # asking would make it
-        return [CompletionItem(word) for word in words(store)[:_OFFERED] if word.isprintable()]
-    except StayerError:
-        return []
+complete_task = _completion(_newest_tasks)
+complete_queue = _completion(lambda store, _: (queue.name for queue in store.queues()))
+complete_schedule = _completion(lambda store, _: (each.name for each in store.schedules()))
+complete_worker = _completion(lambda store, _: (worker.id for worker in store.workers()))
+complete_flow = _completion(
+    lambda store, _: (flow.id for flow in store.flows(None, 10 * _OFFERED).flows)
+)

@@ -367,9 +367,12 @@ def _fail(task: Task, fail: Fail) -> Change:
 
 
 def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) -> Change:
-    """Back to its old place in the queue, free of charge."""
+    """Back to its old place in the queue, free of charge; held there if it was to stand still."""
     if task.cancel_wanted:
         return _cancelled(task)
+    if _pause_wanted(task):
+        becomes["held"] = True
+        note = f"{note}; held, for it was paused" if note else "held, for it was paused"
     return _change(
         task,
         "pending",
@@ -379,6 +382,12 @@ def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) 
         note=note,
         **becomes,
     )
+
+
+def _pause_wanted(task: Task) -> bool:
+    """What was asked last counts, if it is still to be done."""
+    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return asked[-1] == "pause" if asked else task.paused
 
 
 def _lose(task: Task, note: str | None) -> Change:

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { now, seconds } from "./format.js";
 import { on } from "./stream.js";
 
-const PORTION = 200;
+const PORTION = 100;
 const MOST = 6000;
 const BACK = 300; // seconds: what is older, the store has counted
 

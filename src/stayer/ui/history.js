@@ -20,7 +20,7 @@ export function minutes(signal, hours, changed) {
   live(signal, async (stop) => {
     const ask = async (/** @type {any} */ asked) => dated(await get("v1/stats", asked, { signal: stop }));
     const edge = Math.floor((now() - 900) / 300) * 300;
-    const [before, lately, today] = await Promise.all([ask({ since: `${hours}h`, until: moment(edge), step: "5m" }), ask({ since: moment(edge), step: "1m" }), ask({ since: moment(midnight()), step: "15m" })]);
+    const [before, lately, today] = await Promise.all([ask({ since: `${hours}h`, until: moment(edge), step: "5m" }), ask({ since: moment(edge), step: "1m" }), ask({ since: moment(midnight()), step: midnight() % 3600 ? "15m" : "1h" })]);
     const found = new Map(lately.map((point) => [point.time, point]));
     for (const point of before) [point, NOTHING, NOTHING, NOTHING, NOTHING].forEach((each, minute) => found.set(point.time + minute * 60, /** @type {any} */ (each)));
     changed(found, today.reduce((sum, point) => sum + point.failed, 0));

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { kind, seconds } from "./format.js";
 
 const FRESH = 300_000;
-const SAMPLE = 30;
+const SAMPLE = 11;
 const MANY = 200; // of a program that may run anything
 
 /** @typedef {{median: number, most: number, sample: number} | null} Usual */

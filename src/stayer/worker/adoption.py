@@ -12,6 +12,7 @@ from typing import Any
 
 from stayer.heart import moment
 from stayer.worker.held import Held
+from stayer.worker.run import Run
 
 logger = logging.getLogger("stayer.worker")
 
@@ -33,6 +34,17 @@ def speak_for_keeper(held: Held) -> None:
             run.declare_ended(lost if begun else {"stop": {"why": "fence", "note": note}})
     except OSError as error:
         logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
+
+
+def is_over(run: Run) -> bool:
+    """Nothing of it is left here, nor will be, and it left nothing to tell."""
+    try:
+        return not run.has_ended() and run.void() and sweep_strays(run.folder)
+    except OSError as error:
+        logger.warning("something may still run in %s: %s", run.folder, error)
+        return False
+    finally:
+        run.close()
 
 
 def sweep_strays(folder: Path) -> bool:

@@ -32,8 +32,8 @@ class BeatingWorker(ABC):
         self._state = state
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
-        self._signals = Signals()
         self._patience = Patience()
+        self._signals = Signals(self._patience.call_away)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed

@@ -22,12 +22,13 @@ from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
 from stayer.store import Store
-from stayer.worker.adoption import speak_for_keeper, sweep_strays
+from stayer.worker.adoption import is_over, speak_for_keeper
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
+from stayer.worker.leftovers import clear_leftovers
 from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
@@ -70,6 +71,7 @@ class WorkerLoop(BeatingWorker):
         self._lease = options.lease
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
+        self._store_is_away = False
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._good_until = self._frozen_until = self._next_thaw = 0.0
@@ -141,7 +143,11 @@ class WorkerLoop(BeatingWorker):
         )
 
     def _finished(self) -> bool:
-        return self._leaving or ((self._stopping or self._draining) and not self._holdings)
+        return (
+            self._leaving
+            or self._store_is_away
+            or ((self._stopping or self._draining) and not self._holdings)
+        )
 
     def _end(self) -> None:
         if self._leaving:
@@ -149,18 +155,16 @@ class WorkerLoop(BeatingWorker):
             self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
-            self._take_leave()
+            if not self._patience.hurries:
+                self._take_leave()
+            elif self._store_is_away or not self._try(self._take_leave):
+                logger.warning("leaving %d outcomes to the next worker", len(self._holdings))
+                logging.shutdown()
+                os._exit(0)  # other threads wait for the store as well, and could hold us here
         self._state.close()
 
     def _has_ended(self, task: Task) -> bool:
-        run = self._state.run_for(task)
-        try:
-            return not run.has_ended() and run.void() and sweep_strays(run.folder)
-        except OSError as error:
-            logger.warning("task %s may still run here: %s", task.id, error)
-            return False
-        finally:
-            run.close()
+        return is_over(self._state.run_for(task))
 
     # Steps
 
@@ -175,6 +179,7 @@ class WorkerLoop(BeatingWorker):
                 self._take_new_options()
             elif number == signal.SIGQUIT or (number == signal.SIGINT and self._stopping):
                 self._stop_all(0.0)
+                self._patience.hurries = True
             else:
                 self._stop_all(self._options.grace)
 
@@ -277,8 +282,9 @@ class WorkerLoop(BeatingWorker):
         for held in self._holdings:
             speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
-        if ended:
-            self._try(lambda: self._tell_outcomes(ended))
+        if ended and not self._try(lambda: self._tell_outcomes(ended)):
+            # Outcomes are safe on the disk: the next worker tells of them.
+            self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.
@@ -364,6 +370,7 @@ class WorkerLoop(BeatingWorker):
         if moment() >= self._next_log_tidying:
             self._next_log_tidying = moment() + _TIDY
             self._try(lambda: self._logs.forget_purged(self._store))
+            self._try(lambda: clear_leftovers(self._store, self._state, self._holdings))
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Callable
 
 from stayer.core.errors import StoreError
 from stayer.heart import moment
+from stayer.worker.signals import Hurry
 
 logger = logging.getLogger("stayer.worker")
 
 SHORTEST, LONGEST = 0.1, 10.0
+_HURRY = 3.0
 
 
 class Patience:
@@ -19,13 +22,19 @@ class Patience:
     def __init__(self) -> None:
         self._pause = SHORTEST
         self._not_before = 0.0
+        self._asks = False
+        self.hurries = False
+        """It has a few seconds to answer, not more, and is asked without a pause."""
 
     def attempt(self, step: Callable[[], object]) -> bool:
         """Do what needs the store; False if it is not the time, or if it failed: leave it then."""
-        if moment() < self._not_before:
+        if moment() < self._not_before and not self.hurries:
             return False
         try:
-            step()
+            self._do(step)
+        except Hurry:
+            logger.warning("the store does not answer, and there is no time to wait for it")
+            return False
         except StoreError as error:
             pause = self.next_pause()
             self.rest(pause)
@@ -33,6 +42,22 @@ class Patience:
             return False
         self._pause = SHORTEST
         return True
+
+    def _do(self, step: Callable[[], object]) -> None:
+        try:
+            self._asks = True
+            if self.hurries:
+                signal.setitimer(signal.ITIMER_REAL, _HURRY)
+            step()
+        finally:
+            self._asks = False
+            if self.hurries:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def call_away(self) -> bool:
+        """The store is being asked just now, and whoever does that may be interrupted: once."""
+        asked, self._asks = self._asks, False
+        return asked
 
     def rest(self, seconds: float = LONGEST) -> None:
         """Ask nothing of the store for so long."""

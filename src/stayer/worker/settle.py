@@ -81,6 +81,8 @@ def tell(store: Store, held: Held) -> None:
 def _steps(held: Held, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
     task, running = held.task, held.run.running or {}
+    if "paused" in (asked := held.run.asked):  # what ends stands still no more, and has said so
+        task = replace(task, paused=bool(asked["paused"]))
     # What kills its keeper at once must not escape being counted for it.
     never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from stayer.worker.bell import Bell
@@ -19,17 +19,23 @@ HEARD = (
 )  # fmt: skip
 
 
+class Hurry(BaseException):
+    """Somebody wants the worker gone now: whatever waits for the store waits no longer."""
+
+
 class Signals:
     """Those that came and have not been taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, call_away: Callable[[], bool] = lambda: False) -> None:
+        """`call_away`: True if the loop waits for the store now, and is to stop waiting."""
         self._came: deque[int] = deque()
+        self._call_away = call_away
 
     def listen(self, bell: Bell) -> None:
         """Keep those that mean something from now on, and let each wake the loop."""
         if threading.current_thread() is not threading.main_thread():
             return  # in tests
-        for number in HEARD:
+        for number in (*HEARD, signal.SIGALRM):
             signal.signal(number, self._keep)
         bell.ring_on_signals()
 
@@ -46,4 +52,7 @@ class Signals:
             yield number
 
     def _keep(self, number: int, frame: FrameType | None) -> None:
-        self._came.append(number)
+        if number != signal.SIGALRM:
+            self._came.append(number)
+        if number in (signal.SIGQUIT, signal.SIGALRM) and self._call_away():
+            raise Hurry

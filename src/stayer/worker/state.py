@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
 import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from stayer.core import ids
 from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Task
+from stayer.keeper import tree
 from stayer.worker.run import Run
 
+logger = logging.getLogger("stayer.worker")
+
+_WIDTH = 20
+_ROUND = 0.05
+_SAY_AGAIN = 10.0
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -48,12 +56,10 @@ class StateDirectory:
                 "Choose another with --state-dir"
             ) from error
         self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not self._try_lock():
             self._wait_for_it(take_over)
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        me = str(os.getpid()).encode()
+        os.pwrite(self._lock, me.ljust(_WIDTH), 0)  # at once: nobody must take us for another
         self._take_identity()
 
     def close(self) -> None:
@@ -125,15 +131,40 @@ class StateDirectory:
 
     def _wait_for_it(self, take_over: bool) -> None:
         """Somebody has the directory: refuse, or ask them to leave their tasks to us."""
-        holder = os.pread(self._lock, 20, 0).decode()
-        if not take_over or not holder.isdecimal():
+        holder = self._holder()
+        if not take_over:
             os.close(self._lock)
             raise Refused(
                 f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
                 "from it with --take-over, or give this one a --state-dir of its own"
             )
-        os.kill(int(holder), signal.SIGHUP)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        asked, said_at = set[int](), time.monotonic() - _SAY_AGAIN
+        while not self._try_lock():
+            holder = self._holder()
+            # Whoever takes over while we wait is asked in its turn: the last one stays.
+            if holder is not None and holder not in asked:
+                asked.add(holder)
+                with suppress(ProcessLookupError):
+                    os.kill(holder, signal.SIGHUP)
+            if time.monotonic() >= said_at + _SAY_AGAIN:
+                said_at = time.monotonic()
+                _say_what_is_awaited(holder, self.path)
+            time.sleep(_ROUND)
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _holder(self) -> int | None:
+        """Who has the lock and has said so; None while the next one has not yet."""
+        said = os.pread(self._lock, _WIDTH, 0).decode(errors="replace").strip()
+        holders = _lock_holders(os.fstat(self._lock).st_ino)
+        if not said.isdecimal() or (holders and int(said) not in holders):
+            return None
+        return int(said)
 
     def _take_identity(self) -> None:
         try:
@@ -158,6 +189,24 @@ class StateDirectory:
             os.pwrite(descriptor, line.encode(), 0)
         finally:
             os.close(descriptor)
+
+
+def _lock_holders(inode: int) -> set[int]:
+    """As far as the kernel tells."""
+    try:
+        rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return set()
+    return {
+        int(row[4]) for row in rows if "->" not in row and row[5].rpartition(":")[2] == str(inode)
+    }
+
+
+def _say_what_is_awaited(holder: int | None, path: Path) -> None:
+    fields = None if holder is None else tree.stat(str(holder))
+    stopped = fields is not None and fields[tree.STATE] in (b"T", b"t")
+    hint = ": it is stopped, continue or kill it" if stopped else ""
+    logger.warning("waiting for worker process %s to leave %s%s", holder or "?", path, hint)
 
 
 def _where(path: Path) -> dict[str, object]:

@@ -365,7 +365,7 @@ def worker_from_row(row: Row, now: float) -> Worker:
 
 def orders_from_cell(cell: Cell) -> tuple[Order, ...]:
     """The column `orders`."""
-    return () if cell is None else _orders.decode(cell)
+    return () if cell is None else _decoded(_orders, cell, ())
 
 
 def cells(change_field: str, value: Any) -> Cell:

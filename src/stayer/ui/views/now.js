@@ -18,6 +18,8 @@ import { learn } from "../usual.js";
 export const title = "Now";
 
 const ROWS = 100;
+/** Of so many rows the usage so far is asked for; of others it is what comes while somebody looks. */
+const RECALLED = 6;
 const HOURS = 6;
 const FEED = ["started", "complete", "failed", "cancelled", "interrupted", "lost"];
 
@@ -60,7 +62,7 @@ export function open(main, _place, signal) {
     attend(tasks);
     const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
     learn(tasks, stop).then(again, () => {});
-    recallUsage(order.slice(0, 40), tasks, stop).then(again, () => {});
+    recallUsage(order.slice(0, RECALLED), tasks, stop).then(again, () => {});
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
   /** @type {Map<number, any>} */
