@@ -37,7 +37,18 @@ from stayer.core.lifecycle import (
     acknowledge,
     decide,
 )
-from stayer.core.model import FINISHED, QUEUED, RUNNING, STATES, Change, Fault, Order, Policy, Task
+from stayer.core.model import (
+    FINISHED,
+    QUEUED,
+    RUNNING,
+    STATES,
+    Change,
+    Fault,
+    Order,
+    Policy,
+    Task,
+    Verb,
+)
 
 BOOM = Fault("Boom", "it broke", exit_code=1)
 HAPPENINGS: tuple[Happening, ...] = (
@@ -265,7 +276,7 @@ def test_a_task_runs_once_and_then_as_often_as_its_retries():
 
 
 def test_an_interruption_is_free_of_charge_however_many():
-    task = a_task("started", orders=(Order(3, "pause"),))
+    task = a_task("started", orders=(Order(3, "stack"),))
     assert what_changes(decide(task, Interrupt("drained"))) == {
         "to": "pending",
         "ending": "interrupted",
@@ -274,6 +285,26 @@ def test_an_interruption_is_free_of_charge_however_many():
         "orders": (),
         "note": "drained",
     }
+
+
+@pytest.mark.parametrize("happening", [Interrupt("drained"), Lose("gone")])
+@pytest.mark.parametrize(
+    ("paused", "asked", "held"),
+    [
+        (True, (), True),
+        (False, (), UNSET),
+        (False, ("pause",), True),
+        (True, ("resume",), UNSET),
+        (False, ("resume", "pause"), True),
+        (True, ("pause", "resume"), UNSET),
+    ],
+)
+def test_what_was_to_stand_still_is_held_when_it_goes_back(
+    happening: Happening, paused: bool, asked: tuple[Verb, ...], held: object
+) -> None:
+    orders = tuple(Order(number, verb) for number, verb in enumerate(asked, 1))
+    change = decide(a_task("started", paused=paused, orders=orders, losses=0), happening)
+    assert (change.to, change.held) == ("pending", held)
 
 
 def test_an_attempt_that_never_began_leaves_the_count_of_losses():

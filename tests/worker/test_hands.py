@@ -20,8 +20,9 @@ from stayer.core.submission import new_task
 from stayer.heart import Heart
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.worker import held as held_module
 from stayer.worker import holdings as module
-from stayer.worker.adoption import is_over
+from stayer.worker.adoption import is_over, speak_for_keeper
 from stayer.worker.bell import Bell
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
@@ -124,6 +125,24 @@ def test_what_the_store_says_is_ours_and_nobody_runs_is_handed_back(hands: Hands
     reconcile(hands.store, hands.state, hands.holdings)
     assert hands.task(held).state == "pending"
     assert not held.run.folder.exists()
+
+
+def test_a_keeper_that_died_before_it_said_anything_is_spoken_for(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun is never begun again: another keeper would not take it up."""
+    held = hands.take("a")
+    (held.run.folder / "running").unlink()
+    monkeypatch.setattr(held_module, "_TIME_TO_NOTICE", -1.0)
+    speak_for_keeper(held)
+    assert not held.run.has_ended()  # nobody has begun it
+    (held.run.folder / "exit.tmp").touch()
+    with open(held.run.folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        speak_for_keeper(held)
+        assert not held.run.has_ended()
+    speak_for_keeper(held)
+    assert held.run.has_ended()
 
 
 def test_whoever_takes_leave_hands_back_only_what_is_over(hands: Hands) -> None:

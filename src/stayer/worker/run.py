@@ -240,8 +240,10 @@ class Run:
 
     def is_left_alone(self) -> bool:
         """Its keeper began, is gone, and did not say how it ended."""
-        if self.pidfd() is None and (not self.has_begun or self.is_kept()):
-            return False
+        if self.pidfd() is None:
+            begun = self.has_begun or files.seen(self.folder / "exit.tmp") is not None
+            if not begun or self.is_kept():
+                return False
         return (self._pidfd is None or self.keeper_ended()) and not self.has_ended()
 
     def nursery_is_gone(self) -> bool:
