@@ -43,8 +43,8 @@ def read(data: bytes) -> Task:
         for name in Task.__struct_fields__
         if name in written and name not in _NOT_TOLD and name != "parameters"
     }
-    for name in ("created", "updated", "eta", "started_at", "finished_at"):
-        if isinstance(fields.get(name), str):
-            fields[name] = instant(fields[name])
+    for name, value in fields.items():
+        if isinstance(value, str) and (name in codec.TIMES or name.endswith("_at")):
+            fields[name] = instant(value)
     fields["parameters"] = codec.parse(bytes(written.get("parameters", b"null")), "parameters")
     return msgspec.convert(fields, Task)
