@@ -81,7 +81,7 @@ def test_an_app_says_what_the_clock_is_to_submit(url: str) -> None:
     assert (often["name"], nightly["name"], nightly["zone"]) == ("often", "f", "Asia/Tokyo")
     assert nightly["task"] == {
         "queue": "q", "name": "f", "parameters": {"n": 3}, "priority": 0, "tags": [],
-        "held": False, "expire": 3600.0,
+        "held": False, "notify": [], "expire": 3600.0,
     }  # fmt: skip
 
 

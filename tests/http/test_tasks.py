@@ -77,7 +77,7 @@ def test_one_bad_task_and_none_is_accepted(site: Site, store: Store) -> None:
         (b"nonsense", ["JSON"]),
         (b"3", ["object"]),
         (b"null", ["object"]),
-        (b'{"queue": 3}', ["queue", "str"]),
+        (b'{"queue": 3}', ["queue", "should be text"]),
         (b'{"queue": ""}', ["queue"]),
         (b'{"id": " x"}', ["id", "spaces"]),
         (b'{"delay": "soon"}', ["delay", "12h"]),
@@ -383,7 +383,7 @@ def test_a_word_that_is_none_of_those_allowed_lists_them(site: Site) -> None:
 
 
 def test_what_is_not_there_does_not_tell_where_the_database_is(site: Site, store: Store) -> None:
-    for path in ("/v1/tasks/nobody", "/v1/tasks/nobody/explain", "/v1/tasks?queue=nowhere"):
+    for path in ("/v1/tasks/nobody", "/v1/tasks/nobody/explain", "/v1/flows/nowhere"):
         unknown = site("GET", path)
         assert unknown.status == 404
         assert "sqlite" not in unknown.json["detail"]
