@@ -24,7 +24,7 @@ WAITING = 20_000
 """How many may wait for it; more are turned away."""
 MOMENT = 0.001
 """Who comes back is waited for as long as somebody has come within this time, in seconds."""
-MOMENTS = 5
+MOMENTS = 2
 """How many of these in a row at most."""
 
 _Call = Callable[[Callable[[Sequence[NewTask]], list[Submitted]], Sequence[NewTask]],
