@@ -6,6 +6,7 @@ import pytest
 
 from stayer import control, flow_control
 from stayer.core.errors import BadInput, Refused, UnknownFlow
+from stayer.core.flow_plan import PartPlan, lay_out
 from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.lifecycle import Done, Fail, Start, decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy, State, Task
@@ -62,6 +63,10 @@ def run(store: Store, *, failing: str = "") -> list[str]:
         ran.append(found[0].id)
         apply(store, found[0], BOOM if failing and failing in found[0].id else Done())
     return ran
+
+
+def start_one(store: Store) -> Task:
+    return apply(store, take_one(store), Start(pid=1))
 
 
 class TestSubmitting:
@@ -242,6 +247,31 @@ class TestVerbs:
             flow_control.retry(store, "f")
             assert run(store, failing="first") == ["f.first"]
             assert counts(store)["last"] == {"cancelled": 1}
+
+    def test_retry_keeps_to_what_a_map_may_run_at_once(self, store: Store) -> None:
+        """What failed stands behind what came after it and runs by now, however often."""
+        plan = PartPlan(
+            name="m",
+            tasks=tuple(new("-", parameters=number) for number in range(4)),
+            is_map=True,
+            at_once=1,
+        )
+        flow_control.submit(store, *lay_out("throttled", [plan], id="f"))
+        apply(store, start_one(store), Done())
+        failed = apply(store, start_one(store), Fail(Fault("B"), final=True))
+        third = start_one(store)
+        for _ in range(2):
+            # Given one that failed, one that runs and one that waits
+            assert flow_control.retry(store, "f") == 1
+            assert store.waits(failed.id, 9) == ([third.id], 1)
+            assert counts(store) == {"m": {"complete": 1, "started": 1, "waiting": 2}}
+            store.promote(9)
+            assert take(store) == []
+            control.cancel(store, failed.id)
+            store.promote(9)
+        apply(store, get(store, third.id), Done())
+        assert run(store) == ["f.m.3"]
+        check_counts(store)
 
     def test_wait(self, store: Store) -> None:
         store.submit_flow(a_flow(), tasks())

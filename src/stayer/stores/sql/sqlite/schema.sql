@@ -220,7 +220,7 @@ CREATE TABLE stayer_upstreams (
     task INTEGER NOT NULL, -- stayer_tasks.seq
     position INTEGER NOT NULL,
     upstream TEXT NOT NULL, -- stayer_tasks.id
-    anyhow INTEGER NOT NULL DEFAULT 0, -- it need only have ended, and is no input
+    anyhow INTEGER NOT NULL DEFAULT 0, -- 1: it need only have ended, and is no input; 2: since a retry
     waits INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (task, position)
 ) WITHOUT ROWID;

@@ -827,7 +827,7 @@ WHERE id IN (SELECT value FROM json_each(?)) AND dependents = 0;
 
 -- name: upstreams
 SELECT upstream, anyhow FROM stayer_upstreams
-WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?)
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND anyhow < 2
 ORDER BY position;
 
 -- name: waits
@@ -850,9 +850,9 @@ UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND waits = 1;
 UPDATE stayer_upstreams SET waits = 1 WHERE task = ? AND upstream = ?;
 
 -- name: waits.more
--- For one that it was not to run after by itself: a place in a line.
+-- For one that it was not to run after by itself: a place in a line, for this time.
 INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
-SELECT ?1, coalesce(max(position), -1) + 1, ?2, 1, 1 FROM stayer_upstreams WHERE task = ?1;
+SELECT ?1, coalesce(max(position), -1) + 1, ?2, 2, 1 FROM stayer_upstreams WHERE task = ?1;
 
 -- name: waits.end
 -- task, upstream.
