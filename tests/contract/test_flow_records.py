@@ -8,7 +8,7 @@ from stayer import control, flow_control
 from stayer.core.errors import BadInput, Refused, UnknownFlow
 from stayer.core.flow_plan import PartPlan, lay_out
 from stayer.core.flows import FlowInfo, NewFlow, Part
-from stayer.core.lifecycle import Done, Fail, Start, decide
+from stayer.core.lifecycle import Done, Fail, Retry, Start, decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy, State, Task
 from stayer.store import Store
 from tests.contract.builders import (
@@ -20,6 +20,7 @@ from tests.contract.builders import (
     ids,
     new,
     register,
+    submit,
     take,
     take_one,
 )
@@ -272,6 +273,22 @@ class TestVerbs:
         apply(store, get(store, third.id), Done())
         assert run(store) == ["f.m.3"]
         check_counts(store)
+
+    @pytest.mark.parametrize(
+        ("end", "state"), [(Done(), "pending"), (BOOM, "cancelled")], ids=["done", "failed"]
+    )
+    def test_what_is_retried_behind_one_that_goes_meanwhile_hears_of_it(
+        self, store: Store, clock: Clock, end: Done | Fail, state: State
+    ) -> None:
+        """Between the look at the flow and the change of it."""
+        submit(store, new("u"), new("d", after=("u",)))
+        control.cancel(store, "d")
+        apply(store, take_one(store), end)
+        clock.advance(1)
+        control.delete(store, "u")
+        assert apply(store, get(store, "d"), Retry(("u",))).state == "waiting"
+        store.promote(9)
+        assert get(store, "d").state == state
 
     def test_wait(self, store: Store) -> None:
         store.submit_flow(a_flow(), tasks())

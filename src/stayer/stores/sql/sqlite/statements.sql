@@ -863,10 +863,12 @@ INSERT INTO stayer_outbox (id, state, at) VALUES (?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state;
 
 -- name: outbox.ended
--- now, ids (JSON array): those of them that have ended already.
+-- now, ids (JSON array): those of them that have ended already, or are gone.
 INSERT INTO stayer_outbox (id, state, at)
-SELECT id, state, ? FROM stayer_tasks
-WHERE id IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL
+SELECT named.value, coalesce(t.state, p.state, 'cancelled'), ?1 FROM json_each(?2) AS named
+LEFT JOIN stayer_tasks AS t ON t.id = named.value
+LEFT JOIN stayer_purged AS p ON p.id = named.value
+WHERE t.id IS NULL OR t.finished_at IS NOT NULL
 ON CONFLICT (id) DO NOTHING;
 
 -- name: outbox
