@@ -182,6 +182,10 @@ WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
+-- Whose results are kept for others, maybe for longer than is usual.
+CREATE INDEX stayer_tasks_inputs ON stayer_tasks (queue, finished_at)
+WHERE dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL;
+
 -- What a node has for itself.
 CREATE INDEX stayer_tasks_near ON stayer_tasks (near_node, near_until)
 WHERE near_node IS NOT NULL AND state = 'pending';

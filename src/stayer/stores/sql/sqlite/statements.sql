@@ -695,6 +695,14 @@ LIMIT 1 OFFSET ?5 - 1;
 SELECT seq FROM stayer_tasks
 WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at > ? AND finished_at <= ?;
 
+-- name: forget.spared
+-- queue, up to, limit: whose results were passed over while others needed them, which none does now.
+SELECT seq FROM stayer_tasks
+WHERE queue = ? AND dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL
+    AND finished_at <= ? AND {unneeded}
+ORDER BY finished_at
+LIMIT ?;
+
 -- name: forget.logs
 DELETE FROM stayer_logs WHERE task IN (SELECT value FROM json_each(?));
 
