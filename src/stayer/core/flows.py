@@ -273,6 +273,7 @@ class _Lines:
                 self._followers.setdefault(each, []).append(id)
         self._goes_on, self._anew = goes_on, anew
         self._waiting = {id for id, task in tasks.items() if task.state == "waiting"}
+        self._taken = goes_on - anew - self._waiting
         self._follows: set[str] = set()
         """Those that have one that is placed anew before them in their line, or are one."""
 
@@ -314,5 +315,4 @@ class _Lines:
             following = [id for id in self._followers.get(each, ()) if id not in seen]
             seen.update(following)
             look += following
-        kept = self._goes_on - self._anew - self._waiting
-        return [each for each in look if each in kept]
+        return [each for each in look if each in self._taken]
