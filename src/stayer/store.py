@@ -395,8 +395,8 @@ class Store(Protocol):
         these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
         is given them before `lease` seconds are over.
 
-        Also lets fail those of other hooks that have been pending for longer than `age`, and
-        forgets what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
+        Also lets fail those of other hooks that have been due for longer than `age`, and forgets
+        what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
         of each at a time. Cheap if there is nothing to do.
         """
 

@@ -45,7 +45,7 @@ def take_notices(
 ) -> list[Notice]:
     """Those that are due, now this one's for a while."""
     known = json_cell(list(hooks))
-    tx.run("notices.stale", tx.now, known, tx.now - age, NOBODY, _AT_ONCE)
+    tx.run("notices.stale", known, tx.now - age, NOBODY, _AT_ONCE)
     for state in ("delivered", "failed"):
         tx.run("notices.forget", state, tx.now - KEPT, _AT_ONCE)
     due = sorted(row for hook in hooks for row in tx.all("notices.due", tx.now, hook, limit))
