@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stayer.core import notices
 from stayer.core.notices import Delivery
 from stayer.store import Store
@@ -25,8 +27,10 @@ class TestWhatNobodyTries:
             assert due(store, "other") == []
             clock.advance(AGE / 2)
 
-        # Then it is still there for those who know it
-        assert taken_one(store).id == notice.id
+        # Then it is still there for those who know it, and not too old to be tried again
+        again = taken_one(store)
+        assert again.id == notice.id
+        assert (notice.age(clock.now), again.age(clock.now)) == (3 * AGE, AGE)
 
     def test_and_fails_if_they_do_not_come(self, store: Store, clock: Clock) -> None:
         tell(store, 1)
@@ -62,3 +66,37 @@ class TestWhatNobodyTries:
 
         # Then it is tried all the same
         assert taken_one(store).tries == 2
+
+
+class TestARetryDuringADelivery:
+    @pytest.mark.parametrize("after", [None, 100.0])
+    def test_takes_it_from_who_has_it(self, store: Store, after: float | None) -> None:
+        tell(store, 1)
+        first = taken_one(store)
+        assert store.retry_notices([first.id]) == 1
+        late = Delivery(False, "500", after=after)
+
+        # Neither before nor after somebody else has it
+        assert not store.settle_notice(first, late)
+        second = taken_one(store)
+        assert not store.settle_notice(first, late)
+        assert store.settle_notice(second, Delivery(True, "200"))
+        assert store.notices(None, "delivered", None, 10).notices[0].said == "200"
+
+    def test_is_not_needed_if_that_was_heard(self, store: Store) -> None:
+        tell(store, 1)
+        first = taken_one(store)
+        store.retry_notices([first.id])
+        assert store.settle_notice(first, Delivery(True, "200"))
+        assert due(store) == []
+
+    def test_each_of_several_counts(self, store: Store) -> None:
+        tell(store, 1)
+        store.retry_notices([taken_one(store).id])
+        second = taken_one(store)
+        store.retry_notices([second.id, second.id])
+        third = taken_one(store)
+        assert (second.tries, second.forgiven) == (2, 1)
+        assert (third.tries, third.forgiven) == (3, 2)
+        assert not store.settle_notice(second, Delivery(False, "410"))
+        assert store.settle_notice(third, Delivery(False, "410"))

@@ -112,14 +112,15 @@ def sample(whom: Whom, target: str) -> Notice:
 
 
 def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
-    """What an answer leads to, so many seconds after what it is about."""
+    """What an answer leads to, so many seconds after what it is about, or after its retry."""
     if answered.delivered:
         return Delivery(True, answered.said)
     if answered.final:
         return Delivery(False, answered.said)
-    after = max(answered.after or 0.0, notices.wait(notice.id, notice.tries))
-    if notice.tries >= rules.tries or age + after > rules.age:
-        return Delivery(False, f"given up after {notice.tries} tries. {answered.said}")
+    tries = notice.tries - notice.forgiven
+    after = max(answered.after or 0.0, notices.wait(notice.id, tries))
+    if tries >= rules.tries or age + after > rules.age:
+        return Delivery(False, f"given up after {tries} tries. {answered.said}")
     return Delivery(False, answered.said, after=after)
 
 
@@ -203,7 +204,7 @@ class Deliverer:
                 self._changed.notify_all()
 
     def _tried(self, notice: Notice) -> Delivery:
-        age = self._store.now() - notice.at
+        age = notice.age(self._store.now())
         try:
             answered = try_once(self._whom, notice)
         except Exception as error:  # a mistake of ours must not be tried for ever, nor get lost

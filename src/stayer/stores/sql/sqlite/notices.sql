@@ -53,9 +53,9 @@ DELETE FROM stayer_notices
 WHERE seq IN (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3);
 
 -- name: notice.settle
--- state, next, said, id, tries.
+-- state, next, said, id, tries, forgiven. A failure says nothing of a retry that came meanwhile.
 UPDATE stayer_notices SET state = ?1, next = ?2, said = ?3
-WHERE id = ?4 AND tries = ?5 AND state = 'pending';
+WHERE id = ?4 AND tries = ?5 AND state = 'pending' AND (?1 = 'delivered' OR forgiven = ?6);
 
 -- name: notices
 -- The last one before, limit.
@@ -74,7 +74,7 @@ LIMIT ?2;
 
 -- name: notices.retry
 -- now, ids.
-UPDATE stayer_notices SET state = 'pending', tries = 0, next = ?1
+UPDATE stayer_notices SET state = 'pending', forgiven = tries, since = ?1, next = ?1
 WHERE id IN (SELECT value FROM json_each(?2)) AND state <> 'delivered';
 
 -- name: notices.drop
