@@ -239,6 +239,26 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
     assert [came.id for came in receiver.received] == [notice.id] * 2
 
 
+def test_a_machine_that_has_no_thread_to_spare_for_a_while_loses_nothing(
+    store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More often than there are hands: each of them must be free again
+    refused = iter(range(HANDS + 1))
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("notice ") and next(refused, None) is not None:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    end_tasks(store, f"ended:{receiver.url}", number=HANDS)
+    whom = Whom(rules=Rules(hosts=OPEN.hosts, time_limit=0.5), margin=0.2)
+    with delivering(store, whom):
+        await_states(store, *["delivered"] * HANDS)
+    assert next(refused, None) is None
+
+
 def test_a_mistake_of_ours_is_neither_lost_nor_repeated_for_ever(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
