@@ -634,9 +634,11 @@ SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
 WHERE name = ?;
 
 -- name: queue.rate
--- A new bucket is full.
+-- A new bucket is full; one that is changed, or set again as it was, has no more than it had.
 UPDATE stayer_queues
-SET rate = ?1, rate_per = ?2, tokens = ?1, tokens_at = NULL,
+SET rate = ?1, rate_per = ?2,
+    tokens = CASE WHEN rate IS NULL THEN ?1 ELSE min(tokens, ?1) END,
+    tokens_at = CASE WHEN rate IS NULL OR ?1 IS NULL THEN NULL ELSE tokens_at END,
     wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?3;
 
