@@ -254,6 +254,8 @@ CREATE TABLE stayer_notices (
     at REAL NOT NULL,
     state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
     tries INTEGER NOT NULL DEFAULT 0,
+    forgiven INTEGER NOT NULL DEFAULT 0, -- tries before the last retry
+    since REAL, -- when it was last retried
     next REAL,
     said TEXT,
     record TEXT NOT NULL, -- JSON object: the task as it was
