@@ -436,8 +436,9 @@ class Store(Protocol):
 
     def fire(self, firing: Firing) -> bool:
         """In one step, if the schedule's `updated` and `last` are those that the firing names:
-        submit the tasks (an id that is there is not accepted again), and set `last`, `next` and,
-        if there are tasks, `last_task`. Whether that was done.
+        submit the tasks (an id that is there is not accepted again), and set `last`, `next` and
+        `last_task`, to the last of them that another does not keep out by holding its unique word;
+        if there is none, it stays. Whether that was done.
         """
 
     def drop_schedule(self, name: str) -> bool:

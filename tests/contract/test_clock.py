@@ -136,6 +136,40 @@ def test_cancel_ends_at_once_what_only_waits(store: Store, clock: Clock) -> None
     assert counts(store) == {"cancelled": 1, "pending": 1}
 
 
+def test_cancel_spares_whoever_else_holds_the_unique_word(store: Store, clock: Clock) -> None:
+    put(store, overlap="cancel", task=new("-", unique="u"))
+    store.submit([new("theirs", unique="u")])
+    for _ in range(3):
+        clock.advance(5 * MINUTE)
+        time_brings.elapse(store)
+    assert schedules.get(store, "s").last_task is None
+    assert counts(store) == {"pending": 1}
+
+
+def test_cancel_spares_what_somebody_runs_by_hand(store: Store, clock: Clock) -> None:
+    put(store, overlap="cancel", task=new("-", unique="u"))
+    run = schedules.run(store, "s")
+    for _ in range(3):
+        clock.advance(5 * MINUTE)
+        time_brings.elapse(store)
+    assert schedules.get(store, "s").last_task is None
+    assert [task and task.state for task in store.get([run.id])] == ["pending"]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "cancel"])
+def test_what_somebody_retries_is_not_the_schedules_any_more(
+    store: Store, clock: Clock, overlap: Overlap
+) -> None:
+    put(store, overlap=overlap)
+    clock.advance(5 * MINUTE)
+    time_brings.elapse(store)
+    control.cancel(store, last(store).id)
+    control.retry(store, last(store).id)
+    clock.advance(5 * MINUTE)
+    assert time_brings.elapse(store) == START + 15 * MINUTE
+    assert counts(store) == {"pending": 2}
+
+
 def test_jitter_makes_it_start_later(store: Store, clock: Clock) -> None:
     put(store, jitter=MINUTE)
     clock.advance(5 * MINUTE)

@@ -39,13 +39,16 @@ def put_schedule(tx: Transaction, schedule: Schedule) -> Schedule:
 
 def fire(tx: Transaction, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
-    newest = firing.tasks[-1].id if firing.tasks else None
     swapped = tx.run(
-        "schedule.fire", firing.last, firing.next, newest, firing.name, firing.updated, firing.seen
+        "schedule.fire", firing.last, firing.next, firing.name, firing.updated, firing.seen
     )
     if swapped and firing.tasks:
-        newest = submit(tx, firing.tasks, trusting=False)[-1].task.id
-        tx.run("schedule.newest", newest, firing.name)  # another may hold its unique word
+        submitted = submit(tx, firing.tasks, trusting=False)
+        pairs = zip(firing.tasks, submitted, strict=True)
+        # A task that holds the unique word of one is not the schedule's.
+        own = [new.id for new, answer in pairs if answer.task.id == new.id]
+        if own:
+            tx.run("schedule.newest", own[-1], firing.name)
     return swapped == 1
 
 
