@@ -428,10 +428,13 @@ class Store(Protocol):
     def due_schedules(self, limit: int) -> list[Schedule]:
         """Up to `limit` that are to be looked at by now, the longest due first; no paused ones."""
 
-    def put_schedule(self, schedule: Schedule) -> Schedule:
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         """Make a schedule, or change the one of that name. `last_task` stays, and so does `last`,
         unless it gets another expression or zone, or goes on after a pause: then, and at first, it
         is now. Workers that listen to the queue of its task hear of it.
+
+        With `seen`, the `updated` of what this was made from, raises Refused if it is another now,
+        or if there is no such schedule any more.
         """
 
     def fire(self, firing: Firing) -> bool:
