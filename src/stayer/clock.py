@@ -80,8 +80,12 @@ def _firing(store: Store, schedule: Schedule) -> Firing:
 
 
 def _unfinished(store: Store, schedule: Schedule) -> Task | None:
+    """The newest task, unless it has ended: also if somebody has retried it since."""
     task = store.get([schedule.last_task])[0] if schedule.last_task else None
-    return None if task is None or task.state in FINISHED else task
+    if task is None or task.state in FINISHED:
+        return None
+    ended = any(event.event in FINISHED for event in store.events(task.id))
+    return None if ended else task
 
 
 def _untouched(schedule: Schedule, next: float) -> Firing:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
-from stayer.core import cron, ids, scheduling
+from stayer.core import cron, ids, scheduling, units
 from stayer.core.errors import Refused, UnknownSchedule
 from stayer.core.model import Task
-from stayer.core.schedule import Schedule
+from stayer.core.schedule import Schedule, overtaken
 from stayer.store import Store
 
 logger = logging.getLogger("stayer.schedules")
+
+_TRIES = 20
+"""How often somebody else may be faster."""
 
 
 def get(store: Store, name: str) -> Schedule:
@@ -31,9 +35,11 @@ def get(store: Store, name: str) -> Schedule:
     return found[0]
 
 
-def add(store: Store, schedule: Schedule, *, replacing: bool = False) -> Schedule:
+def add(
+    store: Store, schedule: Schedule, *, replacing: bool = False, seen: str | None = None
+) -> Schedule:
     """Make a schedule. The same once more is no error; another one of that name takes its place
-    only if that is asked for.
+    only if that is asked for, and with `seen` only if it shows this `updated`.
     """
     wanted = scheduling.checked(schedule, store.now())
     there = store.schedules([schedule.name])
@@ -43,13 +49,21 @@ def add(store: Store, schedule: Schedule, *, replacing: bool = False) -> Schedul
         raise Refused(
             f"there is another schedule {schedule.name}: remove it first, or replace it (--replace)"
         )
-    return store.put_schedule(wanted)
+    if seen is None:
+        return store.put_schedule(wanted)
+    if not there or units.rfc3339(there[0].updated) != seen:
+        raise Refused(overtaken(schedule.name))
+    return store.put_schedule(wanted, there[0].updated)
 
 
 def change(store: Store, name: str, **fields: Any) -> Schedule:
-    """Decide some things about it otherwise."""
-    changed = replace(get(store, name), **fields)
-    return store.put_schedule(scheduling.checked(changed, store.now()))
+    """Decide some things about it otherwise, and leave the rest as whoever else decides it."""
+    for _ in range(_TRIES):
+        seen = get(store, name)
+        wanted = scheduling.checked(replace(seen, **fields), store.now())
+        with suppress(Refused):  # somebody was faster
+            return store.put_schedule(wanted, seen.updated)
+    raise Refused(overtaken(name))
 
 
 def pause(store: Store, name: str) -> Schedule:
@@ -91,6 +105,13 @@ def following(store: Store, schedule: Schedule, number: int) -> list[float]:
 
 def declare(store: Store, origin: str, wanted: Sequence[Schedule]) -> None:
     """Let the schedules of this file or app be these: made, changed, removed as need be."""
+    for _ in range(_TRIES):
+        with suppress(Refused):  # somebody was faster: look again
+            return _declare(store, origin, wanted)
+    raise Refused(f"the schedules of {origin} are changed all the time: try again")
+
+
+def _declare(store: Store, origin: str, wanted: Sequence[Schedule]) -> None:
     there = {schedule.name: schedule for schedule in store.schedules()}
     now = store.now()
     for written in wanted:
@@ -107,9 +128,9 @@ def declare(store: Store, origin: str, wanted: Sequence[Schedule]) -> None:
         elif not _is_same(known, schedule):
             # Whoever has paused it meant it.
             paused = schedule.paused or known.paused
-            store.put_schedule(replace(schedule, paused=paused))
+            store.put_schedule(replace(schedule, paused=paused), known.updated)
         elif known.origin != origin:
-            store.put_schedule(replace(known, origin=origin))
+            store.put_schedule(replace(known, origin=origin), known.updated)
     declared = {schedule.name for schedule in wanted}
     for name, known in there.items():
         if known.origin == origin and name not in declared:

@@ -118,6 +118,7 @@ def test_what_is_there_already_is_counted_and_what_differs_is_named(stayer: Here
         ('{"delay": "soon"}', ["delay"]),
         ('{"eta": "1d"}', ["eta"]),
         ('{"eta": 1, "delay": 1}', ["either an eta or a delay"]),
+        ('{"delay": 60, "expire": 60}', ["expire 60", "delay of 60", "let it expire later"]),
         ('{"priority": 1e99}', ["priority"]),
         ('{"retries": -1}', ["retries"]),
         ('{"command": []}', ["command is empty"]),

@@ -30,7 +30,8 @@ def clock() -> Clock:
 
 
 def put(store: Store, expression: str = "*/5 * * * *", **fields: object) -> Schedule:
-    wanted = Schedule(name="s", cron=expression, task=new("-"), **fields)  # type: ignore[arg-type]
+    fields.setdefault("task", new("-"))
+    wanted = Schedule(name="s", cron=expression, **fields)  # type: ignore[arg-type]
     return store.put_schedule(scheduling.checked(wanted, store.now()))
 
 
@@ -135,6 +136,40 @@ def test_cancel_ends_at_once_what_only_waits(store: Store, clock: Clock) -> None
     assert counts(store) == {"cancelled": 1, "pending": 1}
 
 
+def test_cancel_spares_whoever_else_holds_the_unique_word(store: Store, clock: Clock) -> None:
+    put(store, overlap="cancel", task=new("-", unique="u"))
+    store.submit([new("theirs", unique="u")])
+    for _ in range(3):
+        clock.advance(5 * MINUTE)
+        time_brings.elapse(store)
+    assert schedules.get(store, "s").last_task is None
+    assert counts(store) == {"pending": 1}
+
+
+def test_cancel_spares_what_somebody_runs_by_hand(store: Store, clock: Clock) -> None:
+    put(store, overlap="cancel", task=new("-", unique="u"))
+    run = schedules.run(store, "s")
+    for _ in range(3):
+        clock.advance(5 * MINUTE)
+        time_brings.elapse(store)
+    assert schedules.get(store, "s").last_task is None
+    assert [task and task.state for task in store.get([run.id])] == ["pending"]
+
+
+@pytest.mark.parametrize("overlap", ["skip", "cancel"])
+def test_what_somebody_retries_is_not_the_schedules_any_more(
+    store: Store, clock: Clock, overlap: Overlap
+) -> None:
+    put(store, overlap=overlap)
+    clock.advance(5 * MINUTE)
+    time_brings.elapse(store)
+    control.cancel(store, last(store).id)
+    control.retry(store, last(store).id)
+    clock.advance(5 * MINUTE)
+    assert time_brings.elapse(store) == START + 15 * MINUTE
+    assert counts(store) == {"pending": 2}
+
+
 def test_jitter_makes_it_start_later(store: Store, clock: Clock) -> None:
     put(store, jitter=MINUTE)
     clock.advance(5 * MINUTE)
@@ -142,6 +177,24 @@ def test_jitter_makes_it_start_later(store: Store, clock: Clock) -> None:
     task = last(store)
     assert (task.state, task.eta) == ("scheduled", following)
     assert clock.now < (following or 0) < clock.now + MINUTE
+
+
+def test_what_expires_does_so_after_it_was_due_not_after_it_was_submitted(
+    store: Store, clock: Clock
+) -> None:
+    put(store, jitter=2 * MINUTE, task=new("-", expire=1.0))
+    clock.advance(5 * MINUTE)
+    due = time_brings.elapse(store)
+    task = last(store)
+    assert (task.eta, task.start_before) == (due, (due or 0.0) + 1.0)
+    clock.now = due or 0.0
+    time_brings.elapse(store)
+    assert last(store).state == "pending"
+    clock.now = START + 13 * MINUTE  # three minutes late for the next one
+    time_brings.elapse(store)
+    time_brings.elapse(store)
+    assert fired(store) == ["2025-10-26T00:05:00Z", "2025-10-26T00:10:00Z"]
+    assert (last(store).state, last(store).ending) == ("failed", "expired")
 
 
 def test_a_schedule_that_can_not_be_understood_here_keeps_nobody_busy(

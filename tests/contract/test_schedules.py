@@ -7,6 +7,9 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from stayer import schedules
+from stayer.core import scheduling
+from stayer.core.errors import Refused
 from stayer.core.model import Policy, Value
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Store
@@ -140,6 +143,39 @@ def test_a_task_that_is_there_is_not_accepted_again(store: Store, clock: Clock) 
     assert store.fire(firing(seen, tasks=(new("there"),)))
     assert get(store, "there").priority == 7
     assert store.schedules()[0].last_task == "there"
+
+
+def test_a_change_of_what_it_was_before_another_is_refused(store: Store, clock: Clock) -> None:
+    seen = store.put_schedule(schedule(next=clock.now))
+    clock.advance(1)
+    paused = store.put_schedule(replace(seen, paused=True), seen.updated)
+    with pytest.raises(Refused, match="meanwhile"):
+        store.put_schedule(replace(seen, jitter=5.0), seen.updated)
+    assert store.schedules() == [paused]
+    with pytest.raises(Refused, match="meanwhile"):
+        store.put_schedule(replace(seen, task=new("-", queue="elsewhere")), seen.updated)
+    assert store.schedules() == [paused]
+    store.drop_schedule("s")
+    with pytest.raises(Refused, match="meanwhile"):
+        store.put_schedule(paused, paused.updated)
+    assert store.schedules() == []
+
+
+def test_a_pause_is_not_lost_to_another_change(
+    store: Store, other: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedules.add(store, schedule())
+    check = scheduling.checked
+
+    def checked_as_somebody_pauses(wanted: Schedule, now: float) -> Schedule:
+        monkeypatch.setattr(scheduling, "checked", check)
+        clock.advance(1)
+        schedules.pause(other, "s")
+        return check(wanted, now)
+
+    monkeypatch.setattr(scheduling, "checked", checked_as_somebody_pauses)
+    changed = schedules.change(store, "s", jitter=5.0)
+    assert (changed.paused, changed.jitter) == (True, 5.0)
 
 
 def test_a_change_keeps_what_was_fired(store: Store, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stayer import schedules
 from stayer.core import scheduling
-from stayer.core.errors import StoreUnusable
+from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Value
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Store
@@ -128,6 +128,10 @@ def test_the_remote_store_speaks_of_schedules(site: Site, store: Store, value: V
         assert (there.origin, there.overlap, put.last_task) == ("/x", "queue", None)
         assert remote.schedules(["a/b c"]) == remote.schedules() == [put]
         assert put.next == there.next
+        paused = remote.put_schedule(replace(put, paused=True), put.updated)
+        assert paused.paused
+        with pytest.raises(Refused, match="meanwhile"):
+            remote.put_schedule(put, put.updated - 1)
         assert remote.drop_schedule("a/b c")
         assert not remote.drop_schedule("a/b c")
         with pytest.raises(StoreUnusable, match="workers"):

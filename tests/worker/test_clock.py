@@ -112,7 +112,7 @@ def test_what_is_too_old_ends_by_itself(fleet: Fleet) -> None:
     fleet.worker()
     until(fleet.store.workers)
     fleet.submit("held", "true", held=True, expire=1.0)
-    fleet.submit("late", "true", delay=3600.0, expire=1.0)
+    fleet.submit("late", "true", eta=time.time() + 3600.0, expire=1.0)
     assert fleet.until_ended("held").ending == "expired"
     assert fleet.until_ended("late").ending == "expired"
 

@@ -90,9 +90,16 @@ def task_id(name: str, tick: float) -> str:
 
 
 def task_of(schedule: Schedule, tick: float) -> NewTask:
-    """The task of a tick."""
-    eta = starts_at(schedule, tick) if schedule.jitter else None
-    return replace(schedule.task, id=task_id(schedule.name, tick), eta=eta)
+    """The task of a tick. It expires so long after it was due, however late it is submitted."""
+    due = starts_at(schedule, tick)
+    expire = schedule.task.expire
+    return replace(
+        schedule.task,
+        id=task_id(schedule.name, tick),
+        eta=due if schedule.jitter else None,
+        expire=None,
+        start_before=None if expire is None else due + expire,
+    )
 
 
 def check(expression: str, zone: str) -> None:

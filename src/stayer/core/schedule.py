@@ -58,6 +58,11 @@ class Firing(Struct, frozen=True, kw_only=True):
     tasks: tuple[NewTask, ...] = ()
 
 
+def overtaken(name: str) -> str:
+    """What to say to whoever changes a schedule that has been changed since they looked."""
+    return f"schedule {name} has been changed or removed meanwhile: look at it and try again"
+
+
 _decode = msgspec.json.Decoder(NewTask).decode
 
 

@@ -75,6 +75,11 @@ def new_task(
         _check_time("eta", eta, "delay", delay)
     if start_before is not None or expire is not None:
         _check_time("start_before", start_before, "expire", expire)
+    if expire is not None and delay and expire <= delay:
+        raise BadInput(
+            f"expire {expire:g} counts from now, so it would expire before its delay of {delay:g} "
+            "seconds is over: let it expire later"
+        )
     if key is not None:
         check_word("key", key)
     if unique is not None or unique_while is not None or unique_for is not None:

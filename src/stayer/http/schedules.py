@@ -29,6 +29,9 @@ class MakeQuery(Struct, frozen=True, kw_only=True):
     """How determined."""
 
     replace: Annotated[bool, Meta(description="Take the place of one of that name.")] = False
+    seen: Annotated[
+        str | None, Meta(description="Only if its `updated` is still this; else it is refused.")
+    ] = None
 
 
 class ScheduleChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,7 +69,8 @@ def make(call: Call) -> Answer:
     """Make one; the same once more is no error."""
     wanted = scheduling.parse(call.body, "body", _usual(call))
     new = not call.store.schedules([wanted.name])
-    made = schedules.add(call.store, wanted, replacing=call.query.replace)
+    query: MakeQuery = call.query
+    made = schedules.add(call.store, wanted, replacing=query.replace, seen=query.seen)
     return Answer(_answer(call.store, made), 201 if new else 200)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import UNSET
 
-from stayer.core import explanation, rate, scheduling, submission
+from stayer.core import explanation, rate, scheduling, submission, units
 from stayer.core.errors import (
     BadConfig,
     BadInput,
@@ -356,9 +356,10 @@ class HttpStore:
         answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
         return [records.schedule(shown) for shown in answer["schedules"]]
 
-    def put_schedule(self, schedule: Schedule) -> Schedule:
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         body = scheduling.written(schedule)
-        return records.schedule(self._ask("POST", "/v1/schedules", {"replace": True}, body=body))
+        query = {"replace": True, "seen": None if seen is None else units.rfc3339(seen)}
+        return records.schedule(self._ask("POST", "/v1/schedules", query, body=body))
 
     def drop_schedule(self, name: str) -> bool:
         try:

@@ -369,8 +369,8 @@ class RedisStore:
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._server, limit)
 
-    def put_schedule(self, schedule: Schedule) -> Schedule:
-        return schedules.put_schedule(self._server, schedule)
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
+        return schedules.put_schedule(self._server, schedule, seen)
 
     def fire(self, firing: Firing) -> bool:
         return schedules.fire(self._server, firing)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from stayer.core.schedule import CatchUp, Firing, Overlap, Schedule, packed_task, unpacked_task
+from stayer.core.errors import Refused
+from stayer.core.schedule import (
+    CatchUp,
+    Firing,
+    Overlap,
+    Schedule,
+    overtaken,
+    packed_task,
+    unpacked_task,
+)
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import Raw, pack
 from stayer.stores.redis.server import Server
@@ -24,7 +33,7 @@ def due_schedules(server: Server, limit: int) -> list[Schedule]:
     return _read(server.run("schedules", "due", limit))
 
 
-def put_schedule(server: Server, schedule: Schedule) -> Schedule:
+def put_schedule(server: Server, schedule: Schedule, seen: float | None) -> Schedule:
     """Make or change one."""
     fields = {
         "cron": schedule.cron, "zone": schedule.zone, "task": packed_task(schedule.task),
@@ -33,8 +42,11 @@ def put_schedule(server: Server, schedule: Schedule) -> Schedule:
         "origin": schedule.origin or "", "next": _number(schedule.next),
     }  # fmt: skip
     flat = [part for field in fields.items() for part in field]
-    [found] = _read(server.run("put_schedule", schedule.name, schedule.task.queue, *flat))
-    return found
+    fixed = (schedule.name, schedule.task.queue, _number(seen))
+    found = _read(server.run("put_schedule", *fixed, *flat))
+    if not found:
+        raise Refused(overtaken(schedule.name))
+    return found[0]
 
 
 def fire(server: Server, firing: Firing) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core.schedule import Firing, Schedule, packed_task
+from stayer.core.errors import Refused
+from stayer.core.schedule import Firing, Schedule, overtaken, packed_task
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import json_cell, schedule_from_row
 from stayer.stores.sql.submit import submit
@@ -22,9 +23,11 @@ def due_schedules(tx: Transaction, limit: int) -> list[Schedule]:
     return [schedule_from_row(row) for row in tx.all("schedules.due", tx.now, limit)]
 
 
-def put_schedule(tx: Transaction, schedule: Schedule) -> Schedule:
+def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None) -> Schedule:
     """Make or change one; who waits for work of its queue is to look at the clock again."""
     queue = schedule.task.queue
+    if seen is not None and [each.updated for each in schedules(tx, [schedule.name])] != [seen]:
+        raise Refused(overtaken(schedule.name))
     tx.run(
         "schedule.put", schedule.name, schedule.cron, schedule.zone, packed_task(schedule.task),
         schedule.overlap, schedule.catch_up, float(schedule.jitter), schedule.paused,
@@ -39,13 +42,16 @@ def put_schedule(tx: Transaction, schedule: Schedule) -> Schedule:
 
 def fire(tx: Transaction, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
-    newest = firing.tasks[-1].id if firing.tasks else None
     swapped = tx.run(
-        "schedule.fire", firing.last, firing.next, newest, firing.name, firing.updated, firing.seen
+        "schedule.fire", firing.last, firing.next, firing.name, firing.updated, firing.seen
     )
     if swapped and firing.tasks:
-        newest = submit(tx, firing.tasks, trusting=False)[-1].task.id
-        tx.run("schedule.newest", newest, firing.name)  # another may hold its unique word
+        submitted = submit(tx, firing.tasks, trusting=False)
+        pairs = zip(firing.tasks, submitted, strict=True)
+        # A task that holds the unique word of one is not the schedule's.
+        own = [new.id for new, answer in pairs if answer.task.id == new.id]
+        if own:
+            tx.run("schedule.newest", own[-1], firing.name)
     return swapped == 1
 
 

@@ -389,8 +389,8 @@ class ClusterStore:
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._shards, limit)
 
-    def put_schedule(self, schedule: Schedule) -> Schedule:
-        return schedules.put_schedule(self._shards, schedule)
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
+        return schedules.put_schedule(self._shards, schedule, seen)
 
     def fire(self, firing: Firing) -> bool:
         return schedules.fire(self._shards, firing)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.errors import Refused
+from stayer.core.schedule import Firing, Schedule, overtaken
 from stayer.stores.redis.cluster.shards import Shards
 
 
@@ -26,11 +27,19 @@ def due_schedules(shards: Shards, limit: int) -> list[Schedule]:
     return sorted(_newest(found).values(), key=lambda schedule: schedule.next or 0.0)[:limit]
 
 
-def put_schedule(shards: Shards, schedule: Schedule) -> Schedule:
-    """Make or change one."""
+def put_schedule(shards: Shards, schedule: Schedule, seen: float | None) -> Schedule:
+    """Make or change one. The shard of its queue compares; one that comes from another queue is
+    compared before the step.
+    """
     queue = schedule.task.queue
+    if seen is not None:
+        found = schedules(shards, [schedule.name])
+        if [each.updated for each in found] != [seen]:
+            raise Refused(overtaken(schedule.name))
+        if found[0].task.queue != queue:
+            seen = None
     shards.add([queue])
-    put = shards.of(queue).put_schedule(schedule)
+    put = shards.of(queue).put_schedule(schedule, seen)
     _drop_from([name for name in shards.names() if name != queue], shards, schedule.name)
     return put
 

@@ -22,7 +22,8 @@ local newest
 for _, group_of in ipairs(cmsgpack.unpack(ARGV[8])) do
   for number, id in ipairs(group_of[G_IDS]) do
     local entry, how = accept(group_of, number)
-    if how < 3 then newest = how == 1 and entry.r[ID] or id end -- another may hold its unique word
+    -- A task that holds the unique word of one is not the schedule's.
+    if how == 0 or how == 2 or (how == 1 and entry.r[ID] == id) then newest = id end
   end
 end
 if newest then

@@ -1,11 +1,13 @@
 -- Store.put_schedule: make or change a schedule.
--- ARGV   3 the name, 4 the queue of its task, the rest: field, value, …; a value of '' is none
--- returns as lib/schedules.lua says
+-- ARGV   3 the name, 4 the queue of its task, 5 the `updated` that was seen ('': whatever it is), the rest:
+--        field, value, …; a value of '' is none
+-- returns as lib/schedules.lua says; nothing if `updated` is another
 -- needs: base, lines, tasks, schedules
 
 local name, queue = ARGV[3], ARGV[4]
 local key, fields = key_schedule(name), {}
-for number = 5, #ARGV, 2 do
+if ARGV[5] ~= '' and tonumber(call('HGET', key, 'updated') or '') ~= tonumber(ARGV[5]) then return {} end
+for number = 6, #ARGV, 2 do
   local field, value = ARGV[number], ARGV[number + 1]
   if value == '' then call('HDEL', key, field) else fields[field] = value end
 end

@@ -403,9 +403,9 @@ class SqliteStore:
         with self._read() as tx:
             return schedules.due_schedules(tx, limit)
 
-    def put_schedule(self, schedule: Schedule) -> Schedule:
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         with self._write() as tx:
-            return schedules.put_schedule(tx, schedule)
+            return schedules.put_schedule(tx, schedule, seen)
 
     def fire(self, firing: Firing) -> bool:
         with self._write() as tx:

@@ -742,10 +742,9 @@ ON CONFLICT (name) DO UPDATE SET
     last = iif(cron = ?2 AND zone = ?3 AND NOT (paused AND NOT ?8), last, ?11);
 
 -- name: schedule.fire
--- last, next, the newest task or nothing, name, the `updated` and the `last` that were seen.
-UPDATE stayer_schedules
-SET last = ?1, next = ?2, last_task = coalesce(?3, last_task)
-WHERE name = ?4 AND updated = ?5 AND last IS ?6;
+-- last, next, name, the `updated` and the `last` that were seen.
+UPDATE stayer_schedules SET last = ?1, next = ?2
+WHERE name = ?3 AND updated = ?4 AND last IS ?5;
 
 -- name: schedule.newest
 UPDATE stayer_schedules SET last_task = ? WHERE name = ?;
