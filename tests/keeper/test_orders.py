@@ -50,7 +50,8 @@ def test_who_has_ended_has_ended_whatever_is_ordered_then(node: Node, why: str) 
     wait_for(lambda: state_of(main) in {"", "Z"})
     attempt.go(stop={"why": why, "grace": 3600.0})
     ended = attempt.exit()
-    assert (ended["exit_code"], ended["stop"], ended["leftovers"]) == (0, None, 1)
+    assert (ended["exit_code"], ended["stop"]) == (0, None)
+    assert ended["leftovers"] >= 1
 
 
 def test_who_has_ended_has_ended_though_the_lease_is_over_then(node: Node) -> None:
@@ -60,7 +61,8 @@ def test_who_has_ended_has_ended_though_the_lease_is_over_then(node: Node) -> No
     node.void()
     attempt.look()
     ended = attempt.exit()
-    assert (ended["exit_code"], ended["stop"], ended["leftovers"]) == (0, None, 1)
+    assert (ended["exit_code"], ended["stop"]) == (0, None)
+    assert ended["leftovers"] >= 1
 
 
 def test_a_second_order_shortens_the_grace(node: Node) -> None:
