@@ -395,14 +395,15 @@ class Store(Protocol):
         these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
         is given them before `lease` seconds are over.
 
-        Also lets fail those of other hooks that have been pending for longer than `age`, and
-        forgets what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
+        Also lets fail those of other hooks that have been due for longer than `age`, and forgets
+        what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
         of each at a time. Cheap if there is nothing to do.
         """
 
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         """Note what came of a try; whether it was still this one's to tell: nothing is done unless
-        the notice is pending and has just as many `tries`.
+        the notice is pending and has just as many `tries`, and, if it was not delivered, as many
+        `forgiven`: whoever had it retried meanwhile was promised another try.
         """
 
     def notices(
@@ -413,8 +414,8 @@ class Store(Protocol):
         """
 
     def retry_notices(self, ids: Sequence[str]) -> int:
-        """Let these be pending again, due now and with no tries; how many had failed, or were
-        pending. What is delivered stays so.
+        """Let these be pending again and due now, their `tries` forgiven and their age counted
+        anew; how many had failed, or were pending. What is delivered stays so.
         """
 
     def drop_notices(self, ids: Sequence[str]) -> int:

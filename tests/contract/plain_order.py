@@ -25,6 +25,11 @@ class Settings(Struct):
     left_at: float | None = None
 
     def change(self, settings: QueueSettings) -> None:
+        if "rate" in settings:
+            if self.rate is None or settings["rate"] is None:
+                self.left_at = None
+            else:
+                self.left = min(self.left, settings["rate"].count)
         for name, value in settings.items():
             if name != "key_limits":
                 setattr(self, name, value)
@@ -33,8 +38,6 @@ class Settings(Struct):
                 self.key_limits.pop(key, None)
             else:
                 self.key_limits[key] = limit
-        if "rate" in settings:
-            self.left_at = None
 
     def has_place(self, key: str | None, running: Sequence[Task]) -> bool:
         limit = None if key is None else self.key_limits.get(key, self.key_limit)

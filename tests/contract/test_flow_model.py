@@ -64,21 +64,36 @@ class Model:
     def retry(self) -> bool:
         again = {n for n, node in enumerate(self.nodes) if node.state in ("failed", "cancelled")}
         goes_on = again | {n for n, node in enumerate(self.nodes) if node.state not in FINISHED}
+        held = {
+            n
+            for n, node in enumerate(self.nodes)
+            if node.held and node.state in QUEUED and node.after & again
+        }
+        anew, waiting = again | held, {n for n, o in enumerate(self.nodes) if o.state == "waiting"}
+        follows: set[int] = set()
         for number, node in enumerate(self.nodes):
-            waits_again = node.held and node.state in QUEUED and node.after & again
-            if number in again or waits_again:
-                node.waits = (node.after & goes_on) | self._line(node.behind, goes_on)
+            line = self._line(node.behind, goes_on, anew | waiting)
+            first = not node.behind & follows
+            if number in anew:
+                after_it = self._after(number) & goes_on - anew - waiting if first else set()
+                node.waits = (node.after & goes_on) | line | after_it
                 node.state = "waiting" if node.waits else "pending"
-                node.held = False if waits_again else node.held
+                node.held = node.held and number not in held
+            elif number in waiting and not first and not line <= node.behind & (waiting - anew):
+                node.waits = (node.after & goes_on) | line
+            if number in anew or not first:
+                follows.add(number)
         return bool(again)
 
-    def _line(self, behind: set[int], goes_on: set[int]) -> set[int]:
-        found: set[int] = set()
-        for number in behind:
-            found |= (
-                {number} if number in goes_on else self._line(self.nodes[number].behind, goes_on)
-            )
+    def _line(self, behind: set[int], goes_on: set[int], ends: set[int]) -> set[int]:
+        found = behind & goes_on
+        for number in behind - ends:
+            found |= self._line(self.nodes[number].behind, goes_on, ends)
         return found
+
+    def _after(self, number: int) -> set[int]:
+        found = {n for n, node in enumerate(self.nodes) if number in node.behind}
+        return found.union(*(self._after(n) for n in found))
 
 
 @st.composite

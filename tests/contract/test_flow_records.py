@@ -6,8 +6,9 @@ import pytest
 
 from stayer import control, flow_control
 from stayer.core.errors import BadInput, Refused, UnknownFlow
+from stayer.core.flow_plan import PartPlan, lay_out
 from stayer.core.flows import FlowInfo, NewFlow, Part
-from stayer.core.lifecycle import Done, Fail, Start, decide
+from stayer.core.lifecycle import Done, Fail, Retry, Start, decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy, State, Task
 from stayer.store import Store
 from tests.contract.builders import (
@@ -19,6 +20,7 @@ from tests.contract.builders import (
     ids,
     new,
     register,
+    submit,
     take,
     take_one,
 )
@@ -62,6 +64,10 @@ def run(store: Store, *, failing: str = "") -> list[str]:
         ran.append(found[0].id)
         apply(store, found[0], BOOM if failing and failing in found[0].id else Done())
     return ran
+
+
+def start_one(store: Store) -> Task:
+    return apply(store, take_one(store), Start(pid=1))
 
 
 class TestSubmitting:
@@ -242,6 +248,47 @@ class TestVerbs:
             flow_control.retry(store, "f")
             assert run(store, failing="first") == ["f.first"]
             assert counts(store)["last"] == {"cancelled": 1}
+
+    def test_retry_keeps_to_what_a_map_may_run_at_once(self, store: Store) -> None:
+        """What failed stands behind what came after it and runs by now, however often."""
+        plan = PartPlan(
+            name="m",
+            tasks=tuple(new("-", parameters=number) for number in range(4)),
+            is_map=True,
+            at_once=1,
+        )
+        flow_control.submit(store, *lay_out("throttled", [plan], id="f"))
+        apply(store, start_one(store), Done())
+        failed = apply(store, start_one(store), Fail(Fault("B"), final=True))
+        third = start_one(store)
+        for _ in range(2):
+            # Given one that failed, one that runs and one that waits
+            assert flow_control.retry(store, "f") == 1
+            assert store.waits(failed.id, 9) == ([third.id], 1)
+            assert counts(store) == {"m": {"complete": 1, "started": 1, "waiting": 2}}
+            store.promote(9)
+            assert take(store) == []
+            control.cancel(store, failed.id)
+            store.promote(9)
+        apply(store, get(store, third.id), Done())
+        assert run(store) == ["f.m.3"]
+        check_counts(store)
+
+    @pytest.mark.parametrize(
+        ("end", "state"), [(Done(), "pending"), (BOOM, "cancelled")], ids=["done", "failed"]
+    )
+    def test_what_is_retried_behind_one_that_goes_meanwhile_hears_of_it(
+        self, store: Store, clock: Clock, end: Done | Fail, state: State
+    ) -> None:
+        """Between the look at the flow and the change of it."""
+        submit(store, new("u"), new("d", after=("u",)))
+        control.cancel(store, "d")
+        apply(store, take_one(store), end)
+        clock.advance(1)
+        control.delete(store, "u")
+        assert apply(store, get(store, "d"), Retry(("u",))).state == "waiting"
+        store.promote(9)
+        assert get(store, "d").state == state
 
     def test_wait(self, store: Store) -> None:
         store.submit_flow(a_flow(), tasks())

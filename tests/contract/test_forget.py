@@ -22,6 +22,7 @@ from tests.contract.builders import (
     started,
     submit,
     take,
+    take_one,
     taken,
 )
 
@@ -161,6 +162,43 @@ def test_results_go_before_their_tasks(store: Store, clock: Clock) -> None:
     assert store.log("long", 1, 0, 100)
     assert get(store, "long").state == "complete"
     assert forget_all(store, {}) == 0
+
+
+def test_a_result_that_another_needs_goes_when_none_does(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("first"), new("then", after=("first",), held=True))
+    apply(store, take_one(store), Done("needed"))
+    apply(store, taken(store, id="plain"), Done("not needed"))
+    clock.advance(60)
+    store.set_queue("q", retention={"result": 50.0})
+    forget_all(store, {})
+    assert [get(store, id).result for id in ("first", "plain")] == ["needed", None]
+    # When the other one has ended
+    control.cancel(store, "then")
+    # Then the result goes, though younger ones went before, and is not looked for again
+    assert forget_all(store, {}) == 1
+    assert get(store, "first").result is None
+    clock.advance(60)
+    forget_all(store, {})
+    assert forget_all(store, {}) == 0
+
+
+def test_a_needed_result_of_a_second_life_is_kept_as_long(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, new("first"), new("then", after=("first",), held=True))
+    apply(store, take_one(store), Done("old"))
+    clock.advance(60)
+    store.set_queue("q", retention={"result": 50.0})
+    forget_all(store, {})
+    control.retry(store, "first")
+    apply(store, take_one(store), Done("new"))
+    control.cancel(store, "then")
+    clock.advance(40)
+    assert forget_all(store, {}) == 0
+    assert get(store, "first").result == "new"
+    clock.advance(20)
+    forget_all(store, {})
+    assert get(store, "first").result is None
 
 
 def test_many_that_ended_at_once_lose_their_logs_all(store: Store, clock: Clock) -> None:

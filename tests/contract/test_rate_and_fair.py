@@ -104,10 +104,26 @@ class TestRate:
         store.set_queue("q", rate=Rate(1, 60.0))
         fill(store, 9)
         assert len(take(store, limit=9)) == 1
+        assert store.set_queue("q", rate=None).rate is None
+        assert len(take(store, limit=3)) == 3
         store.set_queue("q", rate=Rate(2, 60.0))
         assert len(take(store, limit=9)) == 2
-        assert store.set_queue("q", rate=None).rate is None
-        assert len(take(store, limit=9)) == 6
+
+    def test_setting_it_again_gives_nothing(self, store: Store, clock: Clock) -> None:
+        """Every worker that starts sets what its file says."""
+        register(store)
+        store.set_queue("q", rate=Rate(2, 60.0))
+        fill(store, 9)
+        assert len(take(store, limit=9)) == 2
+        store.set_queue("q", rate=Rate(2, 60.0))
+        assert take(store, limit=9) == []
+        store.set_queue("q", rate=Rate(4, 60.0))
+        assert take(store, limit=9) == []
+        clock.advance(30.0)
+        assert len(take(store, limit=9)) == 2
+        clock.advance(3600.0)
+        store.set_queue("q", rate=Rate(1, 60.0))
+        assert len(take(store, limit=9)) == 1
 
     def test_a_clock_set_back_takes_nothing_away(self, store: Store, clock: Clock) -> None:
         register(store)

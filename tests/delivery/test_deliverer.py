@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.config import load
 from stayer.core import notices
@@ -139,6 +140,24 @@ def test_after_some_tries_it_is_set_aside_until_somebody_retries(
         await_states(store, "delivered")
 
 
+def test_an_old_one_that_is_retried_is_tried_more_than_once(
+    store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver.answers = [status(410), status(500), status(200)]
+    end_tasks(store, f"ended:{receiver.url}")
+    with delivering(store, Whom(rules=OPEN)):
+        [notice] = await_states(store, "failed")
+    # What happened long ago, but was retried just now
+    real = store.take_notices
+    monkeypatch.setattr(
+        store, "take_notices", lambda *args: [replace(each, at=1.0) for each in real(*args)]
+    )
+    store.retry_notices([notice.id])
+    with delivering(store, Whom(rules=OPEN)):
+        await_states(store, "delivered")
+    assert len(receiver.received) == 3
+
+
 def test_gone_and_forbidden_are_set_aside_at_once(store: Store, receiver: Receiver) -> None:
     receiver.answers = [status(410)]
     end_tasks(store, f"ended:{receiver.url}", "ended:hook")
@@ -220,6 +239,26 @@ def test_a_store_that_is_away_for_a_while_loses_nothing(
     assert [came.id for came in receiver.received] == [notice.id] * 2
 
 
+def test_a_machine_that_has_no_thread_to_spare_for_a_while_loses_nothing(
+    store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More often than there are hands: each of them must be free again
+    refused = iter(range(HANDS + 1))
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name.startswith("notice ") and next(refused, None) is not None:
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    end_tasks(store, f"ended:{receiver.url}", number=HANDS)
+    whom = Whom(rules=Rules(hosts=OPEN.hosts, time_limit=0.5), margin=0.2)
+    with delivering(store, whom):
+        await_states(store, *["delivered"] * HANDS)
+    assert next(refused, None) is None
+
+
 def test_a_mistake_of_ours_is_neither_lost_nor_repeated_for_ever(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,13 +284,16 @@ def test_stopping_waits_for_what_is_under_way_but_not_for_ever(
 
 
 class TestJudging:
-    def notice(self, tries: int) -> Notice:
+    def notice(self, tries: int, forgiven: int) -> Notice:
         return Notice(
-            id="n", task="t", queue="q", event="failed", to="h", attempt=1, at=0.0, tries=tries
-        )
+            id="n", task="t", queue="q", event="failed", to="h", attempt=1, at=0.0, tries=tries,
+            forgiven=forgiven,
+        )  # fmt: skip
 
-    def judge(self, answered: Answered, tries: int = 1, age: float = 0.0) -> Delivery:
-        return judged(Rules(tries=5, age=1000), self.notice(tries), answered, age)
+    def judge(
+        self, answered: Answered, tries: int = 1, age: float = 0.0, forgiven: int = 0
+    ) -> Delivery:
+        return judged(Rules(tries=5, age=1000), self.notice(tries, forgiven), answered, age)
 
     def test_success_is_success_however_late(self) -> None:
         assert self.judge(Answered(True, "ok"), 100, 1e9).state == "delivered"
@@ -266,6 +308,10 @@ class TestJudging:
         assert self.judge(Answered(False, "x"), 1, 999).state == "pending"
         assert self.judge(Answered(False, "x"), 1, 1000).state == "failed"
         assert self.judge(Answered(False, "x", after=500), 1, 600).state == "failed"
+
+    def test_tries_before_a_retry_are_forgiven(self) -> None:
+        assert self.judge(Answered(False, "x"), 9, forgiven=5).state == "pending"
+        assert self.judge(Answered(False, "x"), 10, forgiven=5).said == "given up after 5 tries. x"
 
 
 class TestConfiguration:

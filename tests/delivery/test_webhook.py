@@ -80,6 +80,12 @@ class TestWhatIsSent:
         assert came.headers["authorization"] == "Bearer x"
         assert came.is_signed_with(SECRET)
 
+    def test_calls_and_links_nobody_in_a_chat(self, receiver: Receiver, notice: Notice) -> None:
+        record = {**notice.record, "name": "<!channel> & <https://elsewhere|here>"}
+        told(receiver, replace(notice, record=record), format="slack")
+        [came] = receiver.received
+        assert b"&lt;!channel&gt; &amp; &lt;https://elsewhere|here&gt;" in came.body
+
 
 class TestAnswers:
     @pytest.mark.parametrize("code", [200, 201, 202, 204])

@@ -107,6 +107,28 @@ def test_a_silent_stream_is_alive(
             stream.id = None
 
 
+def test_a_stream_is_alive_though_others_are_busy(
+    site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT", 0.5)
+    busy = threading.Event()
+
+    def work() -> None:
+        while not busy.wait(0.01):
+            fill(store, 1)
+
+    worker = threading.Thread(target=work)
+    with site.stream("/v1/events?queue=none") as stream:
+        stream.until_id()
+        stream.id = None
+        worker.start()
+        try:
+            stream.until_id()
+        finally:
+            busy.set()
+            worker.join()
+
+
 def test_a_stream_ends_with_the_token_that_opened_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stayer.core.failures import Example, Part, described, gathered
-from stayer.core.fingerprint import LENGTH, alike, fingerprint
+from stayer.core.fingerprint import LENGTH, alike, fingerprint, shape
 from stayer.core.model import Fault
 
 TRACE = """Traceback (most recent call last):
@@ -133,3 +133,9 @@ def test_parts_of_a_fault_are_put_together_the_most_frequent_first() -> None:
     assert (first.count, first.first, first.last, first.queues) == (5, 5.0, 30.0, ("b", "a"))
     assert (first.example, first.type, first.message, first.lately) == ("t", "E", "m", (1, 2))
     assert (last.type, last.message, last.lately) == ("lost", "", ())
+
+
+def test_whatever_a_task_wrote_is_looked_at_in_no_time() -> None:
+    """In time that is quadratic this would take hours."""
+    for text in ("\n" * 10**6, " " * 10**6, 'File "' * 10**5, "\n  File " * 10**5):
+        assert shape("error", Fault("E", text, text))

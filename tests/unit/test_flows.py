@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from stayer.core import flows
 from stayer.core.errors import BadInput
@@ -96,6 +97,28 @@ def test_a_line_that_is_retried_never_has_two_at_once() -> None:
         Retry(),
         Retry(("a",)),
         Retry(("c",)),
+    ]
+
+
+def test_what_is_retried_stands_behind_all_of_its_line_that_may_run() -> None:
+    tasks = flow(
+        a="failed", b="started", c="failed", d="waiting", e="waiting", f="waiting", other="started"
+    )
+    tasks["d"] = replace(tasks["d"], held=True)
+    line = {
+        "a": Upstreams(),
+        "b": Upstreams((), ("a",)),
+        "c": Upstreams((), ("b",)),
+        "d": Upstreams(("bad", "good"), ("c",)),
+        "e": Upstreams((), ("d",)),
+        "f": Upstreams(("other",)),
+        "other": Upstreams(),
+    }
+    plan = again(tasks, line, {"bad": "failed", "good": "complete"})
+    assert [(task.id, happening) for task, happening in plan] == [
+        ("a", Retry(("b",))),
+        ("c", Retry(("b", "a"))),
+        ("d", Await(("c", "bad"), held=True)),
     ]
 
 

@@ -31,3 +31,13 @@ def test_only_what_the_machine_killed_of_late_counts(monkeypatch: pytest.MonkeyP
     assert watched.lately(), "it came with the look"
     watched.look()
     assert not watched.lately(), "that was another's, long ago"
+
+
+def test_what_a_task_wrote_is_cut_to_what_a_record_can_carry() -> None:
+    exit: dict[str, Any] = {"exit_code": 1, "signal": None, "stop": None, "oom": False}
+    long = "x" * 10**6 + "end"
+    happening = outcome(exit, {"type": long, "message": long, "traceback": long}, "")
+    assert isinstance(happening, Fail)
+    fault = happening.error
+    assert len(fault.type) + len(fault.message) + len(fault.traceback or "") < 200_000
+    assert (fault.traceback or "").endswith("end")

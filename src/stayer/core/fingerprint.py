@@ -16,9 +16,13 @@ from stayer.core.model import Ending, Fault
 
 LENGTH = 12
 _FRAMES = 3
+_TRACED = 64_000
+"""So much of the end of a traceback: what a task wrote may be of any length, and whoever looks must
+not be kept from other work.
+"""
 _LOOKED_AT = 500
 """So many characters of a message tell what it is about."""
-_FRAME = re.compile(r'^\s*File "([^"\n]{1,1000})", line \d+, in (.{1,200})$', re.MULTILINE)
+_FRAME = re.compile(r'^[ \t]*File "([^"\n]{1,1000})", line \d+, in (.{1,200})$', re.MULTILINE)
 _VARIABLE = (
     (re.compile(r"\b[a-zA-Z][a-zA-Z+.-]{0,19}://[^\s'\"<>)]+"), "<url>"),
     (re.compile(r"(['\"`])(?:(?!\1).){1,200}\1"), "<text>"),
@@ -67,7 +71,7 @@ def alike(line: str) -> str:
 def _frames(traceback: str) -> list[str]:
     """The innermost ones, file and function; the same again and again counts once."""
     found: list[str] = []
-    for path, function in _FRAME.findall(traceback):
+    for path, function in _FRAME.findall(traceback[-_TRACED:]):
         file = path.replace("\\", "/").rpartition("/")[2]
         frame = f"{file} {function.strip()}"
         if frame not in found[-1:]:

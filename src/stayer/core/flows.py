@@ -230,31 +230,89 @@ def again(
     targets = {id for id, task in tasks.items() if task.state in ("failed", "cancelled")}
     goes_on = {id for id, task in tasks.items() if task.state not in FINISHED} | targets
     goes_on |= {id for id, state in others.items() if state not in FINISHED}
+    forgiven = {
+        id
+        for id, task in tasks.items()
+        if task.held and task.state in QUEUED and targets.intersection(upstreams[id].after)
+    }
+    lines = _Lines(tasks, upstreams, goes_on, targets | forgiven)
     plan: list[tuple[Task, Happening]] = []
     for id in in_order({id: (*of.after, *of.behind) for id, of in upstreams.items()}):
         task, of = tasks[id], upstreams[id]
-        waits = [each for each in of.after if each in goes_on]
-        waits += _throttle(of.behind, upstreams, goes_on)
+        ahead = lines.place(id)
+        waits = dict.fromkeys([each for each in of.after if each in goes_on] + ahead)
         if id in targets:
-            plan.append((task, Retry(tuple(dict.fromkeys(waits)), from_start)))
-        elif task.held and task.state in QUEUED and targets.intersection(of.after):
-            plan.append((task, Await(tuple(dict.fromkeys(waits)))))
+            plan.append((task, Retry(tuple(waits), from_start)))
+        elif id in forgiven:
+            plan.append((task, Await(tuple(waits))))
+        elif ahead:
+            # What failed outside the flow may be news to it yet.
+            bad = [each for each in of.after if others.get(each) in ("failed", "cancelled")]
+            plan.append((task, Await((*waits, *bad), held=task.held)))
     return plan
 
 
-def _throttle(
-    behind: Sequence[str], upstreams: Mapping[str, Upstreams], goes_on: set[str]
-) -> list[str]:
-    """The nearest before it in its line of those that will run: complete ones are passed over, so
-    that a line never has two at once.
+class _Lines:
+    """The lines of a flow's throttles when some of it is placed anew: no line may have two at once.
+
+    Those that run or may be taken can't be told to wait, so what is placed anew stands behind all
+    of them, also behind those that came after it; and what still waits stands behind it as before.
     """
-    found: list[str] = []
-    look, seen = list(behind), set(behind)
-    for each in look:
-        if each in goes_on:
-            found.append(each)
-        elif each in upstreams:
-            following = [id for id in upstreams[each].behind if id not in seen]
+
+    def __init__(
+        self,
+        tasks: Mapping[str, Task],
+        upstreams: Mapping[str, Upstreams],
+        goes_on: set[str],
+        anew: set[str],
+    ) -> None:
+        self._behind = {id: of.behind for id, of in upstreams.items()}
+        self._followers: dict[str, list[str]] = {}
+        for id, behind in self._behind.items():
+            for each in behind:
+                self._followers.setdefault(each, []).append(id)
+        self._goes_on, self._anew = goes_on, anew
+        self._waiting = {id for id, task in tasks.items() if task.state == "waiting"}
+        self._taken = goes_on - anew - self._waiting
+        self._follows: set[str] = set()
+        """Those that have one that is placed anew before them in their line, or are one."""
+
+    def place(self, id: str) -> list[str]:
+        """Whom it is to wait for in its line, if that is to change. To be asked in order."""
+        behind = self._behind[id]
+        follows = not self._follows.isdisjoint(behind)
+        if follows or id in self._anew:
+            self._follows.add(id)
+        if id in self._anew:
+            # One that follows another stands behind whatever that one stands behind.
+            return self._before(behind) + ([] if follows else self._taken_after(id))
+        if not follows or id not in self._waiting:
+            return []
+        before = self._before(behind)
+        stays = all(each in behind and self._is_chained(each) for each in before)
+        return [] if stays else before
+
+    def _is_chained(self, id: str) -> bool:
+        return id in self._waiting and id not in self._anew
+
+    def _before(self, behind: Sequence[str]) -> list[str]:
+        """The nearest before it that wait themselves, and all on the way that may run."""
+        found: list[str] = []
+        look, seen = list(behind), set(behind)
+        for each in look:
+            if each in self._goes_on:
+                found.append(each)
+            if each not in self._anew and each not in self._waiting:
+                following = [id for id in self._behind.get(each, ()) if id not in seen]
+                seen.update(following)
+                look += following
+        return found
+
+    def _taken_after(self, id: str) -> list[str]:
+        """Those after it that run, or may at any time."""
+        look, seen = [id], {id}
+        for each in look:
+            following = [id for id in self._followers.get(each, ()) if id not in seen]
             seen.update(following)
             look += following
-    return found
+        return [each for each in look if each in self._taken]

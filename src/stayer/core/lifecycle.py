@@ -157,6 +157,8 @@ class Await(Struct, frozen=True):
     """What it was to run after is run again: it waits for it once more."""
 
     waits: tuple[str, ...]
+    held: bool = False
+    """Whether it stays held."""
 
 
 class Hold(Struct, frozen=True):
@@ -270,8 +272,8 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _set(task, happening)
         case Retry():
             return _retry(task, happening)
-        case Await(waits=waits):
-            return _change(task, "waiting", held=False, order=True, waits=waits, note="waits again")
+        case Await(waits=waits, held=held):
+            return _change(task, "waiting", held=held, order=True, waits=waits, note="waits again")
         case Hold():
             return _change(task, task.state, held=True, order=True, note="held")
         case Release():

@@ -72,13 +72,22 @@ class Notice(Struct, frozen=True, kw_only=True):
     """When it happened."""
     state: NoticeState = "pending"
     tries: int = 0
-    """How often somebody has set out to deliver it, the one under way included."""
+    """How often somebody has set out to deliver it, the one under way included. It never goes back:
+    by it, it is known whose a try is."""
+    forgiven: int = 0
+    """How many of these were before it was last retried: they don't count for giving up."""
+    since: float | None = None
+    """When it was last retried: from then on its age counts, else from `at`."""
     next: float | None = None
     """When it is to be tried again; while it is being delivered, when that counts as lost."""
     said: str | None = None
     """What came of the last try."""
     record: dict[str, JSON] = {}
     """The task as it was then, in the words of every door."""
+
+    def age(self, now: float) -> float:
+        """For how many seconds it has been tried to deliver it."""
+        return now - (self.at if self.since is None else self.since)
 
 
 class NoticePage(Struct, frozen=True):

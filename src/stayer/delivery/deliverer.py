@@ -112,14 +112,15 @@ def sample(whom: Whom, target: str) -> Notice:
 
 
 def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
-    """What an answer leads to, so many seconds after what it is about."""
+    """What an answer leads to, so many seconds after what it is about, or after its retry."""
     if answered.delivered:
         return Delivery(True, answered.said)
     if answered.final:
         return Delivery(False, answered.said)
-    after = max(answered.after or 0.0, notices.wait(notice.id, notice.tries))
-    if notice.tries >= rules.tries or age + after > rules.age:
-        return Delivery(False, f"given up after {notice.tries} tries. {answered.said}")
+    tries = notice.tries - notice.forgiven
+    after = max(answered.after or 0.0, notices.wait(notice.id, tries))
+    if tries >= rules.tries or age + after > rules.age:
+        return Delivery(False, f"given up after {tries} tries. {answered.said}")
     return Delivery(False, answered.said, after=after)
 
 
@@ -167,9 +168,8 @@ class Deliverer:
             except Exception:  # whatever it is, others must not wait for ever
                 logger.exception("notices are looked for later")
                 found = []
-            self._pause = self._soon if found else min(self._seldom, self._pause * 1.5)
-            for notice in found:
-                self._begin(notice)
+            begun = [self._begin(notice) for notice in found]
+            self._pause = self._soon if any(begun) else min(self._seldom, self._pause * 1.5)
 
     def _left(self) -> float:
         """No two in step."""
@@ -179,12 +179,24 @@ class Deliverer:
         whom = self._whom
         return self._store.take_notices(whom.names, free, whom.lease, whom.rules.age)
 
-    def _begin(self, notice: Notice) -> None:
+    def _begin(self, notice: Notice) -> bool:
+        thread = threading.Thread(
+            target=self._deliver, args=(notice,), name=f"notice {notice.id}", daemon=True
+        )
         with self._changed:
             self._under_way += 1
-        threading.Thread(
-            target=self._deliver, args=(notice,), name=f"notice {notice.id}", daemon=True
-        ).start()
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:  # it is taken again when the lease is over
+            logger.warning("notice %s is delivered later: %s", notice.id, error)
+            self._end()
+            return False
+        return True
+
+    def _end(self) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
 
     def _deliver(self, notice: Notice) -> None:
         try:
@@ -198,12 +210,10 @@ class Deliverer:
         except StoreError as error:
             logger.warning("notice %s is delivered once more: %s", notice.id, error)
         finally:
-            with self._changed:
-                self._under_way -= 1
-                self._changed.notify_all()
+            self._end()
 
     def _tried(self, notice: Notice) -> Delivery:
-        age = self._store.now() - notice.at
+        age = notice.age(self._store.now())
         try:
             answered = try_once(self._whom, notice)
         except Exception as error:  # a mistake of ours must not be tried for ever, nor get lost

@@ -10,6 +10,7 @@ import base64
 import email.utils
 import hashlib
 import hmac
+import html
 import http.client
 import os
 import socket
@@ -59,7 +60,9 @@ def body_of(hook: Hook, notice: Notice) -> tuple[bytes, str]:
         case "json":
             return codec.encode(notices.payload(notice)).encode(), "application/json"
         case "slack":
-            return codec.encode({"text": notices.sentence(notice)}).encode(), "application/json"
+            # Whoever submits may choose the words: in a chat they must not call or link.
+            text = html.escape(notices.sentence(notice), quote=False)
+            return codec.encode({"text": text}).encode(), "application/json"
         case "text":
             return notices.sentence(notice).encode(), "text/plain; charset=utf-8"
 

@@ -102,7 +102,7 @@ class Look:
     def running_of_key(self) -> Sequence[Task]:
         """What runs of its key in its queue."""
         wanted = Filter(queues=(self.task.queue,), states=RUNNING, key=self.task.key)
-        return self.store.find(wanted, None, LINE).tasks
+        return self.store.find(wanted, None, max(LINE, self.key_limit or 0)).tasks
 
     @cached_property
     def until_any_node(self) -> float:

@@ -46,7 +46,7 @@ def submit(call: Call) -> Answer:
     body: bytes = call.body
     assert call.who is not None
     settings = call.service.settings
-    if b'"laid_out"' in body:
+    if _is_laid_out(body):
         new, tasks = _laid_out(call, body)
     else:
         new, tasks = parse_flow(
@@ -56,6 +56,15 @@ def submit(call: Call) -> Answer:
     location = f"{settings.root_path}/v1/flows/{quote(found.id, safe='')}"
     shown: dict[str, JSON] = {**flows.record(found), "fresh": fresh}
     return Answer(shown, 201 if fresh else 200, {"location": location})
+
+
+def _is_laid_out(body: bytes) -> bool:
+    if b'"laid_out"' not in body:
+        return False
+    try:
+        return "laid_out" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return False
 
 
 def _laid_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:

@@ -148,6 +148,7 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
         # Numbers beyond the newest are of another store: from now on, then.
         position = hub.newest if since is None else min(since, hub.newest)
         yield b"retry: 2000\nid: %d\n\n" % position
+        said = time.monotonic()
         while still_allowed(call):
             try:
                 found = await hub.after(position, HEARTBEAT)
@@ -163,8 +164,11 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
             ]
             if messages:
                 yield b"".join(messages)
-            elif not found:
+            elif not found or time.monotonic() - said >= HEARTBEAT:
                 yield b": alive\nid: %d\n\n" % position
+            else:
+                continue
+            said = time.monotonic()
 
 
 class ResultQuery(Struct, frozen=True, kw_only=True):

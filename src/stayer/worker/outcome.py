@@ -15,6 +15,8 @@ _LIMITS = {
     "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_limit),
 }
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
+_LONGEST_TYPE = 1_000
+_LONGEST_TEXT = 64_000
 _NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
@@ -83,11 +85,12 @@ def _seconds(value: object) -> float | None:
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:
+    """What a task wrote, which may be anything, of a length that a record can carry."""
     trace = error.get("traceback")
     return Fault(
-        _text(error.get("type", "Error")),
-        _text(error.get("message", "")),
-        None if trace is None else _text(trace),
+        _text(error.get("type", "Error"))[:_LONGEST_TYPE],
+        _text(error.get("message", ""))[:_LONGEST_TEXT],
+        None if trace is None else _text(trace)[-_LONGEST_TEXT:],
         exit_code,
     )
 

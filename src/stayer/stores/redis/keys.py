@@ -60,6 +60,8 @@ A queue
                                    in `held`. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
+    <prefix>:{<queue>}:spared      set: ids of tasks whose results are older than they are kept, but
+                                   were needed by others when somebody last looked
     <prefix>:{<queue>}:faults      set: the fingerprints of what failed
     <prefix>:{<queue>}:failed:<fingerprint>  sorted set: ids of the failed tasks of one fault, by
                                    finished_at
@@ -200,6 +202,7 @@ KEYS = {
     "ids": "<prefix>:{<queue>}:ids",
     "wake": "<prefix>:{<queue>}:wake",
     "finished": "<prefix>:{<queue>}:finished:<state>",
+    "spared": "<prefix>:{<queue>}:spared",
     "faults": "<prefix>:{<queue>}:faults",
     "failed": "<prefix>:{<queue>}:failed:<fingerprint>",
     "due": "<prefix>:due",

@@ -31,9 +31,8 @@ def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
     """What came of the try, if it still is this one's."""
     after = "" if delivery.after is None else repr(float(delivery.after))
     said = delivery.said[:SAID_LIMIT]
-    return bool(
-        server.run("settle_notice", notice.id, notice.tries, delivery.state, after, said) == 1
-    )
+    fence = notice.id, notice.tries, notice.forgiven
+    return bool(server.run("settle_notice", *fence, delivery.state, after, said) == 1)
 
 
 def page(
@@ -75,7 +74,7 @@ def merged(pages: Sequence[NoticePage], limit: int) -> NoticePage:
 
 def _notice(id: bytes, pairs: Sequence[Raw]) -> Notice:
     known = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    following, said = known.get(b"next"), known.get(b"said")
+    since, following, said = known.get(b"since"), known.get(b"next"), known.get(b"said")
     kept_apart = (0, known.get(b"parameters"), known.get(b"result"))
     [task] = record.tasks([known[b"record"]], kept_apart)
     return Notice(
@@ -88,6 +87,8 @@ def _notice(id: bytes, pairs: Sequence[Raw]) -> Notice:
         at=float(known[b"at"]),
         state=msgspec.convert(known[b"state"].decode(), NoticeState),
         tries=int(known[b"tries"]),
+        forgiven=int(known.get(b"forgiven", 0)),
+        since=None if since is None else float(since),
         next=None if following is None else float(following),
         said=None if said is None else said.decode(),
         record=notices.bounded(task, also=_not_copied(known)),

@@ -52,7 +52,11 @@ def _portions(tx: Transaction, usual: Mapping[Kept, float], limit: int) -> Itera
         if "log" in kept:
             yield from _part(tx, "logs", queue, logs_gone, tx.now - kept["log"], limit)
         if "result" in kept:
-            yield from _part(tx, "results", queue, results_gone, tx.now - kept["result"], limit)
+            before = tx.now - kept["result"]
+            spared = tx.all("forget.spared", queue, min(results_gone, before), limit)
+            if spared:
+                yield Portion("results", queue, [seq for (seq,) in spared], results_gone)
+            yield from _part(tx, "results", queue, results_gone, before, limit)
 
 
 def _part(

@@ -13,7 +13,10 @@ from stayer.core.notices import KEPT, NOBODY, SAID_LIMIT, Delivery, Notice, Noti
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 
-COLUMNS = 'seq, id, task, queue, event, "to", attempt, at, state, tries, next, said, record'
+COLUMNS = (
+    'seq, id, task, queue, event, "to", attempt, at, state, '
+    "tries, forgiven, since, next, said, record"
+)
 _AT_ONCE = 100
 """How many old ones are seen to in one step."""
 _NEWEST = 2**62
@@ -45,7 +48,7 @@ def take_notices(
 ) -> list[Notice]:
     """Those that are due, now this one's for a while."""
     known = json_cell(list(hooks))
-    tx.run("notices.stale", tx.now, known, tx.now - age, NOBODY, _AT_ONCE)
+    tx.run("notices.stale", known, tx.now - age, NOBODY, _AT_ONCE)
     for state in ("delivered", "failed"):
         tx.run("notices.forget", state, tx.now - KEPT, _AT_ONCE)
     due = sorted(row for hook in hooks for row in tx.all("notices.due", tx.now, hook, limit))
@@ -61,7 +64,8 @@ def settle_notice(tx: Transaction, notice: Notice, delivery: Delivery) -> bool:
     """What came of the try, if it still is this one's."""
     following = None if delivery.after is None else tx.now + delivery.after
     said = delivery.said[:SAID_LIMIT]
-    return tx.run("notice.settle", delivery.state, following, said, notice.id, notice.tries) == 1
+    fence = notice.id, notice.tries, notice.forgiven
+    return tx.run("notice.settle", delivery.state, following, said, *fence) == 1
 
 
 def page(
@@ -83,7 +87,7 @@ def page(
 
 
 def retry_notices(tx: Transaction, ids: Sequence[str]) -> int:
-    """As if they were new."""
+    """Due now, as if they had not been tried."""
     return tx.run("notices.retry", tx.now, json_cell(list(ids)))
 
 
@@ -93,8 +97,10 @@ def drop_notices(tx: Transaction, ids: Sequence[str]) -> int:
 
 
 def _notice(row: Row) -> Notice:
-    _, id, task, queue, event, to, attempt, at, state, tries, following, said, record = row
+    _, id, task, queue, event, to, attempt, at, state, *how_far, record = row
+    tries, forgiven, since, following, said = how_far
     return Notice(
         id=id, task=task, queue=queue, event=event, to=to, attempt=attempt, at=at, state=state,
-        tries=tries, next=following, said=said, record=_record.decode(record),
+        tries=tries, forgiven=forgiven, since=since, next=following, said=said,
+        record=_record.decode(record),
     )  # fmt: skip

@@ -15,7 +15,7 @@ flush()
 local left = call('ZCARD', key_ids(name))
 if left == 0 then
   call('DEL', key_queue(name), key_lanes(name), key_lines(name), key_heads(name), key_running(name),
-       key_runs(name), key_shares(name), key_key_limits(name))
+       key_runs(name), key_shares(name), key_key_limits(name), key_spared(name))
   call('SREM', key_rated(), name)
   call('SREM', key_queues(), name)
 end

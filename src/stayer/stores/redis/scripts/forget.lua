@@ -31,9 +31,35 @@ local function forget_log(entry)
 end
 
 local function forget_result(entry)
-  if (entry.r[RESULT] or bit.band(entry.flags, 12) ~= 0) and not is_needed(entry) then
-    touch(entry)
-    set_result(entry, 0)
+  if not entry.r[RESULT] and bit.band(entry.flags, 12) == 0 then return end
+  if is_needed(entry) then
+    call('SADD', key_spared(entry.r[QUEUE]), entry.r[ID])
+    return
+  end
+  touch(entry)
+  set_result(entry, 0)
+end
+
+-- Results that were passed over while others needed them, which none does now. One that has run again is none
+-- of them: its new end is seen to like any other.
+local function forget_spared(queue, before)
+  local gone = tonumber(call('HGET', key_queue(queue), 'results_gone') or '0')
+  local ids = call('SMEMBERS', key_spared(queue))
+  for first = 1, #ids, 100 do
+    local some = {unpack(ids, first, math.min(first + 99, #ids))}
+    fetch_all(some)
+    for _, id in ipairs(some) do
+      if seen >= limit then return end
+      local entry = fetch(id)
+      local ended = entry and entry.r[QUEUE] == queue and entry.r[FINISHED_AT]
+      if not ended or ended > gone then
+        call('SREM', key_spared(queue), id)
+      elseif ended <= before and not is_needed(entry) then
+        forget_result(entry)
+        call('SREM', key_spared(queue), id)
+        seen = seen + 1
+      end
+    end
   end
 end
 
@@ -64,6 +90,7 @@ for _, queue in ipairs(call('SMEMBERS', key_queues())) do
   end
   flush()
   if kept.log and seen < limit then forget_part(queue, 'logs_gone', now - kept.log, forget_log) end
+  if kept.result and seen < limit then forget_spared(queue, now - kept.result) end
   if kept.result and seen < limit then
     forget_part(queue, 'results_gone', now - kept.result, forget_result)
   end

@@ -26,10 +26,15 @@ local function set_limits()
     if limit then call('HSET', key_key_limits(name), each, limit) else call('HDEL', key_key_limits(name), each) end
   end
   if wanted.rate ~= nil then
-    local rate = wanted.rate or {}
+    -- A new bucket is full; one that is changed, or set again as it was, has no more than it had.
+    local rate, tokens = wanted.rate or {}, tonumber(call('HGET', key, 'tokens') or nil)
+    if not rate[1] or call('HEXISTS', key, 'rate') == 0 then
+      call('HDEL', key, 'tokens', 'tokens_at')
+    elseif tokens then
+      call('HSET', key, 'tokens', exact(math.min(tokens, rate[1])))
+    end
     set('rate', rate[1])
     set('rate_per', rate[2] and exact(rate[2]))
-    call('HDEL', key, 'tokens', 'tokens_at')
     call(wanted.rate and 'SADD' or 'SREM', key_rated(), name)
   end
   local lined = call('HEXISTS', key, 'key_limit') + call('HEXISTS', key, 'fair') + call('HLEN', key_key_limits(name))

@@ -1,6 +1,6 @@
 -- Store.take_notices: those that are due, for one who will deliver them.
 -- ARGV   3 limit, 4 for how many seconds they are this one's, 5 after how many a pending one of another
---        hook is too old, 6 what is said of it then; the rest: names of hooks, '' for all that go to a URL
+--        hook should have been tried, 6 what is said of it then; the rest: names of hooks, '' for all that go to a URL
 -- returns {id, its hash as a list} of each
 -- needs: base, delivery
 
@@ -16,9 +16,10 @@ local function old(state, before)
   return ids
 end
 
+-- How long it has been due counts, not how old it is: it may have been retried, or be under way.
 for _, id in ipairs(old('pending', math.max(0, now - age))) do
   local notice = known_notice(id)
-  if not hooks[hook_of(notice.to)] and tonumber(notice.next) <= now then
+  if not hooks[hook_of(notice.to)] and tonumber(notice.next) < now - age then
     move_notice(id, notice, 'failed', nil, ARGV[6])
   end
 end

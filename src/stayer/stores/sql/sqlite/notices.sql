@@ -8,13 +8,13 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)
 ON CONFLICT (id) DO NOTHING;
 
 -- name: notices.any
--- now, hooks, the moment before which a pending one is too old, and that for one that is over:
--- whether there is anything to do.
+-- now, hooks, the moment before which a pending one should have been tried, and that for one that is
+-- over: whether there is anything to do. (None is due before it was made: that finds few by an index.)
 SELECT EXISTS (
     SELECT 1 FROM json_each(?2) AS h, stayer_notices AS n
     WHERE n.state = 'pending' AND n.hook = h.value AND n.next <= ?1
 ) OR EXISTS (
-    SELECT 1 FROM stayer_notices WHERE state = 'pending' AND at < ?3 AND next <= ?1
+    SELECT 1 FROM stayer_notices WHERE state = 'pending' AND at < ?3 AND next < ?3
 ) OR EXISTS (
     SELECT 1 FROM stayer_notices WHERE state = 'delivered' AND at < ?4
 ) OR EXISTS (
@@ -37,13 +37,14 @@ WHERE seq IN (SELECT value FROM json_each(?2));
 SELECT {notice} FROM stayer_notices WHERE seq IN (SELECT value FROM json_each(?));
 
 -- name: notices.stale
--- now, hooks that somebody knows, the moment before which it is too old, what to say, limit.
-UPDATE stayer_notices SET state = 'failed', next = NULL, said = ?4
+-- Hooks that somebody knows, the moment before which it should have been tried, what to say, limit.
+-- How long it has been due counts, not how old it is: it may have been retried, or be under way.
+UPDATE stayer_notices SET state = 'failed', next = NULL, said = ?3
 WHERE seq IN (
     SELECT seq FROM stayer_notices
-    WHERE state = 'pending' AND at < ?3 AND next <= ?1
-        AND hook NOT IN (SELECT value FROM json_each(?2))
-    LIMIT ?5
+    WHERE state = 'pending' AND at < ?2 AND next < ?2
+        AND hook NOT IN (SELECT value FROM json_each(?1))
+    LIMIT ?4
 );
 
 -- name: notices.forget
@@ -52,9 +53,9 @@ DELETE FROM stayer_notices
 WHERE seq IN (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3);
 
 -- name: notice.settle
--- state, next, said, id, tries.
+-- state, next, said, id, tries, forgiven. A failure says nothing of a retry that came meanwhile.
 UPDATE stayer_notices SET state = ?1, next = ?2, said = ?3
-WHERE id = ?4 AND tries = ?5 AND state = 'pending';
+WHERE id = ?4 AND tries = ?5 AND state = 'pending' AND (?1 = 'delivered' OR forgiven = ?6);
 
 -- name: notices
 -- The last one before, limit.
@@ -73,7 +74,7 @@ LIMIT ?2;
 
 -- name: notices.retry
 -- now, ids.
-UPDATE stayer_notices SET state = 'pending', tries = 0, next = ?1
+UPDATE stayer_notices SET state = 'pending', forgiven = tries, since = ?1, next = ?1
 WHERE id IN (SELECT value FROM json_each(?2)) AND state <> 'delivered';
 
 -- name: notices.drop

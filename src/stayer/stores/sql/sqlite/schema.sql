@@ -182,6 +182,10 @@ WHERE state NOT IN ('reserved', 'started');
 CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
 WHERE finished_at IS NOT NULL;
 
+-- Whose results are kept for others, maybe for longer than is usual.
+CREATE INDEX stayer_tasks_inputs ON stayer_tasks (queue, finished_at)
+WHERE dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL;
+
 -- What a node has for itself.
 CREATE INDEX stayer_tasks_near ON stayer_tasks (near_node, near_until)
 WHERE near_node IS NOT NULL AND state = 'pending';
@@ -221,7 +225,7 @@ CREATE TABLE stayer_upstreams (
     task INTEGER NOT NULL, -- stayer_tasks.seq
     position INTEGER NOT NULL,
     upstream TEXT NOT NULL, -- stayer_tasks.id
-    anyhow INTEGER NOT NULL DEFAULT 0, -- it need only have ended, and is no input
+    anyhow INTEGER NOT NULL DEFAULT 0, -- 1: it need only have ended, and is no input; 2: since a retry
     waits INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (task, position)
 ) WITHOUT ROWID;
@@ -251,6 +255,8 @@ CREATE TABLE stayer_notices (
     at REAL NOT NULL,
     state TEXT NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'delivered', 'failed')),
     tries INTEGER NOT NULL DEFAULT 0,
+    forgiven INTEGER NOT NULL DEFAULT 0, -- tries before the last retry
+    since REAL, -- when it was last retried
     next REAL,
     said TEXT,
     record TEXT NOT NULL, -- JSON object: the task as it was

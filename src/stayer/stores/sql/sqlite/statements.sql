@@ -634,9 +634,11 @@ SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
 WHERE name = ?;
 
 -- name: queue.rate
--- A new bucket is full.
+-- A new bucket is full; one that is changed, or set again as it was, has no more than it had.
 UPDATE stayer_queues
-SET rate = ?1, rate_per = ?2, tokens = ?1, tokens_at = NULL,
+SET rate = ?1, rate_per = ?2,
+    tokens = CASE WHEN rate IS NULL THEN ?1 ELSE min(tokens, ?1) END,
+    tokens_at = CASE WHEN rate IS NULL OR ?1 IS NULL THEN NULL ELSE tokens_at END,
     wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?3;
 
@@ -694,6 +696,14 @@ LIMIT 1 OFFSET ?5 - 1;
 -- queue, state, after, up to.
 SELECT seq FROM stayer_tasks
 WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at > ? AND finished_at <= ?;
+
+-- name: forget.spared
+-- queue, up to, limit: whose results were passed over while others needed them, which none does now.
+SELECT seq FROM stayer_tasks
+WHERE queue = ? AND dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL
+    AND finished_at <= ? AND {unneeded}
+ORDER BY finished_at
+LIMIT ?;
 
 -- name: forget.logs
 DELETE FROM stayer_logs WHERE task IN (SELECT value FROM json_each(?));
@@ -826,7 +836,7 @@ WHERE id IN (SELECT value FROM json_each(?)) AND dependents = 0;
 
 -- name: upstreams
 SELECT upstream, anyhow FROM stayer_upstreams
-WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?)
+WHERE task = (SELECT seq FROM stayer_tasks WHERE id = ?) AND anyhow < 2
 ORDER BY position;
 
 -- name: waits
@@ -849,9 +859,9 @@ UPDATE stayer_upstreams SET waits = 0 WHERE task = ? AND waits = 1;
 UPDATE stayer_upstreams SET waits = 1 WHERE task = ? AND upstream = ?;
 
 -- name: waits.more
--- For one that it was not to run after by itself: a place in a line.
+-- For one that it was not to run after by itself: a place in a line, for this time.
 INSERT INTO stayer_upstreams (task, position, upstream, anyhow, waits)
-SELECT ?1, coalesce(max(position), -1) + 1, ?2, 1, 1 FROM stayer_upstreams WHERE task = ?1;
+SELECT ?1, coalesce(max(position), -1) + 1, ?2, 2, 1 FROM stayer_upstreams WHERE task = ?1;
 
 -- name: waits.end
 -- task, upstream.
@@ -862,10 +872,12 @@ INSERT INTO stayer_outbox (id, state, at) VALUES (?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state;
 
 -- name: outbox.ended
--- now, ids (JSON array): those of them that have ended already.
+-- now, ids (JSON array): those of them that have ended already, or are gone.
 INSERT INTO stayer_outbox (id, state, at)
-SELECT id, state, ? FROM stayer_tasks
-WHERE id IN (SELECT value FROM json_each(?)) AND finished_at IS NOT NULL
+SELECT named.value, coalesce(t.state, p.state, 'cancelled'), ?1 FROM json_each(?2) AS named
+LEFT JOIN stayer_tasks AS t ON t.id = named.value
+LEFT JOIN stayer_purged AS p ON p.id = named.value
+WHERE t.id IS NULL OR t.finished_at IS NOT NULL
 ON CONFLICT (id) DO NOTHING;
 
 -- name: outbox

@@ -128,7 +128,8 @@ local function wait_for(id, upstreams)
       entry.r[DEPENDENTS] = true
     end
     if not entry or FINISHED[entry.r[STATE]] then
-      if entry then note_end(upstream, entry.r[STATE]) else note_unknown(upstream) end
+      local state = known_state(upstream)
+      if state then note_end(upstream, state) else note_unknown(upstream) end
       told = true
     end
   end

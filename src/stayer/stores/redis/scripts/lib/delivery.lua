@@ -1,5 +1,6 @@
--- Notices on their way. One is a hash: task, queue, event, to, attempt, at, state, tries, next, said, record
--- (the task's as it was, without its history), and parameters and result if these are kept apart and short.
+-- Notices on their way. One is a hash: task, queue, event, to, attempt, at, state, tries, forgiven and
+-- since (once it was retried), next, said, record (the task's as it was, without its history), and parameters and
+-- result if these are kept apart and short.
 
 -- Where it stands in lists.
 local function notice_place(at, id) return string.format('%016.0f', math.floor(at * 1000000 + 0.5)) .. id end
@@ -7,10 +8,11 @@ local function notice_place(at, id) return string.format('%016.0f', math.floor(a
 -- The name of the hook; nothing if it is a URL.
 local function hook_of(target) return string.find(target, '://', 1, true) and '' or target end
 
--- task, to, at, state, tries, next; the state is nil if there is no such notice.
+-- task, to, at, state, tries, forgiven, next; the state is nil if there is no such notice.
 local function known_notice(id)
-  local said = call('HMGET', key_notice(id), 'task', 'to', 'at', 'state', 'tries', 'next')
-  return {task = said[1], to = said[2], at = said[3], state = said[4] or nil, tries = said[5], next = said[6]}
+  local said = call('HMGET', key_notice(id), 'task', 'to', 'at', 'state', 'tries', 'next', 'forgiven')
+  return {task = said[1], to = said[2], at = said[3], state = said[4] or nil, tries = said[5], next = said[6],
+          forgiven = said[7] or '0'}
 end
 
 -- following: when it is to be tried, if it is pending
