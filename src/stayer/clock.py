@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from stayer import control
 from stayer.core import cron
 from stayer.core.errors import BadInput, Refused, UnknownTask
@@ -52,7 +54,8 @@ def fire(store: Store) -> list[str]:
             store.fire(_firing(store, schedule))
         except BadInput as error:
             logger.error("schedule %s can't be used, trying again later: %s", schedule.name, error)
-            store.fire(_untouched(schedule, store.now() + cron.LATE))
+            # Soon enough for one who can use it: the tick is not missed yet.
+            store.fire(_untouched(schedule, store.now() + cron.LATE / 2))
     return seen
 
 
@@ -60,14 +63,11 @@ def _firing(store: Store, schedule: Schedule) -> Firing:
     """What becomes of it. Between this look and the deed nothing can come: the store compares."""
     now = store.now()
     earlier = _unfinished(store, schedule) if schedule.overlap != "queue" else None
-    # A tick that waited for the end of what it has cancelled was not missed.
-    begun = schedule.created if schedule.last is None else schedule.last
-    waited = schedule.next != cron.next_tick(schedule, begun)
-    plan = cron.plan(schedule, now, late=float("inf") if waited else cron.LATE)
+    plan = cron.plan(schedule, now, late=float("inf") if schedule.waiting else cron.LATE)
     if earlier is not None and schedule.overlap == "cancel" and plan.ticks:
         with suppress(Refused, UnknownTask):  # it has just ended
             control.cancel(store, earlier.id)
-        return _untouched(schedule, now + PATIENCE)
+        return replace(_untouched(schedule, now + PATIENCE), waiting=True)
     ticks = plan.ticks if earlier is None else ()
     return Firing(
         name=schedule.name,
@@ -95,6 +95,7 @@ def _untouched(schedule: Schedule, next: float) -> Firing:
         seen=schedule.last,
         last=schedule.last,
         next=next,
+        waiting=schedule.waiting,
     )
 
 

@@ -432,7 +432,8 @@ class Store(Protocol):
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         """Make a schedule, or change the one of that name. `last_task` stays, and so does `last`,
         unless it gets another expression or zone, or goes on after a pause: then, and at first, it
-        is now. Workers that listen to the queue of its task hear of it.
+        is now. It is not `waiting` any more. Workers that listen to the queue of its task hear of
+        it.
 
         With `seen`, the `updated` of what this was made from, raises Refused if it is another now,
         or if there is no such schedule any more.
@@ -442,7 +443,7 @@ class Store(Protocol):
         """In one step, if the schedule's `updated` and `last` are those that the firing names:
         submit the tasks (an id that is there is not accepted again), and set `last`, `next` and
         `last_task`, to the last of them that another does not keep out by holding its unique word;
-        if there is none, it stays. Whether that was done.
+        if there is none, it stays. `waiting` is the firing's. Whether that was done.
         """
 
     def drop_schedule(self, name: str) -> bool:

@@ -125,6 +125,27 @@ def test_cancel_waits_for_the_end_of_what_it_cancels(store: Store, clock: Clock)
     assert fired(store) == ["2025-10-26T00:05:00Z", "2025-10-26T00:10:00Z"]
 
 
+def test_a_change_makes_no_missed_tick_one_that_waited(store: Store, clock: Clock) -> None:
+    put(store, "0 * * * *", catch_up="none")
+    clock.advance(65 * MINUTE)
+    schedules.change(store, "s", jitter=1.0)  # nobody has seen to the tick of 01:00
+    clock.now = START + 160 * MINUTE
+    assert time_brings.elapse(store) == START + 180 * MINUTE
+    assert fired(store) == []
+
+
+def test_a_change_ends_the_waiting_of_a_tick(store: Store, clock: Clock) -> None:
+    put(store, overlap="cancel", catch_up="none")
+    for _ in range(2):
+        clock.advance(5 * MINUTE)
+        time_brings.elapse(store)
+    assert schedules.get(store, "s").waiting
+    assert not schedules.change(store, "s", jitter=1.0).waiting
+    clock.now = START + 23 * MINUTE
+    time_brings.elapse(store)
+    assert fired(store) == ["2025-10-26T00:05:00Z"]
+
+
 def test_cancel_ends_at_once_what_only_waits(store: Store, clock: Clock) -> None:
     put(store, overlap="cancel")
     clock.advance(5 * MINUTE)

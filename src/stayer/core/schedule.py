@@ -19,7 +19,7 @@ CATCH_UPS: tuple[CatchUp, ...] = ("none", "last", "all")
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """Tasks to be submitted by the clock; the last four fields are the store's."""
+    """Tasks to be submitted by the clock; the last five fields are the store's."""
 
     name: str
     cron: str
@@ -44,6 +44,8 @@ class Schedule(Struct, frozen=True, kw_only=True):
     """The last tick that was seen to; at first, and after a pause, when it began to count."""
     last_task: str | None = None
     """The newest task that a tick has submitted."""
+    waiting: bool = False
+    """A tick waits for the end of what it has cancelled: it was not missed, however late."""
 
 
 class Firing(Struct, frozen=True, kw_only=True):
@@ -56,6 +58,7 @@ class Firing(Struct, frozen=True, kw_only=True):
     last: float | None
     next: float | None
     tasks: tuple[NewTask, ...] = ()
+    waiting: bool = False
 
 
 def overtaken(name: str) -> str:

@@ -39,7 +39,7 @@ def put_schedule(server: Server, schedule: Schedule, seen: float | None) -> Sche
         "cron": schedule.cron, "zone": schedule.zone, "task": packed_task(schedule.task),
         "overlap": schedule.overlap, "catch_up": schedule.catch_up,
         "jitter": _number(schedule.jitter), "paused": str(int(schedule.paused)),
-        "origin": schedule.origin or "", "next": _number(schedule.next),
+        "origin": schedule.origin or "", "next": _number(schedule.next), "waiting": "",
     }  # fmt: skip
     flat = [part for field in fields.items() for part in field]
     fixed = (schedule.name, schedule.task.queue, _number(seen))
@@ -51,10 +51,12 @@ def put_schedule(server: Server, schedule: Schedule, seen: float | None) -> Sche
 
 def fire(server: Server, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
-    arguments = Arguments(fixed=8)
+    arguments = Arguments(fixed=9)
     packed = pack(packed_groups(firing.tasks, arguments))
     moments = map(_number, (firing.updated, firing.seen, firing.last, firing.next))
-    return bool(server.run("fire", firing.name, *moments, packed, *arguments.values) == 1)
+    waiting = "1" if firing.waiting else ""
+    fixed = (firing.name, *moments, waiting, packed)
+    return bool(server.run("fire", *fixed, *arguments.values) == 1)
 
 
 def drop_schedule(server: Server, name: str) -> bool:
@@ -94,4 +96,5 @@ def _schedule(name: str, fields: dict[str, str]) -> Schedule:
         updated=moment("updated"),
         last=moment("last"),
         last_task=fields.get("last_task"),
+        waiting="waiting" in fields,
     )

@@ -48,7 +48,7 @@ TASK_COLUMNS = (
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
     "name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, "
-    "last, last_task"
+    "last, last_task, waiting"
 )
 
 SHARE = (
@@ -335,12 +335,13 @@ def schedule_from_row(row: Row) -> Schedule:
     """A row of the statement `schedules`."""
     (
         name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated,
-        last, last_task,
+        last, last_task, waiting,
     ) = row  # fmt: skip
     return Schedule(
         name=name, cron=cron, zone=zone, task=unpacked_task(task), overlap=overlap,
         catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
         created=created, updated=updated, last=last, last_task=last_task,
+        waiting=waiting != 0,
     )  # fmt: skip
 
 

@@ -43,8 +43,9 @@ def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None) -> Sch
 def fire(tx: Transaction, firing: Firing) -> bool:
     """Compare and swap, and with it the tasks."""
     swapped = tx.run(
-        "schedule.fire", firing.last, firing.next, firing.name, firing.updated, firing.seen
-    )
+        "schedule.fire", firing.last, firing.next, firing.waiting, firing.name, firing.updated,
+        firing.seen,
+    )  # fmt: skip
     if swapped and firing.tasks:
         submitted = submit(tx, firing.tasks, trusting=False)
         pairs = zip(firing.tasks, submitted, strict=True)

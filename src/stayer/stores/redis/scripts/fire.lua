@@ -1,6 +1,6 @@
 -- Store.fire: compare, swap, and submit the tasks.
 -- ARGV   3 the name; the `updated` 4 and the `last` 5 that were seen; 6 last, 7 next ('' for none, of all
---        three), 8 the tasks in groups (MessagePack, see lib/submit.lua); the rest: records, and values
+--        three), 8 '1' if it is waiting, else '', 9 the tasks in groups (MessagePack, see lib/submit.lua); the rest: records, and values
 --        kept apart
 -- returns 1 if it was done, else 0
 -- needs: base, lines, tasks, unique, submit, schedules
@@ -17,9 +17,10 @@ end
 
 set('last', ARGV[6])
 set('next', ARGV[7])
+set('waiting', ARGV[8])
 place_schedule(name)
 local newest
-for _, group_of in ipairs(cmsgpack.unpack(ARGV[8])) do
+for _, group_of in ipairs(cmsgpack.unpack(ARGV[9])) do
   for number, id in ipairs(group_of[G_IDS]) do
     local entry, how = accept(group_of, number)
     -- A task that holds the unique word of one is not the schedule's.

@@ -208,7 +208,8 @@ CREATE TABLE stayer_schedules (
     created REAL NOT NULL,
     updated REAL NOT NULL,
     last REAL,
-    last_task TEXT
+    last_task TEXT,
+    waiting INTEGER NOT NULL DEFAULT 0 -- a tick waits for the end of what it has cancelled
 ) WITHOUT ROWID;
 
 CREATE INDEX stayer_schedules_due ON stayer_schedules (next)

@@ -738,13 +738,13 @@ INSERT INTO stayer_schedules (
 ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)
 ON CONFLICT (name) DO UPDATE SET
     cron = ?2, zone = ?3, task = ?4, overlap = ?5, catch_up = ?6, jitter = ?7, paused = ?8,
-    origin = ?9, next = ?10, updated = ?11,
+    origin = ?9, next = ?10, updated = ?11, waiting = 0,
     last = iif(cron = ?2 AND zone = ?3 AND NOT (paused AND NOT ?8), last, ?11);
 
 -- name: schedule.fire
--- last, next, name, the `updated` and the `last` that were seen.
-UPDATE stayer_schedules SET last = ?1, next = ?2
-WHERE name = ?3 AND updated = ?4 AND last IS ?5;
+-- last, next, waiting, name, the `updated` and the `last` that were seen.
+UPDATE stayer_schedules SET last = ?1, next = ?2, waiting = ?3
+WHERE name = ?4 AND updated = ?5 AND last IS ?6;
 
 -- name: schedule.newest
 UPDATE stayer_schedules SET last_task = ? WHERE name = ?;
