@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -26,6 +27,7 @@ logger = logging.getLogger("stayer.worker")
 _WIDTH = 20
 _ROUND = 0.05
 _SAY_AGAIN = 10.0
+_ASK_AGAIN = 5.0
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -138,12 +140,15 @@ class StateDirectory:
                 f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
                 "from it with --take-over, or give this one a --state-dir of its own"
             )
-        asked, said_at = set[int](), time.monotonic() - _SAY_AGAIN
+        asked: dict[int, float] = {}
+        said_at = time.monotonic() - _SAY_AGAIN
         while not self._try_lock():
             holder = self._holder()
-            # Whoever takes over while we wait is asked in its turn: the last one stays.
-            if holder is not None and holder not in asked:
-                asked.add(holder)
+            # Whoever takes over while we wait is asked in its turn: the last one stays. And again:
+            # under nohup one is deaf until it has begun to listen.
+            now = time.monotonic()
+            if holder is not None and now >= asked.get(holder, -math.inf) + _ASK_AGAIN:
+                asked[holder] = now
                 with suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGHUP)
             if time.monotonic() >= said_at + _SAY_AGAIN:
