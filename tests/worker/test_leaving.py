@@ -6,8 +6,17 @@ import json
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
 
 from stayer import control
+from stayer.worker import state
+from stayer.worker.state import StateDirectory
+from tests.contract.builders import in_thread
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_store_gone import store_gone
 
@@ -30,6 +39,36 @@ def test_of_two_that_take_over_one_stays_and_the_other_goes(fleet: Fleet) -> Non
     assert left in new
     fleet.finish("a")
     assert fleet.until_ended("a").attempt == 1
+
+
+DEAF_AT_FIRST = """
+import fcntl, os, signal, sys
+heard = []
+signal.signal(signal.SIGHUP, lambda *_: heard.append(1))
+lock = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.flock(lock, fcntl.LOCK_EX)
+os.pwrite(lock, str(os.getpid()).encode(), 0)
+print("ready", flush=True)
+while len(heard) < 2:
+    signal.pause()
+"""
+
+
+def test_who_did_not_hear_that_it_is_to_leave_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under nohup, where HUP is nothing until a worker has begun to listen."""
+    monkeypatch.setattr(state, "_ASK_AGAIN", 0.05)
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF_AT_FIRST, str(tmp_path / "lock")], stdout=subprocess.PIPE
+    ) as old:
+        assert old.stdout is not None
+        assert old.stdout.readline() == b"ready\n"
+        try:
+            in_thread(partial(StateDirectory(tmp_path, "one").open, take_over=True))()
+        finally:
+            old.kill()
+    assert old.returncode == 0
 
 
 def test_a_take_over_says_whom_it_waits_for(fleet: Fleet) -> None:
