@@ -1,7 +1,7 @@
 -- Store.purge: forget finished tasks.
 -- ARGV   3 the end must be before this, 4 limit, 5 states, 6 ids or false (both MessagePack)
 -- returns the ids that are gone
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
 local before, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
 local states, ids = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
