@@ -48,6 +48,7 @@ def statements() -> dict[str, str]:
         "share": SHARE,
         "notice": NOTICE_COLUMNS,
         "unneeded": texts["unneeded"],
+        "taken": texts["taken"],
     }
     for word, meant in stand_ins.items():
         texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
