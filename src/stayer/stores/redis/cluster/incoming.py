@@ -22,6 +22,7 @@ from stayer.stores.redis.incoming import (
     AT_ONCE,
     DEFAULT_QUEUE,
     NOT_THIS_WAY,
+    SAID,
     SHOWN,
     WHAT,
     deleted_by,
@@ -89,7 +90,7 @@ def _take(shards: Shards, commit: Commit, items: Sequence[Item]) -> None:
 
 def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
     shown = b"" if problem is None else item[:SHOWN].decode(errors="replace").encode()
-    return drawn.encode() + b" " + item, shown, problem or ""
+    return drawn.encode() + b" " + item, shown, (problem or "")[:SAID]
 
 
 def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
