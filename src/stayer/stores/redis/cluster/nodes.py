@@ -25,6 +25,7 @@ from stayer.stores.redis.address import (
 from stayer.stores.redis.server import Call, Moved, Server
 
 PORT = 6379
+SLOTS = 16384
 _FORM = "redis+cluster://host:6379,host:6379"
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
@@ -52,6 +53,8 @@ class Nodes:
         self._guard = threading.Lock()
         self._starts: list[int] = []
         self._owners: list[Host | None] = []
+        self._told: list[Host] = []
+        self._silent: set[Host] = set()
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
@@ -170,23 +173,39 @@ class Nodes:
         )
 
     def _learn(self) -> None:
-        """Who has which slots, from the first node that tells."""
+        """Who has which slots, from the first node that knows somebody for all of them."""
         said: list[str] = []
-        for host in dict.fromkeys([*self._servers, *self._seeds]):
+        most = 0
+        for host in self._to_be_asked():
             try:
                 answer = self._server(host).ask("CLUSTER", "SLOTS")
             except StoreUnusable as error:
                 raise StoreUnusable(f"{error} (is it a cluster?)") from error
             except (StoreError, RedisError) as error:
+                self._silent.add(host)
                 said.append(f"{host[0]}:{host[1]}: {error}")
                 continue
-            if answer:
+            self._silent.discard(host)
+            covered = sum(int(end) - int(start) + 1 for start, end, *_ in answer)
+            if covered > most:
+                most = covered
                 self._take(answer, host)
+            if covered == SLOTS:
                 return
-            said.append(f"{host[0]}:{host[1]} has no slots")
-        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+            said.append(f"{host[0]}:{host[1]} knows of {covered or 'no'} slots")
+        if not most:
+            raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+
+    def _to_be_asked(self) -> list[Host]:
+        """Who told last comes last, for it may be cut off from the others, and know nothing of what
+        they have decided since; after all others, who did not answer.
+        """
+        hosts = dict.fromkeys([*self._servers, *self._seeds])
+        in_turn = [*(host for host in hosts if host not in self._told), *self._told]
+        return sorted(in_turn, key=lambda host: host in self._silent)
 
     def _take(self, answer: Any, asked: Host) -> None:
+        self._told = [*(host for host in self._told if host != asked), asked]
         self._starts, self._owners = [0], [None]
         for start, end, primary, *_ in sorted(answer, key=lambda part: int(part[0])):
             host = (primary[0] or b"").decode() or asked[0]

@@ -36,6 +36,10 @@ class Shard(Server):
         )
         self._nodes = nodes
 
+    def node(self) -> Server:
+        """The node that has it now, as far as is known."""
+        return self._nodes.server_of(self._nowhere)
+
     def call(self, name: str, *arguments: Any) -> Call:
         """A script to be run here together with others elsewhere."""
         return Call(self._nowhere, name, arguments, self.address.prefix)
