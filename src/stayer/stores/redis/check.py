@@ -10,6 +10,7 @@ from stayer.stores.redis.server import Server
 OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
+_NEARLY_FULL = 0.9
 
 
 def check(server: Server) -> list[Finding]:
@@ -93,6 +94,11 @@ def _memory(info: dict[str, str]) -> Finding:
     policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
     if policy == "noeviction":
         said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
+        used = int(info.get("used_memory", 0)) / limit if limit else 0.0
+        if used > _NEARLY_FULL:
+            todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
+            message = f"{used:.0%} of {said} is used: a full server takes no tasks"
+            return Finding("memory", "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
     todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"
