@@ -40,6 +40,8 @@ class Address(Struct, frozen=True):
     """How many have to confirm what must not get lost."""
     confirming: float = CONFIRMING
     """How long they may take."""
+    user: str | None = None
+    """Who has rights of his own there."""
 
 
 class Options(Struct):
@@ -69,6 +71,7 @@ def parse(url: str) -> Address:
         open=open_connection,
         replicas=options.replicas,
         confirming=options.confirming,
+        user=arguments.get("username"),
     )
 
 

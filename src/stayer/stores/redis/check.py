@@ -31,7 +31,7 @@ def check_node(server: Server, is_primary: bool) -> list[Finding]:
 
 
 def refuse_what_will_not_do(server: Server) -> None:
-    """A node of a cluster, and what is too old."""
+    """A node of a cluster, what is too old, and a user who may do too little."""
     url = server.address.url
     if _is_in_cluster(server):
         raise StoreUnusable(
@@ -41,6 +41,28 @@ def refuse_what_will_not_do(server: Server) -> None:
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
         raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
+    refuse_too_few_rights(server)
+
+
+def refuse_too_few_rights(server: Server) -> None:
+    """A user who may not do all that scripts do: he would do the half of it."""
+    if server.address.user is None:
+        return
+    refused = [command.decode() for command in server.run("rights")]
+    if refused:
+        prefix = server.address.prefix.partition(":")[0]
+        raise StoreUnusable(
+            f"{server.address.url} does not let user {server.address.user} do all that Stayer does "
+            f"({', '.join(dict.fromkeys(refused))}): give the rights that it needs, "
+            f"ACL SETUSER {server.address.user} {rights(prefix)}"
+        )
+
+
+def rights(prefix: str) -> str:
+    """What a user of Stayer has to be allowed: keys, channels, commands."""
+    keys = f"~{prefix}:* ~{{{prefix}:incoming}}:*"
+    channels = f"resetchannels &{prefix}:* &__keyspace@*__:{prefix}:incoming"
+    return f"{keys} {channels} +@all -@dangerous +info +config|get"
 
 
 def server_version(server: Server) -> tuple[int, ...] | None:

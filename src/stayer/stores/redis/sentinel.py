@@ -82,6 +82,7 @@ def parse(url: str) -> Address:
         moves=True,
         replicas=options.replicas,
         confirming=options.confirming,
+        user=arguments.get("username"),
     )
 
 

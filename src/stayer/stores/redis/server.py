@@ -346,6 +346,11 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
 
 
 def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
+    if "user executing the script" in said or said.startswith("ACL failure in script"):
+        return StoreUnusable(
+            f"{url} does not let this user do all that Stayer does ({said}): mend the user's "
+            "rights, and do it again"
+        )
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(

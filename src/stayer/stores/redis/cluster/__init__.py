@@ -37,7 +37,7 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import failures
-from stayer.stores.redis.check import server_version
+from stayer.stores.redis.check import refuse_too_few_rights, server_version
 from stayer.stores.redis.cluster import far, forgetting, listing, news, promoting, schedules
 from stayer.stores.redis.cluster.check import check
 from stayer.stores.redis.cluster.hands import Workers
@@ -80,6 +80,7 @@ class ClusterStore:
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
+        refuse_too_few_rights(self._shards.server_of(LOBBY))
 
     def close(self) -> None:
         self._nodes.close()

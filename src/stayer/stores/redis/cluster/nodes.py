@@ -46,6 +46,7 @@ class Nodes:
         self.options: Options = read_options(url)
         plain = f"{parts.scheme.partition('+')[0]}://{login}{at}node?{urlencode(self.options.left)}"
         self._connection, self._arguments = arguments_of(url, plain, self.options)
+        self.user: str | None = self._arguments.get("username")
         self._seeds = hosts_of(url, hosts, PORT, _FORM)
         self.url = without_secrets(url)
         self._clock = clock
@@ -170,6 +171,7 @@ class Nodes:
             moves=True,
             replicas=self.options.replicas,
             confirming=self.options.confirming,
+            user=self.user,
         )
 
     def _learn(self) -> None:

@@ -31,6 +31,7 @@ class Shard(Server):
                 moves=True,
                 replicas=options.replicas,
                 confirming=options.confirming,
+                user=nodes.user,
             ),
             clock,
         )
