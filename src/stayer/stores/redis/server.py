@@ -326,6 +326,11 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
             return StoreUnreachable(
                 f"{url} did not answer in time ({said}): it may have done what was asked, or not"
             )
+        case ConnectionError() if "CERTIFICATE_VERIFY_FAILED" in said:
+            return StoreUnreachable(
+                f"{url} has a certificate that is not trusted here ({said}): name the file of who "
+                "signed it in the URL, ssl_ca_certs=…, or mend it"
+            )
         case ConnectionError():
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():

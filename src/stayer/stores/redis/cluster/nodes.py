@@ -39,11 +39,11 @@ class Nodes:
 
     def __init__(self, url: str, clock: Callable[[], float] | None) -> None:
         """`redis+cluster://[[user]:password@]host[:port][,host…][?…]`: some of its nodes."""
+        self.options: Options = read_options(url)
         parts = split(url)
         if parts.path.strip("/"):
             raise bad(url, f"a cluster has one database only: write {_FORM}")
         login, at, hosts = parts.netloc.rpartition("@")
-        self.options: Options = read_options(url)
         plain = f"{parts.scheme.partition('+')[0]}://{login}{at}node?{urlencode(self.options.left)}"
         self._connection, self._arguments = arguments_of(url, plain, self.options)
         self.user: str | None = self._arguments.get("username")
@@ -182,7 +182,9 @@ class Nodes:
             try:
                 answer = self._server(host).ask("CLUSTER", "SLOTS")
             except StoreUnusable as error:
-                raise StoreUnusable(f"{error} (is it a cluster?)") from error
+                if "cluster support disabled" in str(error):
+                    raise self._no_cluster(host) from error
+                raise
             except (StoreError, RedisError) as error:
                 self._silent.add(host)
                 said.append(f"{host[0]}:{host[1]}: {error}")
@@ -218,6 +220,12 @@ class Nodes:
                 self._owners.append((host, int(primary[1])))
             self._starts.append(end + 1)
             self._owners.append(None)
+
+    def _no_cluster(self, host: Host) -> StoreUnusable:
+        return StoreUnusable(
+            f"{self.url}: {host[0]}:{host[1]} is a server of its own, not a node of a cluster: "
+            "write redis:// in front of it"
+        )
 
     def _quarrel(self) -> StoreUnreachable:
         return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")
