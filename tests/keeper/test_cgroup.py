@@ -161,7 +161,9 @@ def test_one_that_is_thawed_behind_our_back_is_killed(node: Node, top: Path) -> 
 def test_what_left_the_cgroup_is_stopped_and_killed_too(any_node: Node, top: Path) -> None:
     attempt = any_node.nasty("double_fork", cgroup=str(top))
     path = cgroup_of(attempt)
-    [escaped] = pids_in(path) - {attempt.running()["pid"]}
+    others = lambda: pids_in(path) - {attempt.running()["pid"]}  # noqa: E731
+    wait_for(lambda: len(others()) == 1, "the end of the one in between")
+    [escaped] = others()
     (top / "worker" / "cgroup.procs").write_text(str(escaped))
     limit = lose(any_node, attempt)
     assert state_of(escaped) == "T"

@@ -34,6 +34,7 @@ from stayer.core.model import (
     Value,
     Verb,
 )
+from stayer.core.units import as_wait
 
 EXPIRED = Fault("Expired", "too old to be started")
 
@@ -450,9 +451,10 @@ def raised(error: BaseException, fault: Fault) -> Happening:
     """What an exception that ended a task's code means for its life; `fault` describes it."""
     match error:
         case errors.Snooze(delay=delay):
-            return Snooze(delay)
+            wait = as_wait(delay)
+            return Fail(fault) if wait is None else Snooze(wait)
         case errors.Retry(after=after):
-            return Fail(fault, after=after)
+            return Fail(fault, after=as_wait(after))
         case _:
             return Fail(fault, final=isinstance(error, errors.GiveUp))
 
