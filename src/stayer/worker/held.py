@@ -51,7 +51,7 @@ class Held:
         """`fresh`: it has just been reserved, and the store knows nothing of its process."""
         self.task = task
         self.run = run
-        self._asked = moment()
+        self._asked = self._since = moment()
         self.known = True
         """`task` is what the store says, not only what the run directory does."""
         self.order_seen: int = run.asked.get("seen", 0)
@@ -86,6 +86,14 @@ class Held:
             return False
         self._asked = moment()
         return True
+
+    def waits_in_vain(self) -> bool:
+        """No keeper has taken it up for so long that none should any more: the nursery hangs."""
+        if self.task.state != "reserved" or moment() - self._since < _TIME_TO_BEGIN:
+            return False
+        if self.run.running is not None or self.run.has_ended() or self.run.is_kept():
+            return False
+        return moment() - self._since > _TIME_TO_NOTICE or "stop" in self.run.asked
 
     def age(self) -> float:
         """How long ago its process began, in seconds; 0 if it has not."""
