@@ -47,8 +47,12 @@ def test_a_go_ahead_from_before_the_freeze_thaws_nothing(node: Node) -> None:
     lose(node, attempt)
     last = attempt.last_stamp()
     node.renew()
+    # Said with both: the keeper has certainly read it, and had nothing else to hold the task by.
+    attempt.go(thaw=before, paused=True)
+    wait_for(lambda: "paused" in attempt.stopped())
     attempt.go(thaw=before)
-    attempt.make_it_look()
+    wait_for(lambda: "paused" not in attempt.stopped())
+    assert attempt.stopped() == FENCED
     assert attempt.last_stamp() == last
 
 

@@ -294,9 +294,9 @@ class WorkerLoop(BeatingWorker):
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
-                before = sum(held.log_left() for held in mine)
+                before = sum(held.left() for held in mine)
                 self._heart.beat_now()
-                left = sum(held.log_left() for held in mine)
+                left = sum(held.left() for held in mine)
         for held in settle_outcomes(self._store, ended):
             if (held.run.exit or {}).get("node"):
                 self._starter.rest(held.task)
