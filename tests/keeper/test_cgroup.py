@@ -227,6 +227,23 @@ mkdir $here/below; sleep 1000 & echo $! > $here/below/cgroup.procs; echo ready; 
     assert not path.exists()
 
 
+def test_what_a_dead_keeper_left_is_not_mistaken_for_what_the_next_one_keeps(
+    make_node: Callable[..., Node], top: Path
+) -> None:
+    node = make_node(prefix=enter(top))
+    attempt = node.prepare(["sleep", "1000"], cgroup=str(top))
+    (attempt.path / "lock").mkdir()  # of this keeper it can't even be said that it died
+    node.tell(f"start {attempt.path}")
+    node.shell("true").exit()  # by then the nursery knows of it
+    (attempt.path / "lock").rmdir()
+    node.tell(f"start {attempt.path}")
+    main = attempt.running()["pid"]
+    node.shell("true").exit()
+    node.shell("true").exit()
+    assert state_of(main) == "S"
+    assert attempt.cancel(grace=0.0)["stop"]["why"] == "cancel"
+
+
 def test_cpu_is_what_the_cgroup_counted(any_node: Node, top: Path) -> None:
     # Children of a process that ignores SIGCHLD leave their times to nobody but the cgroup.
     script = """
