@@ -51,6 +51,7 @@ class Held:
         """`fresh`: it has just been reserved, and the store knows nothing of its process."""
         self.task = task
         self.run = run
+        self.is_fresh = fresh
         self._asked = self._since = moment()
         self.known = True
         """`task` is what the store says, not only what the run directory does."""

@@ -298,7 +298,7 @@ class WorkerLoop(BeatingWorker):
                 self._heart.beat_now()
                 left = sum(held.left() for held in mine)
         for held in settle_outcomes(self._store, ended):
-            if (held.run.exit or {}).get("node"):
+            if held.is_fresh and (held.run.exit or {}).get("node"):
                 self._starter.rest(held.task)
             self._forget(held)
 
