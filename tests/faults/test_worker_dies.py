@@ -175,3 +175,18 @@ def test_drain_finishes_what_runs_and_takes_no_more(fleet: Fleet) -> None:
     fleet.finish("a")
     assert fleet.end_of(worker) == 5
     assert (fleet.get("a").state, fleet.get("b").state) == ("complete", "pending")
+
+
+def test_a_draining_worker_leaves_its_free_slots_empty(fleet: Fleet) -> None:
+    worker = fleet.worker(slots=4)
+    fleet.stamper("a")
+    fleet.until_stamped("a")
+    fleet.signal(worker, signal.SIGUSR1)
+    until(lambda: [known.state for known in fleet.store.workers()] == ["DRAINING"])
+    fleet.submit("b", "true")
+    number = fleet.store.workers()[0].number
+    until(lambda: fleet.store.workers()[0].number > number + 8, "for it to have had the time")
+    assert fleet.get("b").attempt == 0
+    fleet.finish("a")
+    assert fleet.end_of(worker) == 5
+    assert fleet.get("b").state == "pending"

@@ -71,3 +71,31 @@ def test_many_long_logs_arrive_whole(hands: Hands, tmp_path: Path) -> None:
         write(held, "log", 1_500_000)
     while any(held.left() for held in tasks):
         assert size(beat(hands)) > 0
+
+
+def test_what_did_not_arrive_is_told_again(hands: Hands) -> None:
+    held = hands.take("a")
+    (held.run.folder / "log").write_text("a line\n")
+    (held.run.folder / "report").write_text("1/2 half\n")
+    (held.run.folder / "checkpoint").write_text("state")
+    first = hands.holdings.gather()  # and the beat fails
+    [told] = again = hands.holdings.gather()
+    assert again == first
+    assert told.checkpoint == b"state"
+    assert b"".join(piece.data for piece in told.log) == b"a line\n"
+    assert told.progress is not None
+    hands.holdings.delivered()
+    assert hands.holdings.gather() == []
+
+
+def test_half_a_line_of_a_report_is_left_for_later(hands: Hands) -> None:
+    held = hands.take("a")
+    report = held.run.folder / "report"
+    report.write_text("1/10 one\n2/1")
+    [told] = beat(hands)
+    assert told.progress is not None
+    assert told.progress.done == 1
+    report.write_text("1/10 one\n2/10 two\n")
+    [told] = beat(hands)
+    assert told.progress is not None
+    assert (told.progress.done, told.progress.total) == (2, 10)
