@@ -109,7 +109,10 @@ def test_what_a_full_disk_refused_is_said_when_there_is_room(
     node = make_node(state=small_disk)
     attempt = node.shell("exec sleep 1000")
     main = attempt.running()["pid"]
-    attempt.go(paused=False)
+    # Let it look at what is used until that stays the same: then there is nothing else to say.
+    watched = moment() + 3.0
+    attempt.go(paused=False, watched=watched)
+    wait_for(lambda: moment() > watched)
     filler = small_disk / "filler"
     os.system(f"cat /dev/zero > {filler} 2>/dev/null")
     (attempt.path / "go").write_text('{"paused": true}')  # in place: there is room for no other

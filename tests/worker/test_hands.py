@@ -11,14 +11,15 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
-from stayer.core.model import EVERYTHING, Order, Task, Worker
+from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
 from stayer.core.submission import new_task
-from stayer.heart import Heart
+from stayer.heart import Heart, moment
 from stayer.keeper import tree
 from stayer.store import Store
 from stayer.stores import open_store
@@ -214,3 +215,24 @@ def test_nothing_is_handed_back_while_its_keeper_lives_though_its_lock_is_gone(
         assert not run.void()
         keeper.kill()
     assert run.void()
+
+
+def test_a_lease_counts_from_before_it_was_asked_for(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the answer took: the store counts from when it was asked."""
+    asked: list[float] = []
+    good_until: list[float] = []
+    beat = hands.store.beat
+
+    def noted(*arguments: Any) -> Beat:
+        asked.append(moment())
+        return beat(*arguments)
+
+    monkeypatch.setattr(hands.store, "beat", noted)
+    me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
+    heart = Heart(
+        hands.store, me, on_orders=print, on_lost=print, on_beat=good_until.append, last_number=1
+    )
+    heart.beat_now()
+    assert good_until[0] <= asked[0] + me.lease
