@@ -34,6 +34,7 @@ from stayer.core.model import (
     Value,
     Verb,
 )
+from stayer.core.units import as_wait
 
 EXPIRED = Fault("Expired", "too old to be started")
 
@@ -449,10 +450,10 @@ def _retry(task: Task, retry: Retry) -> Change:
 def raised(error: BaseException, fault: Fault) -> Happening:
     """What an exception that ended a task's code means for its life; `fault` describes it."""
     match error:
-        case errors.Snooze(delay=delay):
-            return Snooze(delay)
+        case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
+            return Snooze(wait)
         case errors.Retry(after=after):
-            return Fail(fault, after=after)
+            return Fail(fault, after=as_wait(after))
         case _:
             return Fail(fault, final=isinstance(error, errors.GiveUp))
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
+from stayer.core.lifecycle import (
+    Done,
+    Fail,
+    Happening,
+    Interrupt,
+    Lose,
+    Snooze,
+    Stop,
+)
 from stayer.core.model import Fault
-from stayer.core.units import CENTURY, format_duration, format_limit
+from stayer.core.units import as_wait, format_duration, format_limit
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
@@ -72,16 +80,10 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
 
 def _raised(error: dict[str, Any], exit_code: int) -> Happening:
     """What a task in Python raised, with what it wants to become of it."""
-    delay, after = _seconds(error.get("snooze")), _seconds(error.get("after"))
+    delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:
         return Snooze(delay)
     return Fail(_fault(error, exit_code), after=after, final=error.get("final") is True)
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value < CENTURY:
-        return None  # also if it is no number
-    return max(0.0, float(value))
 
 
 def _fault(error: dict[str, Any], exit_code: int) -> Fault:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import UNSET
 
 from stayer.core import codec
+from stayer.core.errors import BadInput
 from stayer.core.model import Change
 from stayer.core.notices import words
 from stayer.stores.redis.record import (
@@ -72,7 +74,7 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
         change.state, change.worker or False, change.last_order, change.to, change.ending or False,
         change.order, change.returned, change.late,
         False if change.note is None else change.note,
-        None if delay is UNSET else "none" if delay is None else float(delay),
+        None if delay is UNSET else "none" if delay is None else _checked(delay),
         change.error is UNSET, change.orders is UNSET, change.from_start,
     )  # fmt: skip
 
@@ -130,3 +132,10 @@ def _result(change: Change, arguments: Arguments) -> Raw:
     if apart(form):
         return RESULT_TEXT, arguments.add(form)
     return form
+
+
+def _checked(delay: float) -> float:
+    """The server would refuse anything else in the midst of the change."""
+    if not math.isfinite(delay):
+        raise BadInput(f"delay {delay!r}: give a number of seconds")
+    return float(delay)

@@ -109,6 +109,9 @@ What happened
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; identity, what tells this store from others
 
+    <prefix>:rights                there for a moment, when the rights of a user are tried; also a
+                                   channel
+
 From outside
 
     <prefix>:incoming              list: JSON of tasks to be submitted, pushed on the left
@@ -222,6 +225,7 @@ KEYS = {
     "events": "<prefix>:events",
     "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
+    "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
     "shards": "<prefix>:shards",

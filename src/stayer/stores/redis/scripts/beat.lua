@@ -38,6 +38,8 @@ local function renew()
   return true
 end
 
+-- Where new tasks find no place, those that run must not be frozen for want of a lease.
+whatever_memory_is_left()
 if not renew() then
   return redis.error_reply('LEASELOST the worker was buried, or another has its identity')
 end

@@ -3,6 +3,7 @@
 -- returns how many were seen to
 -- needs: base, record, lines, tasks, ends, unique, change, forget, queues
 
+whatever_memory_is_left()
 local limit, usual = tonumber(ARGV[3]), {}
 local pairs_of = cmsgpack.unpack(ARGV[4])
 for number = 1, #pairs_of, 2 do usual[pairs_of[number]] = pairs_of[number + 1] end

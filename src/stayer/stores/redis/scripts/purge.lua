@@ -3,6 +3,7 @@
 -- returns the ids that are gone
 -- needs: base, record, lines, tasks, ends, forget
 
+whatever_memory_is_left()
 local before, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
 local states, ids = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local gone = {}
