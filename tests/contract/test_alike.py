@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stayer.core.lifecycle import Cancel, Done, Fail, Happening, Interrupt, Start, decide
 from stayer.core.model import EVERYTHING, Change, Fault, Filter, NewTask, Task
 from stayer.store import Store
-from tests.contract.builders import Clock, check_counts, new, register, submit
+from tests.contract.builders import Clock, check_counts, ids, new, register, submit
 
 LONG = "long " * 1000
 """Too long for the record of a task in Redis."""
@@ -28,6 +28,8 @@ MIXED: list[dict[str, Any]] = [
     {"key": "k", "name": "f"},
     {"unique": "u", "name": "f"},
     {"notify": ("ended:http://127.0.0.1:1/",), "name": "f"},
+    {"notify": ("ended:http://127.0.0.1:1/",), "name": "f"},
+    {"name": "f", "expire": 100.0},
     {"name": "f", "expire": 100.0},
     {"name": "f", "parameters": b"bytes"},
 ]
@@ -80,6 +82,7 @@ class Both:
             twin = _twin(task.id)
             assert _events(store, task.id) == _events(store, twin)
             assert store.attempts(task.id) == store.attempts(twin)
+            assert _told(store, task.id) == _told(store, twin)
         numbers = [event.number for event in store.watch(0, 0.0, 1000)]
         assert numbers == sorted(set(numbers))
         held = [_bare(task) for task in store.holdings("w")]
@@ -125,6 +128,10 @@ def _events(store: Store, id: str) -> list[tuple[object, ...]]:
     found = store.events(id)
     assert [each.number for each in found] == sorted({each.number for each in found})
     return [(each.at, each.event, each.attempt, each.worker, each.note) for each in found]
+
+
+def _told(store: Store, id: str) -> list[tuple[str, str]]:
+    return [(each.event, each.to) for each in store.notices(id, None, None, 10).notices]
 
 
 @pytest.mark.parametrize(
@@ -189,14 +196,52 @@ def test_what_is_refused_in_a_batch_is_left_alone(store: Store) -> None:
     check_counts(store)
 
 
-def test_a_queue_with_a_limit_of_keys_counts_each_of_a_batch(store: Store) -> None:
+def test_a_limit_of_keys_counts_each_of_a_batch(store: Store) -> None:
+    """Also of one that was taken before there was a limit."""
     register(store)
-    store.set_queue("q", key_limit=2)
-    submit(store, *(_named("q", number, {"key": "k", "name": "f"}) for number in range(5)))
-    held = store.reserve("w", ["q"], 10, EVERYTHING)
-    assert len(held) == 2
-    _, more = store.turn("w", [decide(task, Done()) for task in held], ["q"], 10, EVERYTHING)
+    submit(store, *(_named("q", number, {"key": "k", "name": "f"}) for number in range(8)))
+    held = store.reserve("w", ["q"], 3, EVERYTHING)
+    store.set_queue("q", key_limit=3)
+    assert store.reserve("w", ["q"], 10, EVERYTHING) == []
+    _, more = store.turn("w", [decide(task, Done()) for task in held[1:]], ["q"], 10, EVERYTHING)
     assert len(more) == 2
+
+
+def test_the_end_of_each_of_a_batch_is_told(store: Store) -> None:
+    register(store)
+    wanted = {"notify": ("ended:http://127.0.0.1:1/",)}
+    submit(store, *(_named("q", number, wanted) for number in range(3)))
+    held = store.reserve("w", ["q"], 10, EVERYTHING)
+    store.commit([decide(task, Done()) for task in held])
+    assert [len(_told(store, task.id)) for task in held] == [1, 1, 1]
+
+
+def test_what_was_taken_in_a_batch_does_not_expire(store: Store, clock: Clock) -> None:
+    register(store)
+    submit(store, *(_named("q", number, {"expire": 10.0}) for number in range(3)))
+    held = store.reserve("w", ["q"], 10, EVERYTHING)
+    clock.advance(20)
+    assert store.promote(10) is None
+    assert store.get(ids(held)) == held
+
+
+def test_scheduled_tasks_that_were_cancelled_in_a_batch_never_become_due(
+    store: Store, clock: Clock
+) -> None:
+    tasks = submit(store, *(_named("q", number, {"delay": 10.0}) for number in range(3)))
+    store.commit([decide(task, Cancel()) for task in tasks])
+    clock.advance(20)
+    assert store.promote(10) is None
+    assert {task.state for task in store.get(ids(tasks)) if task} == {"cancelled"}
+    check_counts(store)
+
+
+def test_waiting_tasks_that_were_cancelled_in_a_batch_wait_for_nothing(store: Store) -> None:
+    [first] = submit(store, new("first"))
+    tasks = submit(store, *(_named("q", number, {"after": (first.id,)}) for number in range(3)))
+    store.commit([decide(task, Cancel()) for task in tasks])
+    assert [store.waits(task.id, 10) for task in tasks] == [([], 0)] * 3
+    check_counts(store)
 
 
 def test_a_batch_of_tasks_can_be_cancelled_before_they_are_taken(store: Store) -> None:

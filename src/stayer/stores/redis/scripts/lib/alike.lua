@@ -16,8 +16,7 @@ local function is_plain(entry)
     or r[ORDERS] or r[FINGERPRINT] or was[W_NEAR] or was[W_START_BEFORE] or was[W_ORDERS] or was[W_FINGERPRINT]
     or before == 'waiting' or before == 'scheduled' or state == 'waiting' or state == 'scheduled'
     or settings.lined or settings.fair or settings.notify
-    or bit.band(entry.flags, 15) ~= 0 -- something is kept apart
-    or entry.history == '') -- it was moved out
+    or bit.band(entry.flags, 15) ~= 0) -- something is kept apart
 end
 
 -- An entry that was changed may lead those that are of the kind it was of. `before` is the state that it was
