@@ -18,6 +18,7 @@ from stayer.stores.redis.cluster import ClusterStore
 from tests.contract.builders import (
     Clock,
     apply,
+    beat,
     get,
     ids,
     new,
@@ -25,6 +26,7 @@ from tests.contract.builders import (
     started,
     submit,
     take,
+    worker,
 )
 from tests.servers.cluster import Cluster, clustered, id_of
 from tests.servers.finding import redis_binary
@@ -203,3 +205,36 @@ def test_a_node_that_knows_of_no_others_is_not_believed() -> None:
         assert [len(submit(store, new(queue=queue))) for queue in "abcdef"] == [1] * 6
         until(lambda: len(store.queues()) == 6, "for all queues")
         store.close()
+
+
+def test_what_a_failover_lost_of_who_is_where_is_written_down_again(
+    cluster: Cluster, store: ClusterStore, now: Clock
+) -> None:
+    # Given a node in the place of one that had been told of a queue and of a home
+    submit(store, new(queue="a", delay=5.0))
+    prefix = store._nodes.options.prefix
+    for name in (f"{prefix}:shards", f"{prefix}:homes:w"):
+        assert store._nodes.ask(name, "DEL", name) == 1
+    store._nodes.forget()
+
+    # When those who knew go on
+    submit(store, new("late", queue="a", delay=5.0))
+    beat(store, worker(queues=QUEUES), 2)
+
+    # Then everybody knows
+    other = open_store(cluster.url(prefix=prefix), clock=now)
+    assert [queue.name for queue in other.queues()] == ["a"]
+    now.advance(5)
+    assert other.promote(10) is None
+    assert len(take(store, queues="a", limit=9)) == 2
+    register(other, "judge")
+    assert len(other.bury("judge", {"w": 2})) == 2
+    other.close()
+
+
+def test_who_is_where_is_confirmed_by_replicas(cluster: Cluster) -> None:
+    store = open_store(cluster.url(wait=1, wait_timeout="50ms"))
+    assert isinstance(store, ClusterStore)
+    with pytest.raises(StoreUnreachable, match=r"\(enlist\), but 0 of 1 replicas"):
+        submit(store, new())
+    store.close()
