@@ -22,6 +22,8 @@ from stayer.core.model import Change, NewTask, Task
 from stayer.core.version import __version__
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
     from opentelemetry.context import Context
     from opentelemetry.trace import Tracer
 
@@ -111,19 +113,28 @@ def attempt(task: Task, change: Change, begun: float | None = None) -> None:
     span.end(int(end * _NANO))
 
 
-@contextmanager
-def within(task: Task) -> Iterator[None]:
-    """What is traced meanwhile belongs to the task's trace."""
-    if _tracer() is None or not (task.env or {}).get(PARENT):
-        yield
-        return
-    from opentelemetry.context import attach, detach
+class within:  # noqa: N801  # used like a function
+    """What is traced meanwhile belongs to the task's trace.
 
-    token = attach(_extracted(task.env or {}))
-    try:
-        yield
-    finally:
-        detach(token)
+    Not by `contextmanager`, which assigns to what passes through: an exception of a task may be a
+    frozen dataclass, and would become another one.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._environment = task.env or {}
+        self._token: Token[Context] | None = None
+
+    def __enter__(self) -> None:
+        if _tracer() is not None and self._environment.get(PARENT):
+            from opentelemetry.context import attach
+
+            self._token = attach(_extracted(self._environment))
+
+    def __exit__(self, *_: object) -> None:
+        if self._token is not None:
+            from opentelemetry.context import detach
+
+            detach(self._token)
 
 
 def is_active() -> bool:

@@ -161,7 +161,9 @@ def test_one_that_is_thawed_behind_our_back_is_killed(node: Node, top: Path) -> 
 def test_what_left_the_cgroup_is_stopped_and_killed_too(any_node: Node, top: Path) -> None:
     attempt = any_node.nasty("double_fork", cgroup=str(top))
     path = cgroup_of(attempt)
-    [escaped] = pids_in(path) - {attempt.running()["pid"]}
+    others = lambda: pids_in(path) - {attempt.running()["pid"]}  # noqa: E731
+    wait_for(lambda: len(others()) == 1, "the end of the one in between")
+    [escaped] = others()
     (top / "worker" / "cgroup.procs").write_text(str(escaped))
     limit = lose(any_node, attempt)
     assert state_of(escaped) == "T"
@@ -223,6 +225,23 @@ mkdir $here/below; sleep 1000 & echo $! > $here/below/cgroup.procs; echo ready; 
     assert state_of(below) != "T"  # by the cgroup, not by a signal
     attempt.cancel()
     assert not path.exists()
+
+
+def test_what_a_dead_keeper_left_is_not_mistaken_for_what_the_next_one_keeps(
+    make_node: Callable[..., Node], top: Path
+) -> None:
+    node = make_node(prefix=enter(top))
+    attempt = node.prepare(["sleep", "1000"], cgroup=str(top))
+    (attempt.path / "lock").mkdir()  # of this keeper it can't even be said that it died
+    node.tell(f"start {attempt.path}")
+    node.shell("true").exit()  # by then the nursery knows of it
+    (attempt.path / "lock").rmdir()
+    node.tell(f"start {attempt.path}")
+    main = attempt.running()["pid"]
+    node.shell("true").exit()
+    node.shell("true").exit()
+    assert state_of(main) == "S"
+    assert attempt.cancel(grace=0.0)["stop"]["why"] == "cancel"
 
 
 def test_cpu_is_what_the_cgroup_counted(any_node: Node, top: Path) -> None:

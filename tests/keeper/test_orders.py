@@ -73,6 +73,21 @@ def test_a_second_order_shortens_the_grace(node: Node) -> None:
     assert (ended["signal"], ended["stop"]["why"]) == (signal.SIGKILL, "cancel")
 
 
+def test_a_second_order_never_lengthens_the_grace(node: Node) -> None:
+    attempt = patient(node)
+    attempt.go(stop={"why": "cancel", "grace": 1.0})
+    wait_for(lambda: attempt.running()["stop"])
+    ended = attempt.cancel(grace=3600.0)
+    assert (ended["signal"], ended["stop"]["why"]) == (signal.SIGKILL, "cancel")
+
+
+def test_a_limit_that_was_exceeded_stays_the_reason(node: Node) -> None:
+    attempt = patient(node, limits={"time": 0.1}, grace=2.0)
+    wait_for(lambda: attempt.running()["stop"])
+    ended = attempt.cancel(grace=0.0)
+    assert ended["stop"]["why"] == "timeout"
+
+
 def test_two_orders_in_a_row_are_both_obeyed(node: Node) -> None:
     attempt = node.shell(
         "trap 'echo one' USR1; trap 'echo two' USR2; echo go; while :; do sleep 0.02; done"
@@ -149,6 +164,18 @@ def test_a_limit_stands_still_while_the_task_does(node: Node) -> None:
     assert attempt.running()["stop"] is None
     attempt.go()
     assert attempt.exit()["stop"]["why"] == "timeout"
+
+
+def test_time_that_it_stands_still_does_not_count(node: Node) -> None:
+    attempt = node.nasty("plain")
+    attempt.go(paused=True)
+    wait_for(lambda: attempt.stopped() == ["paused"])
+    before, start = attempt.running()["ran"], moment()
+    wait_for(lambda: moment() > start + 3.0)
+    stood_still = moment() - start
+    attempt.go()
+    wait_for(lambda: attempt.stopped() == [])
+    assert attempt.running()["ran"] - before < stood_still
 
 
 def test_a_limit_can_be_lifted_and_set_while_it_runs(node: Node) -> None:

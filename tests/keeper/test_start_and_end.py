@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.keeper.folder import RunDirectory
 from tests.keeper.harness import Node, state_of, wait_for
 
 
@@ -286,3 +287,21 @@ def test_suspended_or_not_it_ran_for_a_while(node: Node) -> None:
     before = time.monotonic()
     ended = node.shell("sleep 0.2").exit()
     assert 0.2 <= ended["ran"] <= time.monotonic() - before
+
+
+def test_what_it_left_is_on_the_disk_before_anyone_can_read_that_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("result", "checkpoint"):
+        (tmp_path / name).write_text("work")
+    synced: list[str] = []
+
+    def sync(descriptor: int) -> None:
+        ended = (tmp_path / "exit").exists()
+        synced.append(f"{Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}, {ended}")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    RunDirectory(str(tmp_path)).write_exit({"exit_code": 0})
+    folder = tmp_path.name
+    before = [f"{name}, False" for name in ("exit.tmp", "result", "checkpoint", folder)]
+    assert synced == [*before, f"{folder}, True"]

@@ -165,3 +165,46 @@ def test_wrong_use_is_told(arguments: list[str]) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "class FILE[:Class]" in done.stderr
+
+
+def test_an_exception_that_can_not_be_changed_is_told_as_it_is(rig: Rig) -> None:
+    source = """
+        from dataclasses import dataclass
+        @dataclass(frozen=True)
+        class Frozen(Exception):
+            number: int
+        @app.task
+        def work(): raise Frozen(3)
+    """
+    error = rig.run_app(source, "work").error
+    assert (error["type"], error["message"]) == ("jobs.Frozen", "3")
+
+
+@pytest.mark.parametrize("how", ["sys.stderr.close()", "sys.stdout.close(); sys.stderr.close()"])
+def test_who_has_closed_the_log_is_still_heard(rig: Rig, how: str) -> None:
+    ended = rig.run_class(f"""
+        import sys
+        class Run:
+            def __init__(self, task): ...
+            def run(self):
+                {how}
+                raise ValueError("out of cheese")
+    """)
+    assert (ended.error["type"], ended.error["message"]) == ("ValueError", "out of cheese")
+
+
+def test_a_copy_that_comes_back_from_the_task_does_not_tell_the_result(rig: Rig) -> None:
+    ended = rig.run_class("""
+        import os
+        class Run:
+            def __init__(self, task): self.task = task
+            def run(self):
+                parent_told = os.path.exists
+                child = os.fork()
+                if child == 0:
+                    return "child"
+                os.waitpid(child, 0)
+                assert not parent_told(self.task.result_path)
+                return "parent"
+    """)
+    assert ended.result == "parent"

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
-from stayer.core.model import EVERYTHING, Order, Task, Worker
+from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
 from stayer.core.submission import new_task
-from stayer.heart import Heart
+from stayer.heart import Heart, moment
+from stayer.keeper import tree
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import held as held_module
@@ -199,3 +202,37 @@ def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hand
     [after] = hands.store.get(["a"])
     assert after is not None
     assert (after.state, len(looks)) == ("cancelled", 2)
+
+
+def test_nothing_is_handed_back_while_its_keeper_lives_though_its_lock_is_gone(
+    hands: Hands,
+) -> None:
+    held = hands.take("a")
+    with subprocess.Popen(["sleep", "1000"]) as keeper:
+        said = {**NOBODY, "keeper": keeper.pid, "keeper_started": tree.started(keeper.pid)}
+        (held.run.folder / "running").write_text(json.dumps({**said, "stopped": []}))
+        run = hands.state.run_for(held.task)
+        assert not run.void()
+        keeper.kill()
+    assert run.void()
+
+
+def test_a_lease_counts_from_before_it_was_asked_for(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the answer took: the store counts from when it was asked."""
+    asked: list[float] = []
+    good_until: list[float] = []
+    beat = hands.store.beat
+
+    def noted(*arguments: Any) -> Beat:
+        asked.append(moment())
+        return beat(*arguments)
+
+    monkeypatch.setattr(hands.store, "beat", noted)
+    me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
+    heart = Heart(
+        hands.store, me, on_orders=print, on_lost=print, on_beat=good_until.append, last_number=1
+    )
+    heart.beat_now()
+    assert good_until[0] <= asked[0] + me.lease

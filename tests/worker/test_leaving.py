@@ -101,6 +101,23 @@ def test_a_process_that_has_only_the_number_of_an_old_worker_is_spared(fleet: Fl
     assert "SIGHUP" not in (fleet.folder / "two.log").read_text()
 
 
+@pytest.mark.parametrize("signals", [["QUIT"], ["TERM", "QUIT"], ["INT", "INT"]])
+def test_who_is_in_a_hurry_does_not_wait_for_the_grace(fleet: Fleet, signals: list[str]) -> None:
+    worker = fleet.worker("one", "--grace", "1h", lease=60)
+    deaf = f"trap '' TERM; touch {fleet.folder}/deaf; while :; do sleep 0.05; done"
+    fleet.submit("a", "sh", "-c", deaf)
+    until((fleet.folder / "deaf").exists)
+    fleet.until_state("a", "started")
+    log = fleet.folder / "one.log"
+    for name in signals:
+        heard = log.read_text().count("got SIG")
+        os.kill(worker, signal.Signals[f"SIG{name}"])
+        until(lambda heard=heard: log.read_text().count("got SIG") > heard)  # type: ignore[misc]
+    assert fleet.end_of(worker) == 0
+    assert (fleet.get("a").state, fleet.endings("a")) == ("pending", ["interrupted"])
+    assert not fleet.strays()
+
+
 def test_quit_leaves_outcomes_to_the_next_worker_if_the_store_is_gone(fleet: Fleet) -> None:
     worker = fleet.worker(lease=60)
     _stamping(fleet)

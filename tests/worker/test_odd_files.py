@@ -17,7 +17,10 @@ PUT = {
     "a link": 'echo 5 > beside; ln -s beside "$1.odd"',
     "a link to a device": 'ln -s /dev/zero "$1.odd"',
 }
-WHILE_IT_RUNS = ("checkpoint", "report", "log", "running", "go", "go.new", "task.json", "exit")
+WHILE_IT_RUNS = (
+    "checkpoint", "report", "log", "running", "running.tmp", "go", "go.new", "task.json", "exit",
+    "exit.tmp", "lock",
+)  # fmt: skip
 AT_ITS_END = ("result", "error")
 SCRIPT = """
 put() { %s; rm -rf "$1"; mv -T "$1.odd" "$1"; }

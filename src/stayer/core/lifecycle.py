@@ -34,7 +34,7 @@ from stayer.core.model import (
     Value,
     Verb,
 )
-from stayer.core.units import CENTURY
+from stayer.core.units import as_wait
 
 EXPIRED = Fault("Expired", "too old to be started")
 
@@ -450,21 +450,12 @@ def _retry(task: Task, retry: Retry) -> Change:
 def raised(error: BaseException, fault: Fault) -> Happening:
     """What an exception that ended a task's code means for its life; `fault` describes it."""
     match error:
-        case errors.Snooze(delay=delay) if (wait := seconds_asked(delay)) is not None:
+        case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
             return Snooze(wait)
         case errors.Retry(after=after):
-            return Fail(fault, after=seconds_asked(after))
+            return Fail(fault, after=as_wait(after))
         case _:
             return Fail(fault, final=isinstance(error, errors.GiveUp))
-
-
-def seconds_asked(value: object) -> float | None:
-    """After how long a task's code wants to be run again, which may say anything; None if it is no
-    such time.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value < CENTURY:
-        return None  # also if it is no number
-    return max(0.0, float(value))
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:

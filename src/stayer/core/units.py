@@ -56,6 +56,13 @@ def duration(text: str | float) -> float:
     return float(seconds)
 
 
+def as_wait(value: object) -> float | None:
+    """How long a task that runs asks to be left alone; None if that is no such number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value < CENTURY:
+        return None  # also if it is no number at all
+    return max(0.0, float(value))
+
+
 def _seconds(text: str) -> float:
     if plain := _PLAIN.fullmatch(text):
         return float(plain[1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
 
 from .kernel import boot_id, contents, moment
@@ -17,6 +18,8 @@ _EXIT_SIZE = 16384
 _WIDEST_MARGIN = 10.0
 _ROUNDING = 0.1
 _LOCK_ROUND = 0.005
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
+"""What opening a link, a folder, a pipe or a socket says."""
 
 
 class RunDirectory:
@@ -57,7 +60,7 @@ class RunDirectory:
     def write(self, name: str, content: Content) -> bool:
         """Replace a JSON file at once; False if the disk is full: that must not stop the keeper."""
         try:
-            descriptor = self.open(name + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            descriptor = self._open_own(name + ".tmp", os.O_TRUNC)
             try:
                 data = dumps(content).encode()
                 whole = os.write(descriptor, data) == len(data)
@@ -103,7 +106,7 @@ class RunDirectory:
     def write_exit(self, content: Content) -> None:
         """How it ended; what it left is on the disk before anyone can read that it ended."""
         data = dumps(content).encode()
-        descriptor = self.open("exit.tmp", os.O_WRONLY | os.O_CREAT)
+        descriptor = self._open_own("exit.tmp")
         try:
             os.pwrite(descriptor, data, 0)
             os.ftruncate(descriptor, len(data))
@@ -114,6 +117,23 @@ class RunDirectory:
             os.fsync(self._descriptor)
         self._rename("exit")
         os.fsync(self._descriptor)
+
+    def _open_own(self, name: str, how: int = 0) -> int:
+        """A plain file to write to; whatever else the task has put there is moved out of the way,
+        and never waited for.
+        """
+        how |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = self.open(name, how)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return descriptor
+            os.close(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
+        folder = self._descriptor
+        os.rename(name, f"{name}.{moment()}", src_dir_fd=folder, dst_dir_fd=folder)
+        return self.open(name, how | os.O_EXCL)
 
     def _rename(self, name: str) -> None:
         folder = self._descriptor

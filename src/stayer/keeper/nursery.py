@@ -146,6 +146,8 @@ class Nursery:
     def _speak_for_the_dead(self) -> None:
         """A keeper died, and nothing is left of its task: say so in its place."""
         for path, status in list(self._died.items()):
+            if path in self._keepers.values():
+                continue  # it was asked for again, and what is there now is another's
             _end_cgroup(path)
             if _write_exit(path, {"keeper_died": status, "stop": None}):
                 del self._died[path]

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 
 from stayer import telemetry
 from stayer.context.context import Context
@@ -48,6 +49,7 @@ def _run(context: Context, work: Callable[[str, Context], object], target: str) 
     _write_lines_at_once()
     show_stacks_when_asked()
     stopping = Stopping(context)
+    process = os.getpid()
     with context:
         try:
             value = work(target, context)
@@ -55,6 +57,8 @@ def _run(context: Context, work: Callable[[str, Context], object], target: str) 
             stopping.work_is_over()
             return _broke_off(context, error, ended_by)
         stopping.work_is_over()
+        if os.getpid() != process:
+            return 0  # a copy that the task forked: the result is for its parent to tell
         return ending.complete(context, value)
 
 
@@ -66,12 +70,12 @@ def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Sig
         case SystemExit(code=int(code)):
             return code and (code & 0xFF or ending.FAILED)
         case SystemExit():
-            print(error, file=sys.stderr)
+            ending.say(str(error))
             ending.say_failed(context, "SystemExit", str(error))
             return ending.FAILED
         case Stopped() | KeyboardInterrupt():
             ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
-            print(f"stayer: stopped by {ended_by[0].name}", file=sys.stderr)
+            ending.say(f"stayer: stopped by {ended_by[0].name}")
             return ending.FAILED
         case BadResult():
             return ending.fail(context, error, ending.keep(context, error.value, error))
@@ -129,8 +133,9 @@ def _write_lines_at_once() -> None:
 def _end_by(numbers: list[signal.Signals]) -> None:
     """Die of the signal that ended the work, as a program does that knows nothing of it."""
     for number in numbers:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # the task may have closed it
+                stream.flush()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -54,15 +54,21 @@ def keep(context: Context, value: object, error: BadInput) -> str:
 def fail(context: Context, error: BaseException, hint: str = "") -> int:
     """Write what went wrong, to the log too; the exit code."""
     if isinstance(error, Snooze):
-        print(f"asks to be run again in {error.delay:g} s: {error}", file=sys.stderr)
+        say(f"asks to be run again in {error.delay} s: {error}")
         say_failed(context, "stayer.Snooze", str(error), wishes=_wishes(error))
         return FAILED
     type, message, text = described(error)
-    print(text + hint.removeprefix(". "), file=sys.stderr)
+    say(text + hint.removeprefix(". "))
     if len(text) > TRACEBACK_LIMIT:
         text = "…\n" + text[-TRACEBACK_LIMIT:]
     say_failed(context, type, message + hint, text, _wishes(error))
     return FAILED
+
+
+def say(text: str) -> None:
+    """To the task's log, unless the task has closed it: that must not hide how it ended."""
+    with contextlib.suppress(Exception):
+        print(text, file=sys.stderr)
 
 
 def described(error: BaseException) -> tuple[str, str, str]:
@@ -134,7 +140,7 @@ def _plainly(value: object, error: BadInput) -> bytes:
         shown = repr(value)
     except Exception as problem:
         shown = f"<{type(value).__qualname__}, whose repr() fails: {problem}>"
-    print(f"What was returned: {shown[:_SHOWN_LIMIT]}", file=sys.stderr)
+    say(f"What was returned: {shown[:_SHOWN_LIMIT]}")
     return shown.encode("utf-8", "backslashreplace")
 
 
@@ -157,7 +163,8 @@ def _leave_out_ours(error: BaseException) -> None:
         if link is None or id(link) in seen:
             continue
         seen.add(id(link))
-        link.__traceback__ = _from_user_code(link.__traceback__)
+        # Not by assignment: an exception may be a frozen dataclass.
+        BaseException.with_traceback(link, _from_user_code(link.__traceback__))
         chain += (link.__cause__, link.__context__)
 
 

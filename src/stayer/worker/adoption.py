@@ -36,10 +36,23 @@ def speak_for_keeper(held: Held) -> None:
         logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
 
 
+def take_back_unbegun(held: Held) -> None:
+    """Where no keeper comes, see to it that none ever does, and say so."""
+    if not held.waits_in_vain():
+        return
+    try:
+        if held.run.void() and not held.run.has_ended():
+            never = {"not_started": "its nursery does not answer", "node": True}
+            held.run.declare_ended(never)
+    except OSError as error:
+        logger.warning("task %s can't be taken back yet: %s", held.task.id, error)
+
+
 def is_over(run: Run) -> bool:
     """Nothing of it is left here, nor will be, and it left nothing to tell."""
     try:
-        return not run.has_ended() and run.void() and sweep_strays(run.folder)
+        # Looked at last: it may end while we look.
+        return run.void() and sweep_strays(run.folder) and not run.has_ended()
     except OSError as error:
         logger.warning("something may still run in %s: %s", run.folder, error)
         return False

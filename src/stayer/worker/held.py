@@ -51,7 +51,8 @@ class Held:
         """`fresh`: it has just been reserved, and the store knows nothing of its process."""
         self.task = task
         self.run = run
-        self._asked = moment()
+        self.is_fresh = fresh
+        self._asked = self._since = moment()
         self.known = True
         """`task` is what the store says, not only what the run directory does."""
         self.order_seen: int = run.asked.get("seen", 0)
@@ -71,6 +72,8 @@ class Held:
         self._usage_sent: Usage | None = None
         self._paused_sent = False if fresh else None
         self._gathered: _News | None = None
+        self.was_cut_short = False
+        """The last beat had no room for all that is new."""
         self._first_news: set[str] = set()
         self._refused: str | None = None
         self.to_tell: deque[Tell] = deque()
@@ -86,6 +89,14 @@ class Held:
             return False
         self._asked = moment()
         return True
+
+    def waits_in_vain(self) -> bool:
+        """No keeper has taken it up for so long that none should any more: the nursery hangs."""
+        if self.task.state != "reserved" or moment() - self._since < _TIME_TO_BEGIN:
+            return False
+        if self.run.running is not None or self.run.has_ended() or self.run.is_kept():
+            return False
+        return moment() - self._since > _TIME_TO_NOTICE or "stop" in self.run.asked
 
     def age(self) -> float:
         """How long ago its process began, in seconds; 0 if it has not."""
@@ -144,26 +155,30 @@ class Held:
             self._alone_since = moment()
         return self.run.nursery_is_gone() or moment() - self._alone_since > _TIME_TO_NOTICE
 
-    def log_left(self) -> int:
-        """How many bytes of the log have not been sent."""
-        return max(0, self._size("log") - self._log_sent)
+    def left(self) -> int:
+        """How many bytes of log and checkpoint have not been sent."""
+        is_new = self._checkpoint_signature() != self._checkpoint_sent
+        checkpoint = self._size("checkpoint") if is_new else 0
+        return checkpoint + max(0, self._size("log") - self._log_sent)
 
-    def gather(self) -> Report | None:
-        """The news; `delivered` says that they arrived, else they are gathered again."""
+    def gather(self, room: int) -> Report | None:
+        """The news, with so many bytes of log and checkpoint at most; `delivered` says that they
+        arrived, else they are gathered again.
+        """
         self._gathered = None
+        self.was_cut_short = False
         try:
-            return self._gather()
+            return self._gather(room)
         except OSError:  # the run directory is being removed, or the disk fails: not the beat
             return None
         except Exception:  # whatever a task wrote must not keep the others from being heard
             logger.exception("the news of task %s can't be read", self.task.id)
             return None
 
-    def _gather(self) -> Report | None:
-        log, log_sent = self._read_log()
+    def _gather(self, room: int) -> Report | None:
+        signature, checkpoint = self._read_new_checkpoint(room)
+        log, log_sent = self._read_log(room - len(checkpoint or b""))
         progress, report_read = self._read_report()
-        signature = self._checkpoint_signature()
-        checkpoint = None if signature == self._checkpoint_sent else self._read_checkpoint()
         usage, paused = self._usage(), self._is_paused()
         self._gathered = _News(log_sent, report_read, signature, usage, paused)
         new_usage = None if usage == self._usage_sent else usage
@@ -231,15 +246,21 @@ class Held:
         except (TypeError, ValueError, OverflowError):  # not a keeper's words
             return None
 
-    def _read_log(self) -> tuple[tuple[LogPiece, ...], int]:
+    def _read_log(self, room: int) -> tuple[tuple[LogPiece, ...], int]:
         end, start = self._size("log"), self._log_sent
         if end <= start:
+            return (), start
+        if room <= 0:
+            self.was_cut_short = True
             return (), start
         # What will be dropped from the middle is not sent at all.
         if start >= LOG_HEAD and end - start > LOG_TAIL:
             start = end - LOG_TAIL
         pieces: list[LogPiece] = []
-        found = files.read_part(self.run.folder / "log", start, min(_LOG_A_BEAT, end - start))
+        length = min(_LOG_A_BEAT, end - start)
+        if length > room:
+            length, self.was_cut_short = room, True
+        found = files.read_part(self.run.folder / "log", start, length)
         for at in range(0, len(found), LOG_PIECE):
             pieces.append(LogPiece(start + at, found[at : at + LOG_PIECE]))
         return tuple(pieces), start + len(found)
@@ -278,6 +299,16 @@ class Held:
         began, first = self._first
         rate = (done - first) / (now - began) if now > began else 0.0
         return (total - done) / rate if rate > 0 else None
+
+    def _read_new_checkpoint(self, room: int) -> tuple[object, bytes | None]:
+        """And its signature; that of the last one if it has to wait for a beat with more room."""
+        signature = self._checkpoint_signature()
+        if signature == self._checkpoint_sent:
+            return signature, None
+        if room < self._size("checkpoint") <= codec.CHECKPOINT_LIMIT:
+            self.was_cut_short = True
+            return self._checkpoint_sent, None
+        return signature, self._read_checkpoint()
 
     def _read_checkpoint(self) -> bytes | None:
         path = self.run.folder / "checkpoint"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+from stayer.core import codec
 from stayer.core.model import Report, Task
 from stayer.heart import moment
 from stayer.worker.adoption import sweep_strays
@@ -16,6 +17,8 @@ from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
+A_BEAT = codec.CHECKPOINT_LIMIT
+"""How many bytes of logs and checkpoints go with one beat: as many as the largest that may be."""
 _WATCHED_FOR = 30.0
 _TIME_TO_DIE = 30.0
 
@@ -27,6 +30,7 @@ class Holdings:
         self._state = state
         self._bell = bell
         self._held: dict[tuple[str, int], Held] = {}
+        self._next_in_turn: tuple[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -93,8 +97,25 @@ class Holdings:
                 held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
-        """The news for a beat."""
-        return [report for held in self.ours() if (report := held.gather()) is not None]
+        """The news for a beat: no more of them than a store takes in a moment, since the lease
+        depends on it. What has ended goes first, for its end waits; the others take turns.
+        """
+        reports: list[Report] = []
+        room = A_BEAT
+        in_turn = self._in_turn()
+        for held in in_turn:
+            report = held.gather(room)
+            if report is not None:
+                room -= sum(len(piece.data) for piece in report.log) + len(report.checkpoint or b"")
+                reports.append(report)
+        self._next_in_turn = next((held.key for held in in_turn if held.was_cut_short), None)
+        return reports
+
+    def _in_turn(self) -> list[Held]:
+        """Beginning with the first for whom the last beat had no room."""
+        ours = self.ours()
+        first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
+        return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
 
     def delivered(self) -> None:
         """The beat got through."""

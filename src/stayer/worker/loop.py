@@ -22,7 +22,7 @@ from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
 from stayer.store import Store
-from stayer.worker.adoption import is_over, speak_for_keeper
+from stayer.worker.adoption import is_over, speak_for_keeper, take_back_unbegun
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
@@ -261,6 +261,7 @@ class WorkerLoop(BeatingWorker):
             self._try(lambda: self._tell_starts(fresh))
 
     def _tell_starts(self, fresh: list[tuple[Held, int]]) -> None:
+        self._starter.succeeded()
         if not settle_starts(self._store, fresh):
             self._next_reconcile = 0.0
 
@@ -280,6 +281,7 @@ class WorkerLoop(BeatingWorker):
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:
+            take_back_unbegun(held)
             speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
         if ended and not self._try(lambda: self._tell_outcomes(ended)):
@@ -292,10 +294,12 @@ class WorkerLoop(BeatingWorker):
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
-                before = sum(held.log_left() for held in mine)
+                before = sum(held.left() for held in mine)
                 self._heart.beat_now()
-                left = sum(held.log_left() for held in mine)
+                left = sum(held.left() for held in mine)
         for held in settle_outcomes(self._store, ended):
+            if held.is_fresh and (held.run.exit or {}).get("node"):
+                self._starter.rest(held.task)
             self._forget(held)
 
     def _forget(self, held: Held) -> None:
@@ -340,7 +344,7 @@ class WorkerLoop(BeatingWorker):
         free = self._options.slots - len(self._holdings)
         if free <= 0 or not self._stirred or self._stopping or self._draining or self._leaving:
             return
-        if self._holdings.still_dying():
+        if self._starter.rests or self._holdings.still_dying():
             return  # what was taken from us may be given to us again, and must not run twice
         self._stirred = False
         if not self._try(lambda: self._reserve(free)):
@@ -354,8 +358,7 @@ class WorkerLoop(BeatingWorker):
             queues = queues[self._turn :] + queues[: self._turn]
         tasks = self._store.reserve(self._state.worker_id, queues, free, self._handlers.handles)
         for task in tasks:
-            if not self._starter.start(task, self._options, self._holdings):
-                self._patience.rest()
+            self._starter.start(task, self._options, self._holdings)
         if len(tasks) == free:  # else what stirred meanwhile must not be forgotten
             self._stirred = True
         else:

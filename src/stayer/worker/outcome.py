@@ -13,10 +13,9 @@ from stayer.core.lifecycle import (
     Lose,
     Snooze,
     Stop,
-    seconds_asked,
 )
 from stayer.core.model import Fault
-from stayer.core.units import format_duration, format_limit
+from stayer.core.units import as_wait, format_duration, format_limit
 
 _LIMITS = {
     "timeout": ("timeout", "TimeLimit", "it ran longer than its time limit", format_duration),
@@ -81,7 +80,7 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
 
 def _raised(error: dict[str, Any], exit_code: int) -> Happening:
     """What a task in Python raised, with what it wants to become of it."""
-    delay, after = seconds_asked(error.get("snooze")), seconds_asked(error.get("after"))
+    delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:
         return Snooze(delay)
     return Fail(_fault(error, exit_code), after=after, final=error.get("final") is True)

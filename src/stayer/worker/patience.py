@@ -19,7 +19,8 @@ _HURRY = 3.0
 class Patience:
     """How long to wait before the store is asked again."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST) -> None:
+        self._longest = longest
         self._pause = SHORTEST
         self._not_before = 0.0
         self._asks = False
@@ -40,7 +41,7 @@ class Patience:
             self.rest(pause)
             logger.warning("the store does not answer, again in %.1f s: %s", pause, error)
             return False
-        self._pause = SHORTEST
+        self.succeeded()
         return True
 
     def _do(self, step: Callable[[], object]) -> None:
@@ -59,7 +60,11 @@ class Patience:
         asked, self._asks = self._asks, False
         return asked
 
-    def rest(self, seconds: float = LONGEST) -> None:
+    def succeeded(self) -> None:
+        """The next pause is a short one again."""
+        self._pause = SHORTEST
+
+    def rest(self, seconds: float) -> None:
         """Ask nothing of the store for so long."""
         self._not_before = moment() + seconds
 
@@ -69,5 +74,5 @@ class Patience:
 
     def next_pause(self) -> float:
         """Longer each time."""
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST)
+        pause, self._pause = self._pause, min(self._pause * 2, self._longest)
         return pause

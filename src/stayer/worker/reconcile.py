@@ -62,6 +62,9 @@ def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, 
     if run.has_ended() or run.is_kept() or run.keeper_lives():
         holdings.take_up(Held(task, run))
     elif run.void() and sweep_strays(run.folder):
+        if run.has_ended():  # while we looked
+            holdings.take_up(Held(task, run))
+            return
         logger.warning("task %s was not found here: handed back", task.id)
         store.commit([decide(task, Interrupt("not found on its node"))])
         run.remove()

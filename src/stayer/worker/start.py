@@ -9,6 +9,7 @@ from stayer import inputs
 from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Fail, Interrupt, decide
 from stayer.core.model import Fault, Task
+from stayer.core.units import format_duration
 from stayer.keeper.cgroup import delegated
 from stayer.store import Store
 from stayer.worker.handlers import Handlers
@@ -16,10 +17,14 @@ from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
+from stayer.worker.patience import Patience
 from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
+
+_LONGEST_REST = 60.0
+"""How long a node that can't start tasks takes none, at most."""
 
 
 class Starter:
@@ -33,6 +38,26 @@ class Starter:
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
+        self._patience = Patience(longest=_LONGEST_REST)
+
+    @property
+    def rests(self) -> bool:
+        """This node could not start a task just now, and is to take no more for a while."""
+        return self._patience.left() > 0
+
+    def rest(self, task: Task) -> None:
+        """It can't be started here: handed back, it would come to us again at once. Longer each
+        time, until one has begun.
+        """
+        if not self.rests:
+            pause = self._patience.next_pause()
+            self._patience.rest(pause)
+            said = "task %s could not be started here: this worker takes no more for %s"
+            logger.error(said, task.id, format_duration(pause))
+
+    def succeeded(self) -> None:
+        """One has begun."""
+        self._patience.succeeded()
 
     def use_cgroups(self) -> None:
         """Give each task one, if this worker may make any."""
@@ -40,8 +65,8 @@ class Starter:
         if self._cgroup is None:
             logger.warning("no cgroup was delegated to this worker: its tasks get none")
 
-    def start(self, task: Task, options: Options, holdings: Holdings) -> bool:
-        """False if this node can't: then the task is handed back."""
+    def start(self, task: Task, options: Options, holdings: Holdings) -> None:
+        """If this node can't, the task is handed back."""
         run = self._state.run_for(task)
         try:
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
@@ -58,10 +83,10 @@ class Starter:
             started = holdings.get((task.id, task.attempt))
             if started is not None:
                 holdings.remove(started)
+            self.rest(task)
             if self._is_void(run):
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
-            return False
-        return True
+                run.remove()
 
     @staticmethod
     def _is_void(run: Run) -> bool:

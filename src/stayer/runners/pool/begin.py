@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, cast
 
@@ -92,6 +93,7 @@ def _take_lock(path: Path) -> None:
 
 def _leave(code: int) -> NoReturn:
     """At once: tasks that still run must not be waited for."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # a task may have closed it
+            stream.flush()
     os._exit(code)

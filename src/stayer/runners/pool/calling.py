@@ -58,11 +58,22 @@ def _returned(context: ThreadContext, value: Value) -> Happening:
         codec.pack(value, "the result", codec.RESULT_LIMIT)
     except BadInput as error:
         return Fail(fault(error))
+    except Exception as error:
+        return _broke_off(context, error)
     return Done(value)
 
 
 def _broke_off(context: ThreadContext, error: BaseException) -> Happening:
-    """An end by an exception, as a process would have ended by it."""
+    """An end by an exception. One that can't even be described must not take its thread along."""
+    try:
+        return _ended_by(context, error)
+    except Exception as problem:
+        said = f"what it raised can't be described: {type(problem).__name__}"
+        return Fail(Fault(type(error).__name__, said))
+
+
+def _ended_by(context: ThreadContext, error: BaseException) -> Happening:
+    """As a process would have ended by it."""
     if context.noticed or (isinstance(error, Stopped) and context.why is not None):
         return context.stopped()
     match error:

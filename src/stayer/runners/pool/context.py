@@ -128,8 +128,8 @@ class ThreadContext(Context):
         if stop_by is not None:
             if first:
                 self.noticed = True
-                with suppress(Exception):
-                    stop_by()
+                # Whatever it does, and however long that takes, the pool goes on.
+                threading.Thread(target=_call, args=(stop_by,), name="stop", daemon=True).start()
         elif self.abort is not None and why != "interrupt":
             self.abort()
 
@@ -183,6 +183,11 @@ class ThreadContext(Context):
         began, first = self._first
         rate = (done - first) / (now - began) if now > began else 0.0
         return max(0.0, (total - done) / rate) if rate > 0 else None
+
+
+def _call(stop_by: Callable[[], object]) -> None:
+    with suppress(BaseException):
+        stop_by()
 
 
 class _Lines:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import queue
 import sys
 import threading
@@ -17,11 +19,15 @@ from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp, call, call_async
 from stayer.runners.pool.context import ThreadContext
 
+logger = logging.getLogger("stayer.pool")
+
 _FEW = 2
 """How many threads short tasks are given: more would only fight over the GIL."""
 
 
 _TRIAL = 3.0
+_STRAY = 70
+"""The exit code of a copy of this process: what becomes of a task is not for it to say."""
 
 
 class InHand:
@@ -79,6 +85,7 @@ class Hands:
         self, app: ThreadApp, number: int, begun: Begun, on_end: Callable[[InHand], None]
     ) -> None:
         self._app = app
+        self._process = os.getpid()
         self._number = number
         self._begun = begun
         self._on_end = on_end
@@ -218,7 +225,9 @@ class Hands:
         while True:
             while job is not None:
                 job.thread = me
-                job.end_with(call(self._app, job.context))
+                outcome = call(self._app, job.context)
+                self._end_if_stray()
+                job.end_with(outcome)
                 job = self._after(job)
             job = self._jobs.get()
 
@@ -226,7 +235,9 @@ class Hands:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="loop", daemon=True).start()
+                threading.Thread(
+                    target=_run_for_good, args=(self._loop,), name="loop", daemon=True
+                ).start()
             return self._loop
 
     def _begin_coroutine(self, loop: asyncio.AbstractEventLoop, job: InHand) -> None:
@@ -236,5 +247,22 @@ class Hands:
             loop.call_soon(own.cancel)  # after its first step, else it would never begin to end
 
     async def _await(self, job: InHand) -> None:
-        job.outcome = await call_async(self._app, job.context)
+        outcome = await call_async(self._app, job.context)
+        self._end_if_stray()
+        job.outcome = outcome
         self._after(job)
+
+    def _end_if_stray(self) -> None:
+        """A process that a task forked may come back from the task like its parent."""
+        if os.getpid() != self._process:
+            os._exit(_STRAY)
+
+
+def _run_for_good(loop: asyncio.AbstractEventLoop) -> None:
+    """What one coroutine does to the loop must not be the end of all others."""
+    while True:
+        try:
+            loop.run_forever()
+            logger.warning("a task stopped the event loop: it goes on")
+        except BaseException as error:  # `sys.exit` in a task or callback of a coroutine's own
+            logger.warning("%s came out of the event loop: it goes on", type(error).__name__)

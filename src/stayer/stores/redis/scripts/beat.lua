@@ -4,7 +4,7 @@
 --        and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local who = cmsgpack.unpack(ARGV[3])
 local me, lease, number, nonce = who[1], who[8], who[10], who[11]

@@ -1,7 +1,7 @@
 -- Store.drop_queue: delete some of a queue's tasks and, when none is left, the queue.
 -- ARGV   3 the name, 4 limit
 -- returns how many are left, or the errors UNKNOWN, REFUSED (and how many are running)
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
 local name = ARGV[3]
 if call('SISMEMBER', key_queues(), name) == 0 then return redis.error_reply('UNKNOWN queue') end

@@ -1,7 +1,7 @@
 -- Store.purge: forget finished tasks.
 -- ARGV   3 the end must be before this, 4 limit, 5 states, 6 ids or false (both MessagePack)
 -- returns the ids that are gone
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
 whatever_memory_is_left()
 local before, limit = tonumber(ARGV[3]), tonumber(ARGV[4])

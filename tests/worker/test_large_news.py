@@ -1,0 +1,101 @@
+"""Much to tell at once: each beat carries what a store takes in a moment, and all of it arrives."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stayer.core import codec
+from stayer.core.model import Report
+from stayer.worker.held import Held
+from stayer.worker.holdings import A_BEAT
+from tests.worker.test_hands import Hands, hands
+
+__all__ = ("hands",)
+
+LARGE = codec.CHECKPOINT_LIMIT
+
+
+def write(held: Held, name: str, size: int) -> None:
+    with open(held.run.folder / name, "wb") as file:
+        os.truncate(file.fileno(), size)
+
+
+def size(reports: list[Report]) -> int:
+    logs = sum(len(piece.data) for report in reports for piece in report.log)
+    return logs + sum(len(report.checkpoint or b"") for report in reports)
+
+
+def beat(hands: Hands) -> list[Report]:
+    reports = hands.holdings.gather()
+    hands.holdings.delivered()
+    assert size(reports) <= A_BEAT
+    return reports
+
+
+def test_large_checkpoints_go_one_after_the_other(hands: Hands) -> None:
+    tasks = [hands.take(id) for id in ("a", "b", "c")]
+    for held in tasks:
+        write(held, "checkpoint", LARGE)
+    carried = [report.id for _ in tasks for report in beat(hands) if report.checkpoint is not None]
+    assert sorted(carried) == ["a", "b", "c"]
+    assert not any(held.has_urgent_news() for held in tasks)
+
+
+def test_who_always_has_much_to_tell_keeps_nobody_waiting(hands: Hands) -> None:
+    first, large, last = (hands.take(id) for id in ("a", "b", "c"))
+    write(large, "checkpoint", LARGE)
+    write(large, "log", 10)
+    for turn in range(1, 4):
+        for held in (first, last):
+            write(held, "log", turn * 1000)
+        if any(report.checkpoint for report in beat(hands)):
+            return
+    raise AssertionError("its checkpoint was never carried")
+
+
+def test_what_has_ended_goes_first(hands: Hands) -> None:
+    runs, ended = hands.take("a"), hands.take("b")
+    for held in (runs, ended):
+        write(held, "checkpoint", LARGE)
+    ended.run.declare_ended({"exit_code": 0, "stop": None})
+    [report] = [report for report in beat(hands) if report.checkpoint is not None]
+    assert report.id == "b"
+    assert ended.left() == 0
+    assert runs.left() == LARGE
+
+
+def test_many_long_logs_arrive_whole(hands: Hands, tmp_path: Path) -> None:
+    tasks = [hands.take(f"task-{number}") for number in range(20)]
+    for held in tasks:
+        write(held, "log", 1_500_000)
+    while any(held.left() for held in tasks):
+        assert size(beat(hands)) > 0
+
+
+def test_what_did_not_arrive_is_told_again(hands: Hands) -> None:
+    held = hands.take("a")
+    (held.run.folder / "log").write_text("a line\n")
+    (held.run.folder / "report").write_text("1/2 half\n")
+    (held.run.folder / "checkpoint").write_text("state")
+    first = hands.holdings.gather()  # and the beat fails
+    [told] = again = hands.holdings.gather()
+    assert again == first
+    assert told.checkpoint == b"state"
+    assert b"".join(piece.data for piece in told.log) == b"a line\n"
+    assert told.progress is not None
+    hands.holdings.delivered()
+    assert hands.holdings.gather() == []
+
+
+def test_half_a_line_of_a_report_is_left_for_later(hands: Hands) -> None:
+    held = hands.take("a")
+    report = held.run.folder / "report"
+    report.write_text("1/10 one\n2/1")
+    [told] = beat(hands)
+    assert told.progress is not None
+    assert told.progress.done == 1
+    report.write_text("1/10 one\n2/10 two\n")
+    [told] = beat(hands)
+    assert told.progress is not None
+    assert (told.progress.done, told.progress.total) == (2, 10)
