@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -15,6 +16,7 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.schedule import Schedule
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.cluster.tour import Tour
 from tests.contract.builders import (
     Clock,
     apply,
@@ -238,3 +240,24 @@ def test_who_is_where_is_confirmed_by_replicas(cluster: Cluster) -> None:
     with pytest.raises(StoreUnreachable, match=r"\(enlist\), but 0 of 1 replicas"):
         submit(store, new())
     store.close()
+
+
+def test_a_node_that_hangs_is_waited_for_once_not_for_each_of_its_queues() -> None:
+    with clustered(redis_binary(), replicas=0) as cluster:
+        store = open_store(cluster.url(socket_timeout=2))
+        assert isinstance(store, ClusterStore)
+        names = [f"queue {number}" for number in range(30)]
+        submit(store, *(new(queue=name) for name in names))
+        nodes = {name: store._shards.server_of(name).node() for name in names}
+        prefix = store._nodes.options.prefix
+        needed = store._nodes.server_of(f"{prefix}:shards")
+        ports = {store._nodes.at_host(("127.0.0.1", node.port)): node for node in cluster.nodes}
+        hung = next(server for server in ports if server is not needed)
+        there = [name for name in names if nodes[name] is not hung]
+        assert len(there) < len(names) - 1, "it has several"
+        ports[hung].signal(signal.SIGSTOP)
+        tour = Tour(store._shards)
+        found = [info.name for infos in tour.all(lambda shard: shard.queues()) for info in infos]
+        ports[hung].signal(signal.SIGCONT)
+        assert (sorted(found), tour.misses, tour.is_slow) == (sorted(there), 1, True)
+        store.close()
