@@ -1,4 +1,4 @@
-"""`make bench`, or `python -m bench [PART …] [--store sqlite|redis]`: see `PARTS`."""
+"""`make bench`, or `python -m bench [PART …] [--store sqlite|redis] [--only PEER]`: see `PARTS`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ OTHERS = {
     "costs": costs,
     "streams": streams,
     "page": page,
-    "peers": peers,
 }
-PARTS = [*OF_STORES, *OTHERS]
+PARTS = [*OF_STORES, *OTHERS, "peers"]
 
 
 def main() -> None:
@@ -40,11 +39,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--store", action="append", choices=list(KINDS), help="all, if left out")
+    parser.add_argument(
+        "--only", action="append", metavar="PEER", help="of `peers`; all, if left out"
+    )
     asked = parser.parse_args()
     for part in asked.parts or PARTS:
         if part not in PARTS:
             parser.error(f"no part {part!r}: there are {', '.join(PARTS)}")
-        if part in OTHERS:
+        if part == "peers":
+            peers(asked.only)
+        elif part in OTHERS:
             OTHERS[part]()
         else:
             for name in asked.store or KINDS:

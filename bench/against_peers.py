@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -57,12 +57,12 @@ class Found(Struct):
     """Bytes a task."""
 
 
-def peers() -> None:
-    """The aim: 5 × the no-ops a second of the fastest."""
+def peers(only: Sequence[str] | None = None) -> None:
+    """The aim: 5 × the no-ops a second of the fastest, all of them or those that are named."""
     from tests.servers.finding import redis_binary
     from tests.servers.redis import free_port, serving
 
-    pythons = {"stayer": sys.executable, **_environments()}
+    pythons = {"stayer": sys.executable, **_environments(only)}
     port = free_port()
     with (
         serving(redis_binary(), "--port", str(port), "--bind", "127.0.0.1"),
@@ -173,10 +173,14 @@ def _cpu_of_all(pids: list[int]) -> float:
     return sum(cpu_seconds(each) for pid in pids for each in (pid, *descendants(pid)))
 
 
-def _environments() -> dict[str, str]:
+def _environments(only: Sequence[str] | None) -> dict[str, str]:
     """The Python of each peer; an environment is made anew when its versions change."""
     found = {}
-    for name, packages in tomllib.loads(_VERSIONS.read_text()).items():
+    known = tomllib.loads(_VERSIONS.read_text())
+    for name in only or known:
+        if name not in known:
+            raise SystemExit(f"no peer {name!r}: there are {', '.join(known)}")
+        packages = known[name]
         folder = _ENVIRONMENTS / name
         python, stamp = folder / "bin" / "python", folder / "packages"
         wanted = "\n".join(packages)

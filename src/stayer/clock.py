@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stayer import control
 from stayer.core import cron
-from stayer.core.errors import BadInput, Refused, UnknownTask
+from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownTask
 from stayer.core.model import FINISHED, Kept, Task
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Store
@@ -45,17 +45,23 @@ def elapse(store: Store, batch: int = BATCH) -> float | None:
 
 def fire(store: Store) -> list[str]:
     """See to the schedules that are due; their names. One that can't be understood here is left
-    for a while.
+    for a while. On a cluster one may not be reached while others are: raises StoreUnreachable then,
+    after all others.
     """
-    seen = []
+    seen: list[str] = []
+    unreached: StoreUnreachable | None = None
     for schedule in store.due_schedules(SCHEDULES):
         seen.append(schedule.name)
         try:
             store.fire(_firing(store, schedule))
+        except StoreUnreachable as error:
+            unreached = error
         except BadInput as error:
             logger.error("schedule %s can't be used, trying again later: %s", schedule.name, error)
             # Soon enough for one who can use it: the tick is not missed yet.
             store.fire(_untouched(schedule, store.now() + cron.LATE / 2))
+    if unreached is not None:
+        raise unreached
     return seen
 
 

@@ -84,6 +84,25 @@ def test_a_password_is_not_shown(stayer: Here) -> None:
     assert "sqlite://ann:***@host/db" in shown.out
 
 
+@pytest.mark.parametrize(
+    ("url", "seen"),
+    [
+        ("redis://:s3/cret@host/0", "redis://:***@host/0"),
+        ("redis://host?password=s3@cret&wait=1", "redis://host?password=***&wait=1"),
+        (
+            "redis+sentinel://:s3cret@host/films?wait=1&sentinel_password=s3cret",
+            "redis+sentinel://:***@host/films?wait=1&sentinel_password=***",
+        ),
+    ],
+)
+def test_nor_is_one_that_is_said_in_another_way(stayer: Here, url: str, seen: str) -> None:
+    shown = stayer("config", "--store", url)
+
+    assert "s3" not in shown.works().out
+    assert "cret" not in shown.out
+    assert f"{seen} " in shown.out
+
+
 def test_write_makes_a_file_that_gives_the_same_settings(
     stayer: Here, folder: Path, url: str
 ) -> None:

@@ -36,6 +36,7 @@ VALUES: list[Value] = [
     0,
     -1.5,
     2**53,
+    2**64,
     "",
     "naïve ☃ \x00 \U0001f40c 'quoted' \"twice\"",
     [],

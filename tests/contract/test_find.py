@@ -135,6 +135,19 @@ class TestPages:
                 break
         assert seen == names[::-1]
 
+    def test_go_by_when_tasks_were_made_not_by_when_they_changed(
+        self, store: Store, clock: Clock
+    ) -> None:
+        register(store)
+        names = fill(store, 4)
+        for task in take(store, limit=4):
+            clock.advance(1)
+            apply(store, task, Done())
+        first = store.find(Filter(), None, 2)
+        second = store.find(Filter(), first.next, 2)
+        assert ids(first.tasks + second.tasks) == names[::-1]
+        assert second.next is None
+
     def test_stay_in_step_while_tasks_are_added(self, store: Store, clock: Clock) -> None:
         # Given half a list that was read
         names = fill(store, 6)

@@ -325,3 +325,14 @@ class TestAPurgedId:
         answers = store.submit([new("b"), new("a"), new("c")])
         assert [answer.fresh for answer in answers] == [True, False, True]
         check_counts(store)
+
+
+def test_a_batch_comes_in_its_order_whatever_became_of_its_ids_before(store: Store) -> None:
+    """An id of which nothing came is free, and does not come later than one never seen."""
+    submit(store, new("holder", unique="u"))
+    assert not store.submit([new("b", unique="u")])[0].fresh
+    wanted = [new("a", "r"), new("b", "r", unique="v"), new("c", "r", unique="v"), new("d", "r")]
+    answers = store.submit(wanted)
+    assert [answer.fresh for answer in answers] == [True, True, False, True]
+    register(store, queues=("r",))
+    assert ids(take(store, queues="r", limit=9)) == ["a", "b", "d"]

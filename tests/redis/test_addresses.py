@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done
 from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
 from tests.contract.builders import PATIENCE, apply, fill, ids, in_thread, register, take
 from tests.contract.test_waiter import calm
 from tests.servers.finding import missing
@@ -72,5 +74,55 @@ def test_tls(own_server: Starts, certificate: tuple[Path, Path]) -> None:
         "--tls-auth-clients", "no",
     )  # fmt: skip
     try_out(f"rediss://127.0.0.1:{port}?ssl_ca_certs={public}")
-    with pytest.raises(StoreUnreachable, match="certificate"):
+    with pytest.raises(StoreUnreachable, match=r"not trusted here .* ssl_ca_certs"):
         open_store(f"rediss://127.0.0.1:{port}").now()
+
+
+@pytest.mark.parametrize(
+    "login", [":hid/den", "u:hid?den", ":hid#den", "us/er:hidden", ":/hid@den"]
+)
+@pytest.mark.parametrize("scheme", ["redis", "redis+cluster", "rediss+sentinel"])
+def test_a_password_that_is_cut_is_told_of_and_not_told(scheme: str, login: str) -> None:
+    with pytest.raises(BadConfig, match=r"is written %(2F|3F|23), also in a password") as refused:
+        open_store(f"{scheme}://{login}@example.com:6379/0")
+    assert not re.search("hid|den", str(refused.value))
+    assert "example.com" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:p%2Fs@example.com/0?client_name=a@b", "redis://[::1]:6379/1?password=p@s",
+        "redis://example.com?password=p@s/s", "unix:///run/a@b/socket", "redis:///?password=a@b",
+        "redis+sentinel://a:26379,b/films?sentinel_password=p@s",
+    ],
+)  # fmt: skip
+def test_what_else_has_an_at_is_understood(url: str) -> None:
+    store = open_store(url)
+    assert isinstance(store, RedisStore)
+    assert not re.search("p@s|p%2Fs", store.url)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://example.com/films", "a database has a number: write redis://host:6379/0"),
+        ("redis://example.com?colour=red", "no option is called 'colour'"),
+    ],
+)
+def test_a_bad_url_says_what_is_wrong(url: str, said: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        open_store(url)
+    assert said in str(refused.value)
+
+
+def test_how_answers_are_read_is_not_up_to_the_url(shared_server: RedisServer) -> None:
+    try_out(f"{shared_server.url()}&decode_responses=true")
+
+
+def test_a_server_of_its_own_is_no_cluster(own_server: Starts) -> None:
+    port = free_port()
+    own_server("--port", str(port), "--bind", "127.0.0.1")
+    with pytest.raises(StoreUnusable, match="not a node of a cluster: write redis://"):
+        open_store(f"redis+cluster://127.0.0.1:{port}").queues()

@@ -62,6 +62,14 @@ def test_one_that_throws_tasks_away_is_not(own_server: Starts, policy: str) -> N
     assert "noeviction" in (found.todo or "")
 
 
+def test_one_that_is_full_takes_no_more(own_server: Starts) -> None:
+    server = own_server(*DURABLE, "--maxmemory", "1gb")
+    assert findings(server)["memory"].status == "ok"
+    setting(server, "maxmemory", "500kb")
+    found = findings(server)["memory"]
+    assert (found.status, "takes no tasks" in found.message) == ("warn", True)
+
+
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [

@@ -94,6 +94,20 @@ def test_what_is_of_no_use_is_set_aside(store: ClusterStore) -> None:
     assert (get(store, "good").state, left(store)) == ("pending", 0)
 
 
+def test_no_number_stops_the_list(store: ClusterStore) -> None:
+    push(store, {"id": "big", "queue": "q", "parameters": [2**64]}, {"id": "next", "queue": "q"})
+    take_in(store)
+    assert [get(store, id).parameters for id in ("big", "next")] == [[2**64], None]
+    assert (left(store), refused(store)) == (0, [])
+
+
+def test_why_it_was_of_no_use_is_told_in_short(store: ClusterStore) -> None:
+    push(store, {"delete": "x" * 100_000})
+    take_in(store)
+    [problem] = refused(store)
+    assert problem["error"] == f"no task '{'x' * 991}"
+
+
 def test_a_message_takes_a_task_back(store: ClusterStore) -> None:
     submit(store, new("before", "r"))
     push(store, {"id": "a", "queue": "q"}, {"delete": "a"}, {"id": "b", "queue": "q"})

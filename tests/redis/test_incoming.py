@@ -144,6 +144,15 @@ def test_every_field_of_a_submission_may_be_given(
     assert counts(store)["pending"] + len(refused(store)) == 2
 
 
+def test_why_it_was_of_no_use_is_told_in_short(
+    store: RedisStore, push: Callable[..., None]
+) -> None:
+    push({"delete": "x" * 100_000})
+    store.promote(10)
+    [problem] = refused(store)
+    assert problem["error"] == f"no task '{'x' * 991}"
+
+
 def test_what_is_set_aside_is_capped(store: RedisStore, push: Callable[..., None]) -> None:
     push(*(b"bad %d" % number for number in range(1200)))
     while store.promote(500) is not None:

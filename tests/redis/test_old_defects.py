@@ -8,6 +8,7 @@ import pytest
 
 from stayer import control
 from stayer.core.errors import LeaseLost
+from stayer.core.ids import generate, generate_many
 from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Start, decide
 from stayer.core.model import FINISHED, Fault, Filter
 from stayer.store import Store
@@ -71,6 +72,16 @@ class TestBlueque:
         assert control.lose(store, store.bury("judge", {"dead": 1})) == 7
         assert ids(take(store, "judge", limit=10)) == names
 
+    def test_a_judge_that_dies_after_its_verdict_loses_nothing(self, store: Store) -> None:
+        register(store, "dead")
+        register(store, "judge")
+        register(store, "other")
+        names = fill(store, 3)
+        take(store, "dead", limit=3)
+        assert ids(store.bury("judge", {"dead": 1})) == names  # and no more of it
+        assert control.lose(store, store.bury("other", {})) == 3
+        assert ids(take(store, "other", limit=9)) == names
+
     def test_only_the_holder_may_finish(self, store: Store) -> None:
         register(store, "old")
         register(store, "new")
@@ -123,6 +134,12 @@ class TestSparqueue:
         states = {known.id: known.state for known in store.workers()}
         assert states == {"host.with.dots.4242.1700000000.123": "IDLE", "busy": "PROCESSING"}
 
+    def test_ids_that_are_drawn_at_the_same_moment_differ(self) -> None:
+        draws = [in_thread(lambda: [generate() for _ in range(2000)]) for _ in range(4)]
+        draws += [in_thread(lambda: generate_many(2000)) for _ in range(4)]
+        drawn = [id for draw in draws for id in draw()]
+        assert len(set(drawn)) == 16_000
+
     def test_a_list_is_of_its_queue(self, store: Store) -> None:
         fill(store, 2, queue="mine")
         fill(store, 2, queue="other")
@@ -140,6 +157,23 @@ class TestWorqr:
         assert apply(store, kept, Done()).state == "complete"
         assert counts(store) == {"complete": 1, "pending": 1}
         assert get(store, lost.id).state == "pending"
+
+    def test_one_that_leaves_takes_nothing_from_its_peers(self, store: Store) -> None:
+        register(store, "leaves")
+        register(store, "stays")
+        mine, its = started(store, "leaves"), started(store, "stays")
+        assert ids(store.drop_worker("leaves", 1)) == [mine.id]
+        assert store.holdings("stays") == [its]
+        assert apply(store, its, Done()).state == "complete"
+
+    def test_a_worker_dies_once(self, store: Store) -> None:
+        register(store, "dead")
+        register(store, "judge")
+        task = taken(store, "dead")
+        for _ in range(3):
+            control.lose(store, store.bury("judge", {"dead": 1}))
+        assert happened(store.events(task.id)) == ["pending", "reserved", "pending"]
+        assert [known.id for known in store.workers()] == ["judge"]
 
     def test_a_returned_task_goes_first_and_wakes_somebody(
         self, store: Store, other: Store
@@ -159,6 +193,23 @@ class TestWorqr:
         answers = [in_thread(lambda: store.submit([new("a")])[0].fresh) for _ in range(8)]
         assert sorted(answer() for answer in answers) == [False] * 7 + [True]
         assert counts(store) == {"pending": 1}
+
+    def test_so_is_a_unique_word(self, store: Store) -> None:
+        answers = [in_thread(lambda: store.submit([new(unique="u")])[0].fresh) for _ in range(8)]
+        assert sorted(answer() for answer in answers) == [False] * 7 + [True]
+        assert counts(store) == {"pending": 1}
+
+    @pytest.mark.parametrize("how", ["cancel", "delete", "drop"])
+    def test_a_unique_word_is_free_when_its_task_is_gone(self, store: Store, how: str) -> None:
+        submit(store, new("a", unique="u"))
+        match how:
+            case "drop":
+                store.drop_queue("q", 10)
+            case _:
+                control.cancel(store, "a")
+        if how == "delete":
+            store.purge(["a"], FINISHED, float("inf"), 1)
+        assert store.submit([new("b", unique="u")])[0].fresh
 
     def test_a_cancelled_id_leaks_nothing(self, store: Store) -> None:
         submit(store, new("a"))

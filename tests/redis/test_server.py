@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from stayer.core.errors import BadConfig, StoreError, StoreUnreachable, StoreUnusable
-from stayer.core.lifecycle import Done, decide
+from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.lifecycle import Done, Snooze, decide
 from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store
@@ -27,6 +28,7 @@ from tests.contract.builders import (
     in_thread,
     new,
     register,
+    started,
     submit,
     take,
     take_one,
@@ -309,6 +311,18 @@ class TestRefusals:
         plain(store)("HSET", f"{prefix}:meta", "schema", "99")
         with pytest.raises(StoreUnusable, match="newer"):
             store.setup()
+
+
+def test_what_the_server_would_refuse_half_way_is_refused_before(store: RedisStore) -> None:
+    register(store)
+    tasks = [started(store), started(store)]
+    changes = [
+        decide(task, Snooze(delay)) for task, delay in zip(tasks, (5.0, math.nan), strict=True)
+    ]
+    with pytest.raises(BadInput, match="delay nan"):
+        store.commit(changes)
+    assert [get(store, task.id) for task in tasks] == tasks
+    assert counts(store) == {"started": 2}
 
 
 def test_two_prefixes_are_two_stores(shared_server: RedisServer) -> None:

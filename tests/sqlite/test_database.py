@@ -200,6 +200,7 @@ class TestPlans:
         "reserve.next",
         "reserve.read",
         "reserve",
+        "reserve.stretch",
         "reserve.queue",
         "reserve.worker",
         "promote.due",

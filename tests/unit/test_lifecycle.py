@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
+from stayer.core import errors
 from stayer.core.errors import Refused
 from stayer.core.fingerprint import fingerprint
 from stayer.core.lifecycle import (
@@ -36,6 +37,7 @@ from stayer.core.lifecycle import (
     Tell,
     acknowledge,
     decide,
+    raised,
 )
 from stayer.core.model import (
     FINISHED,
@@ -509,3 +511,18 @@ def test_a_retried_task_waits_for_what_is_named():
 def test_a_held_task_that_waits_once_more_is_released():
     change = decide(a_task("pending", held=True), Await(("b",)))
     assert (change.to, change.waits, change.held) == ("waiting", ("b",), False)
+
+
+@pytest.mark.parametrize("said", [float("nan"), float("inf"), 1e300, "10s", None, True, 10**400])
+def test_a_wait_that_is_no_time_is_not_believed(said: Any) -> None:
+    """Thread tasks and listeners say it in Python, where anything may be said."""
+    fault = Fault("Snooze")
+    assert raised(errors.Snooze(said), fault) == Fail(fault)
+    assert raised(errors.Retry(after=said), fault) == Fail(fault)
+
+
+def test_a_wait_that_is_one_is() -> None:
+    fault = Fault("Retry")
+    assert raised(errors.Snooze(5), fault) == Snooze(5.0)
+    assert raised(errors.Snooze(-5.0), fault) == Snooze(0.0)
+    assert raised(errors.Retry(after=0.5), fault) == Fail(fault, after=0.5)

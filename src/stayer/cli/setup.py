@@ -19,7 +19,8 @@ from stayer.stores.findings import FileStore
 
 _ROOMY = 140
 """How wide a terminal must be to explain each setting too."""
-_PASSWORD = re.compile(r"(://[^:/@]*):[^@/]*@")
+_PASSWORD = re.compile(r"(://[^:/?#@]*):.*@")
+_AS_OPTION = re.compile(r"([?&]\w*password)=[^&]*")
 
 
 @command()
@@ -89,7 +90,9 @@ def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
 
 def _shown(value: str | float) -> str | float:
     """A password in a URL is nobody's business who looks over a shoulder."""
-    return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _PASSWORD.sub(r"\1:***@", _AS_OPTION.sub(r"\1=***", value))
 
 
 def _told(value: str | float | tuple[str, ...]) -> str:

@@ -450,9 +450,8 @@ def _retry(task: Task, retry: Retry) -> Change:
 def raised(error: BaseException, fault: Fault) -> Happening:
     """What an exception that ended a task's code means for its life; `fault` describes it."""
     match error:
-        case errors.Snooze(delay=delay):
-            wait = as_wait(delay)
-            return Fail(fault) if wait is None else Snooze(wait)
+        case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
+            return Snooze(wait)
         case errors.Retry(after=after):
             return Fail(fault, after=as_wait(after))
         case _:

@@ -7,7 +7,8 @@ from typing import TypedDict, get_args
 
 from stayer.core import notices, rate
 from stayer.core.errors import BadInput
-from stayer.core.model import Fair, Kept, QueueSettings
+from stayer.core.model import KEPT, Fair, Kept, QueueSettings
+from stayer.core.units import CENTURY
 from stayer.core.words import check_word
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
@@ -56,8 +57,22 @@ def read(written: WrittenSettings) -> QueueSettings:
     if "notify" in written:
         found["notify"] = notices.parse_all(written["notify"] or ())
     if "retention" in written:
-        found["retention"] = written["retention"]
+        found["retention"] = _retention(written["retention"])
     return found
+
+
+def _retention(kept: Mapping[Kept, float | None]) -> dict[Kept, float | None]:
+    if not isinstance(kept, Mapping) or not set(kept) <= set(KEPT):
+        raise BadInput(f"retention {kept!r}: give seconds by what is kept: {', '.join(KEPT)}")
+    for what, seconds in kept.items():
+        if seconds is not None and not (
+            isinstance(seconds, int | float) and 0 <= seconds <= CENTURY
+        ):
+            raise BadInput(
+                f"retention of {what} {seconds!r}: give seconds from 0 to 100 years, or None for "
+                "as long as the workers are told"
+            )
+    return dict(kept)
 
 
 def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:

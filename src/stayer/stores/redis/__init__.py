@@ -189,14 +189,17 @@ class RedisStore:
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            applied, values, kept_apart, told = self._run(
+            refused, values, kept_apart, told = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values
             )
         except Said:
             raise _may_take_no_tasks(worker) from None
         if told:
             self._relay()
-        return [each == 1 for each in applied], record.tasks(values, kept_apart)
+        applied = [True] * len(changes)
+        for number in refused:
+            applied[number] = False
+        return applied, record.tasks(values, kept_apart)
 
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_ = self._run("promote", limit, limit)
@@ -422,7 +425,7 @@ def _said(settings: QueueSettings) -> dict[str, record.Raw]:
 def _in_order(answer: record.Raw) -> list[Task]:
     """As they came into the store."""
     values, kept_apart = answer
-    numbers = [record.fields(value)[record.SEQ] for value in values]
+    numbers = [record.birth(value)[1] for value in values]
     found = zip(numbers, record.tasks(values, kept_apart), strict=True)
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 

@@ -22,6 +22,7 @@ ANSWERING = 10.0
 CONFIRMING = 5.0
 """How long replicas may take to confirm a change, in seconds, where that is asked for."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
+_HOSTS = re.compile(r"((\[[^]]*\]|[^:,]*)(:\d+)?(,|$))*")
 _SECRET = ("password", "sentinel_password")
 
 
@@ -40,6 +41,8 @@ class Address(Struct, frozen=True):
     """How many have to confirm what must not get lost."""
     confirming: float = CONFIRMING
     """How long they may take."""
+    user: str | None = None
+    """Who has rights of his own there."""
 
 
 class Options(Struct):
@@ -54,6 +57,9 @@ class Options(Struct):
 def parse(url: str) -> Address:
     """`redis://[[user]:password@]host[:port][/database][?prefix=…]`, `rediss://`, `unix://path`."""
     options = read_options(url)
+    parts = split(url)
+    if parts.scheme != "unix" and not parts.path.strip("/").isdecimal() and parts.path.strip("/"):
+        raise bad(url, f"a database has a number: write {parts.scheme}://host:6379/0")
     plain = f"{url.partition('?')[0]}?{urlencode(options.left)}"
     connection_class, arguments = arguments_of(url, plain, options)
 
@@ -69,11 +75,13 @@ def parse(url: str) -> Address:
         open=open_connection,
         replicas=options.replicas,
         confirming=options.confirming,
+        user=arguments.get("username"),
     )
 
 
 def read_options(url: str) -> Options:
     """The options that are Stayer's own, checked."""
+    _check_login(url)
     given = dict(parse_qsl(split(url).query, keep_blank_values=True))
     prefix = given.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
@@ -105,6 +113,7 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
             "retry": Retry(NoBackoff(), 0),
             "protocol": 2,
             "driver_info": None,
+            "decode_responses": False,
         }
         if connection_class is UnixDomainSocketConnection:
             if not given.get("path"):
@@ -114,7 +123,10 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
         if options.replicas and options.confirming >= (arguments["socket_timeout"] or ANSWERING):
             raise bad(url, "wait_timeout should be less than socket_timeout: raise that one too")
         connection_class(**arguments)  # says if one of them is unknown
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
+        unknown = re.search("unexpected keyword argument '(.*)'", str(error))
+        raise bad(url, f"no option is called {unknown[1]!r}" if unknown else str(error)) from error
+    except ValueError as error:
         raise bad(url, str(error)) from error
     return connection_class, arguments
 
@@ -142,6 +154,22 @@ def split(url: str) -> SplitResult:
     return SplitResult(scheme, hosts, slash + path, query, "")
 
 
+def _check_login(url: str) -> None:
+    if (ends := _what_cuts_the_login(url)) is not None:
+        code = f"%{ord(ends):02X}"
+        raise bad(url, f"before the @ of a URL, {ends} is written {code}, also in a password")
+
+
+def _what_cuts_the_login(url: str) -> str | None:
+    """What a user or password has that ends the part of a URL that they are in."""
+    scheme, _, rest = url.partition("://")
+    end = re.search("[/?#]", rest)
+    if scheme == "unix" or end is None or "@" in rest[: end.start()] or "@" not in rest:
+        return None
+    is_in_query = "@" not in rest.partition("?")[0] and "#" not in rest
+    return None if is_in_query and _HOSTS.fullmatch(rest[: end.start()]) else end[0]
+
+
 def bad(url: str, why: str) -> BadConfig:
     """What is wrong with a URL."""
     return BadConfig(f"store {without_secrets(url)}: {why}")
@@ -149,6 +177,8 @@ def bad(url: str, why: str) -> BadConfig:
 
 def without_secrets(url: str) -> str:
     """The URL without its passwords."""
+    if _what_cuts_the_login(url) is not None:
+        return f"{url.partition(':')[0]}://…@{url.rpartition('@')[2]}"
     parts = split(url)
     options = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET]
     query = urlencode(options, safe="/:")

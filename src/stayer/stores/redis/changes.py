@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import UNSET
 
 from stayer.core import codec
+from stayer.core.errors import BadInput
 from stayer.core.model import Change
 from stayer.core.notices import words
 from stayer.stores.redis.record import (
@@ -26,7 +28,7 @@ _PLAIN = [
 _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
 _FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
 _NEAR_NODE, _NEAR_UNTIL = NUMBER_OF["near_node"], NUMBER_OF["near_until"]
-_NONE, _IN_RECORD = 0, 1
+_NONE = 0
 
 
 class Arguments:
@@ -43,16 +45,25 @@ class Arguments:
 
 
 def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
-    """Neighbours that differ in nothing but task, attempt and result are a group."""
+    """Neighbours that differ in nothing but task, attempt and result are a group; all are groups of
+    one if there are two of a task.
+    """
     groups: list[Raw] = []
     likeness: Raw = None
+    twice = len({change.id for change in changes}) < len(changes)
     for change in changes:
-        mine, special = _likeness(change), _is_special(change)
+        mine, special = _likeness(change), twice or _is_special(change)
         if special or mine != likeness:
             likeness = None if special else mine
             waits = False if change.waits is UNSET else change.waits
-            groups.append((*mine, waits, _sets(change), words(change) or False, []))
-        groups[-1][-1].append((change.id, change.attempt, *_result(change, arguments)))
+            ids: list[str] = []
+            attempts: list[int] = []
+            results: list[Raw] = []
+            alike = (*mine, waits, _sets(change), words(change) or False, ids, attempts, results)
+            groups.append(alike)
+        ids.append(change.id)
+        attempts.append(change.attempt)
+        results.append(_result(change, arguments))
     return groups
 
 
@@ -63,7 +74,7 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
         change.state, change.worker or False, change.last_order, change.to, change.ending or False,
         change.order, change.returned, change.late,
         False if change.note is None else change.note,
-        None if delay is UNSET else "none" if delay is None else float(delay),
+        None if delay is UNSET else "none" if delay is None else _checked(delay),
         change.error is UNSET, change.orders is UNSET, change.from_start,
     )  # fmt: skip
 
@@ -109,15 +120,22 @@ def _sets(change: Change) -> list[Raw]:
     return sets
 
 
-def _result(change: Change, arguments: Arguments) -> tuple[int | str, ...]:
-    """How the result is kept, and it or where it is; nothing if it stays."""
+def _result(change: Change, arguments: Arguments) -> Raw:
+    """The result as it is kept, or how and where it is; false if it stays."""
     if change.result is UNSET:
-        return ()
+        return False
     form = codec.pack(change.result, "result", codec.RESULT_LIMIT)
     if form is None:
-        return (_NONE,)
+        return _NONE
     if isinstance(form, bytes):
         return RESULT_BYTES, arguments.add(form)
     if apart(form):
         return RESULT_TEXT, arguments.add(form)
-    return _IN_RECORD, form
+    return form
+
+
+def _checked(delay: float) -> float:
+    """The server would refuse anything else in the midst of the change."""
+    if not math.isfinite(delay):
+        raise BadInput(f"delay {delay!r}: give a number of seconds")
+    return float(delay)

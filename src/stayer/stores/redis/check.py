@@ -10,6 +10,7 @@ from stayer.stores.redis.server import Server
 OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
+_NEARLY_FULL = 0.9
 
 
 def check(server: Server) -> list[Finding]:
@@ -30,7 +31,7 @@ def check_node(server: Server, is_primary: bool) -> list[Finding]:
 
 
 def refuse_what_will_not_do(server: Server) -> None:
-    """A node of a cluster, and what is too old."""
+    """A node of a cluster, what is too old, and a user who may do too little."""
     url = server.address.url
     if _is_in_cluster(server):
         raise StoreUnusable(
@@ -40,6 +41,28 @@ def refuse_what_will_not_do(server: Server) -> None:
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
         raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
+    refuse_too_few_rights(server)
+
+
+def refuse_too_few_rights(server: Server) -> None:
+    """A user who may not do all that scripts do: he would do the half of it."""
+    if server.address.user is None:
+        return
+    refused = [command.decode() for command in server.run("rights")]
+    if refused:
+        prefix = server.address.prefix.partition(":")[0]
+        raise StoreUnusable(
+            f"{server.address.url} does not let user {server.address.user} do all that Stayer does "
+            f"({', '.join(dict.fromkeys(refused))}): give the rights that it needs, "
+            f"ACL SETUSER {server.address.user} {rights(prefix)}"
+        )
+
+
+def rights(prefix: str) -> str:
+    """What a user of Stayer has to be allowed: keys, channels, commands."""
+    keys = f"~{prefix}:* ~{{{prefix}:incoming}}:*"
+    channels = f"resetchannels &{prefix}:* &__keyspace@*__:{prefix}:incoming"
+    return f"{keys} {channels} +@all -@dangerous +info +config|get"
 
 
 def server_version(server: Server) -> tuple[int, ...] | None:
@@ -93,6 +116,11 @@ def _memory(info: dict[str, str]) -> Finding:
     policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
     if policy == "noeviction":
         said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
+        used = int(info.get("used_memory", 0)) / limit if limit else 0.0
+        if used > _NEARLY_FULL:
+            todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
+            message = f"{used:.0%} of {said} is used: a full server takes no tasks"
+            return Finding("memory", "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
     todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"

@@ -7,7 +7,7 @@ import re
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
-from stayer.stores.redis.record import Raw, fields, pack, tasks
+from stayer.stores.redis.record import Raw, birth, pack, tasks
 from stayer.stores.redis.server import Server
 
 _LOOKED_AT = 5000
@@ -68,5 +68,5 @@ def _micros(moment: float) -> str:
 
 
 def _place(value: bytes) -> Place:
-    created, _, seq = fields(value)[:3]
-    return f"{math.floor(created * 1e6 + 0.5):016d}{int(seq):012d}"
+    created, seq = birth(value)
+    return f"{math.floor(created * 1e6 + 0.5):016d}{seq:012d}"

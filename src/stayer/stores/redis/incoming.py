@@ -21,8 +21,8 @@ from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import packed_groups
 
 AT_ONCE = 100
-SHOWN = 10_000
-"""How much of an item is shown when it is refused."""
+SHOWN, SAID = 10_000, 1000
+"""How much of an item is shown when it is refused, and of why."""
 WHAT = "the item"
 DEFAULT_QUEUE = "default"
 NOT_THIS_WAY = "a task that runs after others can't come this way: submit it to Stayer"
@@ -83,7 +83,7 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
 
 
 def _refused(item: bytes, why: str) -> tuple[str, Raw]:
-    return "refused", (item[:SHOWN].decode(errors="replace"), why)
+    return "refused", (item[:SHOWN].decode(errors="replace"), why[:SAID])
 
 
 def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tuple[str, Raw]:

@@ -109,6 +109,9 @@ What happened
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; identity, what tells this store from others
 
+    <prefix>:rights                there for a moment, when the rights of a user are tried; also a
+                                   channel
+
 From outside
 
     <prefix>:incoming              list: JSON of tasks to be submitted, pushed on the left
@@ -222,6 +225,7 @@ KEYS = {
     "events": "<prefix>:events",
     "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
+    "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
     "shards": "<prefix>:shards",
@@ -249,17 +253,19 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def with_plain_keys(script: str) -> str:
-    """With keys that name nothing but the prefix in the place of calls: a script may have no more
-    than 200 functions and variables.
+def with_keys(script: str) -> str:
+    """The script, in which `key_…` is from the map's line of that name: what names nothing but the
+    prefix in the place of calls, the others as functions in one table, for a script may have no
+    more than 200 functions and variables.
     """
-    return re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", script)
-
-
-def lua(script: str) -> str:
-    """The functions `key_…` that a script calls, each from the map's line of that name."""
+    script = re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", script)
     used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
-    return _TAG + "".join(f"{_function(name)}\n" for name in used)
+    script = re.sub(
+        r"\bkey_(\w+)\b",
+        lambda word: f"key_map.{word[1]}" if word[1] in KEYS else word[0],
+        script,
+    )
+    return f"{_TAG}local key_map = {{\n{''.join(map(_function, used))}}}\n{script}"
 
 
 _TAG = """local tags = {}
@@ -274,7 +280,7 @@ end
 
 def _function(name: str) -> str:
     arguments, body = _expression(name)
-    return f"local function key_{name}({', '.join(arguments)}) return {body} end"
+    return f"{name} = function({', '.join(arguments)}) return {body} end,\n"
 
 
 def _expression(name: str) -> tuple[list[str], str]:

@@ -122,7 +122,7 @@ def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
         next_start=None if bucket is None else bucket.next(now),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
-        oldest=float(record.fields(oldest)[record.CREATED]) if oldest else None,
+        oldest=record.birth(oldest)[0] if oldest else None,
         retention=_retention.decode(retention),
     )
 

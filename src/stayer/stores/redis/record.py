@@ -1,14 +1,18 @@
-"""Tasks as strings in Redis, and back. The only place that knows what is where in a record.
+"""Tasks as strings in Redis, and back. The only place that knows what is where in a record, beside
+its counterpart in Lua, `lib/record.lua`.
 
-A value is one byte of flags, four bytes with the length of the record (big-endian), the record, and
-the history: events behind each other. Record and event are MessagePack arrays, which both msgspec
-and the server's own `cmsgpack` read; what is not there is `false`, or left out at the end.
+A value is one byte of flags, the length of the record (four bytes, big-endian) and of its first
+part (three), the record, and the history: events behind each other. Record and event are
+MessagePack arrays, which both msgspec and the server's own `cmsgpack` read; what is not there is
+`false`, or left out at the end. The first part is what only this task has; tasks that have all the
+rest in common, their kind, are many, and both sides work that out once.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -34,16 +38,17 @@ Raw: TypeAlias = Any
 """What the server answers; typed again here."""
 T = TypeVar("T")
 
+OWN = ("updated", "created", "seq", "id", "parameters", "result")
 FIELDS = (
-    "created", "updated", "seq", "id", "queue", "state", "attempt", "parameters", "owner", "worker",
-    "node", "ending", "finished_at", "result", "name", "started_at", "pid", "priority", "held",
-    "eta", "tags", "command", "cwd", "env", "policy", "failures", "interruptions", "losses",
-    "last_order", "error", "progress", "orders", "returned_from", "paused", "usage", "start_before",
-    "flow", "flow_part", "upstreams", "dependents", "key", "unique", "unique_while", "unique_for",
-    "notify", "checkpoint_at", "near_node", "near_until", "fingerprint",
+    *OWN, "queue", "state", "attempt", "owner", "name", "worker", "node", "ending", "finished_at",
+    "started_at", "pid", "priority", "held", "eta", "tags", "command", "cwd", "env", "policy",
+    "failures", "interruptions", "losses", "last_order", "error", "progress", "orders",
+    "returned_from", "paused", "usage", "start_before", "flow", "flow_part", "upstreams",
+    "dependents", "key", "unique", "unique_while", "unique_for", "notify", "checkpoint_at",
+    "near_node", "near_until", "fingerprint",
 )  # fmt: skip
-"""The fields of a record in their order, rare ones last, where a record may end before them; `seq`
-is the number of the event that brought the task."""
+"""The fields of a record in their order: what only this task has, then its kind, rare ones last,
+where a record may end before them; `seq` is the number of the event that brought the task."""
 
 NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
 
@@ -66,12 +71,12 @@ _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
 _DEFAULT_POLICY = Policy()
-_HEAD = 5
+_HEAD = 8
+_OWN_AT = _HEAD + 3
+"""Behind the array's own head, which always takes so much."""
 _ABSENT = [False] * len(FIELDS)
-_SHORTEST = NUMBER_OF["node"]
-"""How long the record of a plain task is that was just reserved for the first time."""
-CREATED, SEQ = 0, 2
-"""Where in a record they are."""
+_birth = struct.Struct(">dxd")
+_BIRTH_AT = _OWN_AT + 10
 
 
 def pack(value: object) -> bytes:
@@ -98,31 +103,51 @@ def apart(form: str | bytes | None) -> bool:
 
 
 def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -> bytes:
-    """The record of a new task. Times and number come from the script, which puts them in the place
+    """The value of a new task. Times and number come from the script, which puts them in the place
     of the first three fields: nine bytes each.
     """
+    flags, kept = 0, form
+    if form is not None and apart(form):
+        flags, kept = PARAMETERS_BYTES if isinstance(form, bytes) else PARAMETERS_TEXT, None
+    own = pack((0.0, 0.0, 0.0, new.id, False if kept is None else kept, False))[1:]
+    if dependents or not _is_plain(new):
+        count, kind = _kind(new, dependents)
+    else:
+        count, kind = _plain_kind(new.queue, new.owner, new.name)
+    length = _OWN_AT - _HEAD + len(own) + len(kind)
+    return _head.pack(flags, length, len(own) >> 16, len(own) & 0xFFFF, 0xDC, count) + own + kind
+
+
+_head = struct.Struct(">BIBHBH")
+"""All that comes before the first field."""
+
+
+@lru_cache(maxsize=1024)
+def _plain_kind(queue: str, owner: str | None, name: str | None) -> tuple[int, bytes]:
+    """Of tasks that have no more than that, as most have: the same for many."""
+    kind = [queue, "pending", 0, False if owner is None else owner]
+    return _without_head(kind if name is None else [*kind, name])
+
+
+def _kind(new: NewTask, dependents: bool) -> tuple[int, bytes]:
+    """How many fields a record has, and all of them but its own, packed."""
     priority = new.priority
     if not -_EXACT <= priority <= _EXACT:
         raise BadInput(f"priority {priority}: give a whole number, such as 10 or -5")
-    fields: list[Raw] = [
-        0.0, 0.0, 0.0, new.id, new.queue, "pending", 0,
-        False if form is None or apart(form) else form,
-        False if new.owner is None else new.owner,
-    ]  # fmt: skip
     is_tied = dependents or new.flow is not None or bool(new.after or new.behind)
     is_ordered = new.key is not None or new.unique is not None or bool(new.notify)
-    if is_tied or not _is_plain(new):
-        fields += (
-            False, False, False, False, False,
-            False if new.name is None else new.name,
-            False, False, priority or False, new.held,
-            False if new.eta is None else float(new.eta),
-            new.tags or False, new.command or False,
-            False if new.cwd is None else new.cwd,
-            text(new.env), text(new.policy),
-        )  # fmt: skip
+    fields: list[Raw] = [
+        new.queue, "pending", 0,
+        False if new.owner is None else new.owner,
+        False if new.name is None else new.name,
+        False, False, False, False, False, False, priority or False, new.held,
+        False if new.eta is None else float(new.eta),
+        new.tags or False, new.command or False,
+        False if new.cwd is None else new.cwd,
+        text(new.env), text(new.policy),
+    ]  # fmt: skip
     if is_tied or is_ordered or new.start_before is not None:
-        fields += _ABSENT[len(fields) : NUMBER_OF["start_before"] - 1]
+        fields += _ABSENT[len(OWN) + len(fields) : NUMBER_OF["start_before"] - 1]
         fields.append(False if new.start_before is None else float(new.start_before))
     if is_tied or is_ordered:
         fields += (
@@ -137,20 +162,26 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
             new.unique_while == "waiting" and new.unique_while,
             new.unique_for or False, new.notify or False,
         )  # fmt: skip
-    return pack(fields)
+    return _without_head(fields)
+
+
+def _without_head(fields: list[Raw]) -> tuple[int, bytes]:
+    packed = pack(fields)
+    return len(OWN) + len(fields), packed[1 if len(fields) < 16 else 3 :]
 
 
 def _is_plain(new: NewTask) -> bool:
-    """It has nothing but parameters and an owner, as most have."""
-    if new.key is not None or new.unique is not None or new.notify:
+    """It has nothing but parameters, an owner and a name, as most have."""
+    if new.key is not None or new.unique is not None or new.notify or new.flow is not None:
         return False
-    special = new.name or new.command or new.cwd or new.priority or new.held or new.tags
+    special = new.command or new.cwd or new.priority or new.held or new.tags
     return (
         not special
+        and not new.after
+        and not new.behind
         and new.env is None
         and new.eta is None
         and new.start_before is None
-        and new.name is None
         and new.policy == _DEFAULT_POLICY
     )
 
@@ -205,57 +236,62 @@ def _value(stored: bytes | None, is_text: int) -> Value:
     return codec.unpack(stored.decode() if stored is not None and is_text else stored)
 
 
-def fields(value: bytes) -> list[Raw]:
-    """The record in a value, every field of it."""
-    record = _record(value)
-    return record + _ABSENT[len(record) :]
-
-
-def _record(value: bytes) -> list[Raw]:
-    end = _HEAD + int.from_bytes(value[1:_HEAD], "big")
-    record: list[Raw] = _unpack(memoryview(value)[_HEAD:end])
-    return record
+def birth(value: bytes) -> tuple[float, int]:
+    """When a task was made, and its number."""
+    created, seq = _birth.unpack_from(value, _BIRTH_AT)
+    return created, int(seq)
 
 
 def task(value: bytes) -> Task:
-    """A task but for what is kept apart. Most are short: this is the hottest line of a reserve."""
-    record = _record(value)
-    if len(record) != _SHORTEST:
-        return _long_task(record + _ABSENT[len(record) :])
-    created, updated, _, id, queue, state, attempt, parameters, owner, worker, node = record
-    return Task(
-        id, queue, None, None, None, None,
-        None if parameters is False else codec.unpack(parameters),
-        state, False, attempt, 0, 0, None, 0,
-        None if owner is False else owner,
-        (), None, None, None, node or None, worker or None, None, float(created), float(updated),
+    """A task but for what is kept apart: this is the hottest line of a reserve."""
+    own_end = _OWN_AT + int.from_bytes(value[5:_HEAD], "big")
+    kind = value[own_end : _HEAD + int.from_bytes(value[1:5], "big")]
+    updated, created, _, id, parameters, result = _unpack(b"\x96" + value[_OWN_AT:own_end])
+    alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:_OWN_AT])
+    task = replace(
+        alike, id=id, parameters=None if parameters is False else codec.unpack(parameters),
+        result=None if result is False else codec.unpack(result), created=created, updated=updated,
     )  # fmt: skip
+    return task if alike.env is None else replace(task, env=dict(alike.env))
 
 
-def _long_task(record: list[Raw]) -> Task:
+def _task_of_kind(kind: bytes, count: bytes) -> Task:
+    """A task that has nothing of its own; `count` is how many fields its record has."""
+    fields = int.from_bytes(count, "big") - len(OWN)
+    found = _unpack(_array.pack(0xDC, fields) + kind)
+    return _with_all_fields(found + _ABSENT[len(OWN) + fields :])
+
+
+_array = struct.Struct(">BH")
+_SHORT_KIND = 200
+"""How long a kind may be that is remembered: longer ones have something that few others have."""
+_known_kind = lru_cache(maxsize=512)(_task_of_kind)
+
+
+def _with_all_fields(kind: list[Raw]) -> Task:
     (
-        created, updated, _, id, queue, state, attempt, parameters, owner, worker, node, ending,
-        finished_at, result, name, started_at, pid, priority, held, eta, tags, command, cwd, env,
-        policy, failures, interruptions, losses, last_order, error, progress, orders, returned_from,
+        queue, state, attempt, owner, name, worker, node, ending, finished_at, started_at, pid,
+        priority, held, eta, tags, command, cwd, env, policy, failures, interruptions, losses,
+        last_order, error, progress, orders, returned_from,
         paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
         unique_for, notify, checkpoint_at, near_node, near_until, fingerprint,
-    ) = record  # fmt: skip
+    ) = kind  # fmt: skip
     return Task(
-        id, queue,
+        "", queue,
         None if name is False else name,
         None if command is False else tuple(command),
         None if cwd is False else cwd,
         None if env is False else _environment.decode(env),
-        None if parameters is False else codec.unpack(parameters),
-        state, held, attempt, failures or 0, interruptions or 0, ending or None, priority or 0,
+        None, state, held, attempt, failures or 0, interruptions or 0, ending or None,
+        priority or 0,
         None if owner is False else owner,
         () if tags is False else tuple(tags),
-        None if result is False else codec.unpack(result),
+        None,
         None if error is False else _fault.decode(error),
         None if progress is False else _dated(_progress, progress),
         node or None, worker or None,
         None if pid is False else pid,
-        float(created), float(updated),
+        0.0, 0.0,
         None if eta is False else float(eta),
         None if started_at is False else float(started_at),
         None if finished_at is False else float(finished_at),
@@ -357,7 +393,7 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 
     Entries stand behind each other: number, attempt, length of the rest, and the rest.
     """
-    begin = _HEAD + int.from_bytes(value[1:_HEAD], "big")
+    begin = _HEAD + int.from_bytes(value[1:5], "big")
     for chunk in (*older, value[begin:]):
         position = 0
         while position < len(chunk):
@@ -369,11 +405,12 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
-    created, _, seq, id, queue = fields(value)[:5]
+    (created, seq), known = birth(value), task(value)
     born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
     if value[0] & BORN_WAITING:
         born = "waiting"
-    found = [Event(number=int(seq), at=float(created), id=id, queue=queue, event=born)]
+    id, queue = known.id, known.queue
+    found = [Event(number=seq, at=created, id=id, queue=queue, event=born)]
     holder: str | None = None
     for moment in history(value, older):
         about = moment.about

@@ -60,8 +60,7 @@ def script(name: str) -> Script:
     assert needs is not None, f"{name}.lua does not say what it needs"
     libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
     code = _without_unused(_without_comments("\n".join((*libraries, body))))
-    code = keys.with_plain_keys(code)
-    text = f"local PREFIX = ARGV[1]\n{keys.lua(code)}{_with_numbers(code)}"
+    text = f"local PREFIX = ARGV[1]\n{keys.with_keys(_with_numbers(code))}"
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, digest, _CONFIRMED.search(body) is not None)
 

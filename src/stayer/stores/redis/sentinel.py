@@ -38,6 +38,7 @@ def parse(url: str) -> Address:
     """`redis+sentinel://[[user]:password@]host[:port][,host…]/service[/database][?…]`: user and
     password are for the servers; `?sentinel_username=…&sentinel_password=…` for the sentinels.
     """
+    options = read_options(url)
     parts = split(url)
     login, at, hosts = parts.netloc.rpartition("@")
     service, _, database = parts.path.strip("/").partition("/")
@@ -45,7 +46,6 @@ def parse(url: str) -> Address:
         raise bad(
             url, f"it has to name the service that sentinels know the primary by: write {_FORM}"
         )
-    options = read_options(url)
     sentinel_user = options.left.pop("sentinel_username", None)
     sentinel_password = options.left.pop("sentinel_password", None)
     scheme = parts.scheme.partition("+")[0]
@@ -82,6 +82,7 @@ def parse(url: str) -> Address:
         moves=True,
         replicas=options.replicas,
         confirming=options.confirming,
+        user=arguments.get("username"),
     )
 
 

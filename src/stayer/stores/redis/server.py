@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,11 @@ from stayer.stores.redis.scripts import Script, script
 
 _IDLE = 8
 """How many unused connections are kept."""
+
+_IN_SCRIPT = re.compile(
+    r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
+)
+_REFUSALS: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
 
 _inherited: list[Any] = []
 """Connections of a parent process, kept so that nothing closes them here."""
@@ -93,7 +99,7 @@ class Server:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
                     raise Said(word, details) from None
-                raise
+                raise _plain(error) from None
         if confirmed < replicas:
             raise self._unconfirmed(name, confirmed)
         return answer
@@ -264,6 +270,16 @@ def descriptor(connection: Any) -> int:
     return int(connection._sock.fileno())
 
 
+def _plain(error: ResponseError) -> ResponseError:
+    """What a server refuses within a script, as it refuses it elsewhere: before 7.0 its words are
+    hidden in others.
+    """
+    found = _IN_SCRIPT.match(str(error))
+    if found is None:
+        return error
+    return _REFUSALS.get(found["word"], ResponseError)(found["said"].removeprefix("-"))
+
+
 def _is_quiet(connection: Any) -> bool:
     """Nothing to read on an idle connection: what there was would be its end."""
     poll = select.poll()
@@ -310,12 +326,17 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
             return StoreUnreachable(
                 f"{url} did not answer in time ({said}): it may have done what was asked, or not"
             )
+        case ConnectionError() if "CERTIFICATE_VERIFY_FAILED" in said:
+            return StoreUnreachable(
+                f"{url} has a certificate that is not trusted here ({said}): name the file of who "
+                "signed it in the URL, ssl_ca_certs=…, or mend it"
+            )
         case ConnectionError():
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():
             return StoreUnusable(
-                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget old "
-                "tasks with `stayer purge`"
+                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
+                "that have ended, for example with `stayer purge --older 1d`"
             )
         case AskError() | TryAgainError():
             return StoreUnreachable(
@@ -330,6 +351,11 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
 
 
 def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
+    if "user executing the script" in said or said.startswith("ACL failure in script"):
+        return StoreUnusable(
+            f"{url} does not let this user do all that Stayer does ({said}): mend the user's "
+            "rights, and do it again"
+        )
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(

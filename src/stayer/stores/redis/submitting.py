@@ -9,7 +9,7 @@ from msgspec import Struct
 from stayer.core import codec
 from stayer.core.model import NewTask
 from stayer.stores.redis.changes import Arguments
-from stayer.stores.redis.record import PARAMETERS_BYTES, PARAMETERS_TEXT, Raw, apart, from_new
+from stayer.stores.redis.record import Raw, apart, from_new
 
 
 class Decided(Struct, frozen=True):
@@ -47,9 +47,7 @@ def packed_groups(
         groups[-1][10].append(new.id)
         groups[-1][11].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[11][:] = [
-            False if form is False else _kept_apart(form, arguments) for form in group[11]
-        ]
+        group[11][:] = [False if form is False else arguments.add(form) for form in group[11]]
     return groups
 
 
@@ -91,8 +89,3 @@ def _lane(new: NewTask) -> str:
     if new.command:
         return f"command {new.command[0]}"
     return "" if new.name is None else f"name {new.name}"
-
-
-def _kept_apart(form: str | bytes, arguments: Arguments) -> tuple[int, int]:
-    flag = PARAMETERS_BYTES if isinstance(form, bytes) else PARAMETERS_TEXT
-    return flag, arguments.add(form)

@@ -70,13 +70,17 @@ def _take(
     """The tasks of a queue, now held by the worker."""
     first = ledger.numbers(len(seqs))
     before, behind = history.around_attempt(tx.now, worker, node)
-    tx.run("reserve", tx.now, worker, node, first, before, behind, json_cell(seqs))
+    attempt = tx.now, worker, node, first, before, behind
+    if seqs == list(range(seqs[0], seqs[0] + len(seqs))):  # as those are that came together
+        tx.run("reserve.stretch", *attempt, seqs[0], seqs[-1])
+    else:
+        tx.run("reserve", *attempt, json_cell(seqs))
     tasks = just_reserved(tx, seqs, queue, worker, node)
     number = first
-    for attempt, alike in groupby(tasks, key=_attempt):
+    for times, alike in groupby(tasks, key=_attempt):
         ids = [task.id for task in alike]
-        ledger.told(number, ids, queue, "reserved", attempt, worker)
-        if attempt > 1:
+        ledger.told(number, ids, queue, "reserved", times, worker)
+        if times > 1:
             for position in range(number - first, number - first + len(ids)):
                 ledger.grown(seqs[position])
         number += len(ids)

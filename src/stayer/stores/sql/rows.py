@@ -74,13 +74,16 @@ _AS_JSON = {
 }
 RESERVED_COLUMNS = ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL)))
 """The usual ones, as SQLite can put them into JSON."""
+_COUNTS = ("failures", "interruptions", "losses", "upstreams", "dependents")
 UNUSUAL = ", ".join(
     (
+        f"nullif({' | '.join(_COUNTS)}, 0)",
+        "nullif(unique_for, 0)",
         f"iif({_SHORT}, NULL, parameters)",
         *(
-            f"nullif({column}, 0)"
+            column
             for column in TASK_COLUMNS.split(", ")
-            if column not in _USUAL and column not in _KNOWN
+            if column not in {*_USUAL, *_KNOWN, *_COUNTS, "unique_for"}
         ),
     )
 )

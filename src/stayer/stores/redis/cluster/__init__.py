@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Unpack
 
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
@@ -36,13 +37,14 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import failures
-from stayer.stores.redis.check import server_version
-from stayer.stores.redis.cluster import far, forgetting, incoming, listing, news, schedules
+from stayer.stores.redis.check import refuse_too_few_rights, server_version
+from stayer.stores.redis.cluster import far, forgetting, listing, news, promoting, schedules
 from stayer.stores.redis.cluster.check import check
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
-from stayer.stores.redis.cluster.plans import FORSAKEN, name_of
+from stayer.stores.redis.cluster.plans import name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.flows import FlowKnown
 from stayer.stores.redis.notices import check_cursor, merged
 
@@ -78,6 +80,7 @@ class ClusterStore:
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
+        refuse_too_few_rights(self._shards.server_of(LOBBY))
 
     def close(self) -> None:
         self._nodes.close()
@@ -139,7 +142,7 @@ class ClusterStore:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
         queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
-            far.relay(self._shards, queues, _AT_ONCE, _ROUNDS)
+            far.relay(Tour(self._shards), queues, _AT_ONCE, _ROUNDS)
 
     def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         applied = self._commit(changes)
@@ -207,25 +210,7 @@ class ClusterStore:
         return shard.turn(worker, changes, [queue], limit, handles)
 
     def promote(self, limit: int) -> float | None:
-        moments = [self.now() + FORSAKEN] if self._shards.plans.sweep() else []
-        due_left = late_left = limit
-        noted: list[str] = []
-        came_in = incoming.waiting(self._shards)
-        for name in self._shards.names():
-            answer = self._shards.server_of(name).run("promote", due_left, late_left)
-            following, _, notes, due, late = answer
-            due_left, late_left = due_left - due, late_left - late
-            if following is not None:
-                moments.append(float(following))
-            if notes:
-                noted.append(name)
-        if noted and far.relay(self._shards, noted, limit, 1):
-            return 0.0
-        if came_in and incoming.take(self._shards, self.commit, limit):
-            return self.now()
-        if noted or came_in:
-            moments += [float(each[0]) for each in self._shards.each("promote", 0, 0) if each[0]]
-        return min(moments, default=None)
+        return promoting.promote(self._shards, self.commit, limit)
 
     # Workers
 
@@ -336,7 +321,8 @@ class ClusterStore:
 
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.
-        return min(shard.sample() for shard in (self._shards.of(LOBBY), *self._shards.all()))
+        moments = Tour(self._shards).all(lambda shard: shard.sample())
+        return min((self._shards.of(LOBBY).sample(), *moments))
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
@@ -360,9 +346,11 @@ class ClusterStore:
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
         found: list[Notice] = []
-        for shard in self._shards.all():
-            if len(found) < limit:
-                found += shard.take_notices(hooks, limit - len(found), lease, age)
+        tour = Tour(self._shards)
+        for name in self._shards.names():
+            take = partial(self._shards.of(name).take_notices, hooks, limit - len(found))
+            found += tour.at(name, partial(take, lease, age)) or ()
+        tour.check()
         return found
 
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:

@@ -7,10 +7,8 @@ from msgspec.structs import replace
 from stayer.core.errors import StoreError
 from stayer.stores.findings import Finding
 from stayer.stores.redis.check import check_node, incoming
-from stayer.stores.redis.cluster.nodes import Host, Nodes
+from stayer.stores.redis.cluster.nodes import SLOTS, Host, Nodes
 from stayer.stores.redis.keys import key
-
-SLOTS = 16384
 
 
 def check(nodes: Nodes) -> list[Finding]:

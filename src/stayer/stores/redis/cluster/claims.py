@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from stayer.core import codec
 from stayer.core.model import NewTask
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.keys import key
@@ -52,7 +54,10 @@ class Claims:
         mine = [_new_claim(new, plan) for new in tasks]
         answers = self._run(
             "claim",
-            [(each.id, each.queue, each.nonce, pack(each.task), each.plan or "") for each in mine],
+            [
+                (each.id, each.queue, each.nonce, _packed(new), each.plan or "")
+                for each, new in zip(mine, tasks, strict=True)
+            ],
         )
         return [
             each if answer is None else _claim(each.id, answer)
@@ -84,7 +89,7 @@ class Claims:
     def take_over(self, gone: Claim, new: NewTask, plan: Planned | None = None) -> Claim | None:
         """Claim an id whose task is gone; None if somebody else was faster."""
         mine = _new_claim(new, plan)
-        given = (new.id, gone.nonce, new.queue, mine.nonce, pack(new), mine.plan or "")
+        given = (new.id, gone.nonce, new.queue, mine.nonce, _packed(new), mine.plan or "")
         return mine if self._run("take_claim", [given])[0] == 1 else None
 
     def release(self, claims: Sequence[Claim]) -> None:
@@ -116,6 +121,18 @@ def _claim(id: str, answer: Any) -> Claim:
         id,
         queue.decode(),
         nonce.decode(),
-        None if task is None else _decode(task),
+        None if task is None else _unpacked(task),
         None if plan is None else plan.decode(),
     )
+
+
+def _packed(new: NewTask) -> bytes:
+    """Parameters as every store keeps them: JSON has numbers that MessagePack has not."""
+    form = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
+    return pack(replace(new, parameters=form))
+
+
+def _unpacked(stored: bytes) -> NewTask:
+    new = _decode(stored)
+    form: Any = new.parameters
+    return replace(new, parameters=codec.unpack(form))

@@ -9,6 +9,7 @@ again is a note too, in the shard of who waits; whoever sees that one asks how t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from stayer.core.flows import FlowInfo, FlowPage
 from stayer.core.model import Change, NewTask, State
 from stayer.stores.redis import flows as ties
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.record import Raw, pack
 
 if TYPE_CHECKING:
@@ -70,47 +72,78 @@ def _told(ids: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, str]
     return {id: answer.decode() for id, answer in pairs if answer is not None}
 
 
-def relay(shards: Shards, queues: Iterable[str], limit: int, rounds: int) -> bool:
-    """Pass on what has ended in these queues, and what follows from it; whether there is more."""
+def relay(tour: Tour, queues: Iterable[str], limit: int, rounds: int) -> bool:
+    """Pass on what has ended in these queues, and what follows from it; whether there is more that
+    can be passed on.
+    """
     todo = list(queues)
     for _ in range(rounds):
         if not todo:
             break
-        todo = list(dict.fromkeys(each for queue in todo for each in _step(shards, queue, limit)))
+        stirred: dict[str, None] = {}
+        for queue in todo:
+            step = partial(_step, tour, queue, limit)
+            stirred |= dict.fromkeys(tour.at(queue, step) or ())
+        todo = list(stirred)
     return bool(todo)
 
 
-def _step(shards: Shards, queue: str, limit: int) -> list[str]:
+def _step(tour: Tour, queue: str, limit: int) -> list[str]:
     """Pass on some of it; the queues in which there is more to do now."""
+    shards, misses = tour.shards, tour.misses
     server = shards.server_of(queue)
     values, heard, unknown, afar = server.run("outbox", limit, pack({}))
     more = ties.tell(server, values, heard, shards.get)
     if unknown:
         words = [each.decode() for each in unknown]
         notes = dict(zip(words[::2], words[1::2], strict=True))
-        now = states(shards, list(notes))
-        seen = {id: (note, now.get(id, GONE)) for id, note in notes.items()}
-        values, heard, *_ = server.run("outbox", limit, pack(seen))
-        more = ties.tell(server, values, heard, shards.get)
-    stirred = []
+        seen = _looked_at(tour, notes)
+        if seen:
+            values, heard, *_ = server.run("outbox", limit, pack(seen))
+            more = ties.tell(server, values, heard, shards.get)
+    stirred: list[str] = []
     if afar:
-        stirred = _tell_afar(shards, afar)
-        passed = [part for id, note, *_ in afar for part in (id, note)]
+        unheard = _tell_afar(tour, afar, stirred)
+        done = [each for each in afar if unheard.isdisjoint(each[3:])]
+        passed = [part for id, note, *_ in done for part in (id, note)]
         more = server.run("passed_on", *passed) > 0
-    return [*stirred, queue] if more else stirred
+    # What waits for a shard that can't be reached is left for later.
+    return [*stirred, queue] if more and tour.misses == misses else stirred
 
 
-def _tell_afar(shards: Shards, afar: Sequence[Raw]) -> list[str]:
-    """Let others look again; those that have something to do then."""
-    told: dict[str, list[Raw]] = {}
+def _looked_at(tour: Tour, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """How tasks of other shards are, with the notes that were seen: those that can be reached."""
+    now = tour.attempt(lambda: states(tour.shards, list(notes)))
+    if now is not None:
+        return {id: (note, now.get(id, GONE)) for id, note in notes.items()}
+    seen = {}
+    for id, note in notes.items():
+        if tour.is_slow:
+            break
+        one = tour.attempt(lambda id=id: states(tour.shards, [id]))  # type: ignore[misc]
+        if one is not None:
+            seen[id] = (note, one.get(id, GONE))
+    return seen
+
+
+def _tell_afar(tour: Tour, afar: Sequence[Raw], stirred: list[str]) -> set[bytes]:
+    """Let others look again, and note those that have something to do then; the answer is those
+    that can't be reached.
+    """
+    told: dict[bytes, list[Raw]] = {}
     for id, _, is_gone, *queues in afar:
         for queue in queues:
-            told.setdefault(queue.decode(), []).extend((id, is_gone))
-    return [
-        queue
-        for queue, those in told.items()
-        if shards.server_of(queue).run("look_again", *those) > 0
-    ]
+            told.setdefault(queue, []).extend((id, is_gone))
+    unheard: set[bytes] = set()
+    for queue, those in told.items():
+        name = queue.decode()
+        look = partial(tour.shards.server_of(name).run, "look_again", *those)
+        answer = tour.at(name, look)
+        if answer is None:
+            unheard.add(queue)
+        elif answer > 0:
+            stirred.append(name)
+    return unheard
 
 
 _RANKS = {state: rank for rank, state in enumerate(("waiting", "scheduled", "pending"))}

@@ -6,11 +6,13 @@ What a task of another queue may still need is asked for there, and forgotten th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from stayer.core.model import Kept, State
 from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.shard import ShardStore
 from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.tour import Tour
 
 _AT_ONCE = 500
 
@@ -48,14 +50,19 @@ def _among(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[st
 
 def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
     """How many were seen to."""
-    seen = 0
+    seen, tour = 0, Tour(shards)
     for name in shards.names():
         while seen < limit:
-            left = limit - seen
-            seen += _noting(shards, name, lambda shard, left=left: shard.forget(retention, left))  # type: ignore[misc]
-            if not far.free(shards, name, _AT_ONCE):
+            some = tour.at(name, partial(_forget, shards, name, retention, limit - seen))
+            seen += some or 0
+            if some is None or not tour.attempt(partial(far.free, shards, name, _AT_ONCE)):
                 break
+    tour.check()
     return seen
+
+
+def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:
+    return _noting(shards, name, lambda shard: shard.forget(retention, limit))
 
 
 def _noting(shards: Shards, name: str, step: Callable[[ShardStore], int]) -> int:

@@ -8,7 +8,8 @@ which is accepted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from stayer.core import ids, submission
@@ -18,10 +19,12 @@ from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.written import parse_submission
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.incoming import (
     AT_ONCE,
     DEFAULT_QUEUE,
     NOT_THIS_WAY,
+    SAID,
     SHOWN,
     WHAT,
     deleted_by,
@@ -38,16 +41,21 @@ def waiting(shards: Shards) -> int:
     return int(_run(shards, "number_incoming")[0])
 
 
-def take(shards: Shards, commit: Commit, limit: int) -> int:
-    """Take up to so many items, oldest first; how many are left."""
-    while limit > 0:
+def take(tour: Tour, commit: Commit, limit: int) -> int:
+    """Take up to so many items, oldest first; how many are left. An item for a queue that can't be
+    reached stays, with all that come after those that were looked at together with it.
+    """
+    shards, misses = tour.shards, tour.misses
+    while limit > 0 and tour.misses == misses:
         drawn = [ids.generate() for _ in range(min(limit, AT_ONCE))]
         _, *found = _run(shards, "number_incoming", *drawn)
         items = [each.partition(b" ") for each in found]
         if not items:
             break
         for group in _runs([(each[0].decode(), each[2]) for each in items]):
-            _take(shards, commit, group)
+            _take(tour, commit, group)
+            if tour.misses > misses:
+                break
         limit -= len(items)
     return waiting(shards)
 
@@ -69,27 +77,46 @@ def _runs(items: Sequence[Item]) -> list[list[Item]]:
     return runs
 
 
-def _take(shards: Shards, commit: Commit, items: Sequence[Item]) -> None:
+def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
+    shards = tour.shards
     refused: dict[str, str] = {}
+    late: set[str] = set()
     if (id := deleted_by(items[0][1])) is not None:
         if (problem := _cancel(shards, commit, id)) is not None:
             refused[items[0][0]] = problem
     else:
-        tasks: list[NewTask] = []
+        tasks: dict[str, NewTask] = {}
         for drawn, item in items:
             try:
-                tasks.append(_task(shards, drawn, item))
+                tasks[drawn] = _task(shards, drawn, item)
             except (BadInput, TypeError) as error:  # what one can't take must not stand in the way
                 refused[drawn] = str(error)
-        if tasks:
-            shards.submit(tasks)
-    done = [part for drawn, item in items for part in _outcome(drawn, item, refused.get(drawn))]
+        late = _submit(tour, tasks)
+    done = [
+        part
+        for drawn, item in items
+        if drawn not in late
+        for part in _outcome(drawn, item, refused.get(drawn))
+    ]
     _run(shards, "incoming_done", *done)
+
+
+def _submit(tour: Tour, tasks: Mapping[str, NewTask]) -> set[str]:
+    """All of them, or else those whose queues can be reached; the answer is the others."""
+    submit = tour.shards.submit
+    if not tasks or tour.attempt(lambda: submit(list(tasks.values()))) is not None:
+        return set()
+    late: set[str] = set()
+    for queue in dict.fromkeys(new.queue for new in tasks.values()):
+        some = {drawn: new for drawn, new in tasks.items() if new.queue == queue}
+        if tour.at(queue, partial(submit, list(some.values()))) is None:
+            late |= some.keys()
+    return late
 
 
 def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
     shown = b"" if problem is None else item[:SHOWN].decode(errors="replace").encode()
-    return drawn.encode() + b" " + item, shown, problem or ""
+    return drawn.encode() + b" " + item, shown, (problem or "")[:SAID]
 
 
 def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:

@@ -21,6 +21,7 @@ from stayer.core.model import Event
 from stayer.stores.redis.cluster import incoming
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Call, Moved, Server
@@ -151,15 +152,21 @@ def last_event(shards: Shards) -> int:
 
 
 def relay(shards: Shards) -> None:
-    """Copy what is new in the shards."""
-    relayed = _relayed(shards)
-    names = shards.names()
-    calls = [
-        shards.server_of(name).call("watch", relayed.get(name, 0), 1, _AT_ONCE) for name in names
-    ]
-    for name, (up_to, _) in zip(names, shards.nodes.run_many(calls), strict=True):
-        if int(up_to) > int(relayed.get(name, 0)):
-            _relay(shards, name, int(relayed.get(name, 0)))
+    """Copy what is new in the shards that can be reached."""
+    relayed = {name: int(number) for name, number in _relayed(shards).items()}
+    tour, names = Tour(shards), shards.names()
+    asked = [("watch", relayed.get(name, 0), 1, _AT_ONCE) for name in names]
+    calls = [shards.server_of(name).call(*each) for name, each in zip(names, asked, strict=True)]
+    answers = tour.attempt(partial(shards.nodes.run_many, calls))
+    if answers is None:
+        answers = [
+            tour.at(name, partial(shards.server_of(name).run, *each))
+            for name, each in zip(names, asked, strict=True)
+        ]
+    for name, answer in zip(names, answers, strict=True):
+        if answer is not None and int(answer[0]) > relayed.get(name, 0):
+            tour.at(name, partial(_relay, shards, name, relayed.get(name, 0)))
+    tour.check()
 
 
 def _relay(shards: Shards, name: str, seen: int) -> None:

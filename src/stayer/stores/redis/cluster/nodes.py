@@ -25,6 +25,7 @@ from stayer.stores.redis.address import (
 from stayer.stores.redis.server import Call, Moved, Server
 
 PORT = 6379
+SLOTS = 16384
 _FORM = "redis+cluster://host:6379,host:6379"
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
@@ -38,13 +39,14 @@ class Nodes:
 
     def __init__(self, url: str, clock: Callable[[], float] | None) -> None:
         """`redis+cluster://[[user]:password@]host[:port][,host…][?…]`: some of its nodes."""
+        self.options: Options = read_options(url)
         parts = split(url)
         if parts.path.strip("/"):
             raise bad(url, f"a cluster has one database only: write {_FORM}")
         login, at, hosts = parts.netloc.rpartition("@")
-        self.options: Options = read_options(url)
         plain = f"{parts.scheme.partition('+')[0]}://{login}{at}node?{urlencode(self.options.left)}"
         self._connection, self._arguments = arguments_of(url, plain, self.options)
+        self.user: str | None = self._arguments.get("username")
         self._seeds = hosts_of(url, hosts, PORT, _FORM)
         self.url = without_secrets(url)
         self._clock = clock
@@ -52,6 +54,8 @@ class Nodes:
         self._guard = threading.Lock()
         self._starts: list[int] = []
         self._owners: list[Host | None] = []
+        self._told: list[Host] = []
+        self._silent: set[Host] = set()
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
@@ -167,26 +171,45 @@ class Nodes:
             moves=True,
             replicas=self.options.replicas,
             confirming=self.options.confirming,
+            user=self.user,
         )
 
     def _learn(self) -> None:
-        """Who has which slots, from the first node that tells."""
+        """Who has which slots, from the first node that knows somebody for all of them."""
         said: list[str] = []
-        for host in dict.fromkeys([*self._servers, *self._seeds]):
+        most = 0
+        for host in self._to_be_asked():
             try:
                 answer = self._server(host).ask("CLUSTER", "SLOTS")
             except StoreUnusable as error:
-                raise StoreUnusable(f"{error} (is it a cluster?)") from error
+                if "cluster support disabled" in str(error):
+                    raise self._no_cluster(host) from error
+                raise
             except (StoreError, RedisError) as error:
+                self._silent.add(host)
                 said.append(f"{host[0]}:{host[1]}: {error}")
                 continue
-            if answer:
+            self._silent.discard(host)
+            covered = sum(int(end) - int(start) + 1 for start, end, *_ in answer)
+            if covered > most:
+                most = covered
                 self._take(answer, host)
+            if covered == SLOTS:
                 return
-            said.append(f"{host[0]}:{host[1]} has no slots")
-        raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+            said.append(f"{host[0]}:{host[1]} knows of {covered or 'no'} slots")
+        if not most:
+            raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+
+    def _to_be_asked(self) -> list[Host]:
+        """Who told last comes last, for it may be cut off from the others, and know nothing of what
+        they have decided since; after all others, who did not answer.
+        """
+        hosts = dict.fromkeys([*self._servers, *self._seeds])
+        in_turn = [*(host for host in hosts if host not in self._told), *self._told]
+        return sorted(in_turn, key=lambda host: host in self._silent)
 
     def _take(self, answer: Any, asked: Host) -> None:
+        self._told = [*(host for host in self._told if host != asked), asked]
         self._starts, self._owners = [0], [None]
         for start, end, primary, *_ in sorted(answer, key=lambda part: int(part[0])):
             host = (primary[0] or b"").decode() or asked[0]
@@ -197,6 +220,12 @@ class Nodes:
                 self._owners.append((host, int(primary[1])))
             self._starts.append(end + 1)
             self._owners.append(None)
+
+    def _no_cluster(self, host: Host) -> StoreUnusable:
+        return StoreUnusable(
+            f"{self.url}: {host[0]}:{host[1]} is a server of its own, not a node of a cluster: "
+            "write redis:// in front of it"
+        )
 
     def _quarrel(self) -> StoreUnreachable:
         return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")

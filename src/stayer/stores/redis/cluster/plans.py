@@ -14,6 +14,7 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -27,6 +28,7 @@ from stayer.stores.redis import flows as ties
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.claims import Claim
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call, translated
 from stayer.stores.redis.submitting import Decided, packed_groups
@@ -283,18 +285,24 @@ class Plans:
         written = {each.decode() for each in self._nodes.ask(self._list, "SMEMBERS", self._list)}
         now = time.monotonic()
         self._seen = {each: self._seen.get(each, now) for each in written}
+        tour = Tour(self._shards)
         for each in sorted(written):
+            forsaken = now - self._seen[each] >= FORSAKEN
             nonce, _, name = each.partition(" ")
-            plan = self.find(name)
-            is_it = plan is not None and plan.nonce == nonce
-            if plan is not None and is_it and plan.status == "go":
-                self.carry_out(plan)
-            elif now - self._seen[each] >= FORSAKEN:
-                if plan is not None and is_it:
-                    self.undo(plan)
-                else:
-                    self._cross_out(nonce, name)
+            if not tour.is_slow:
+                tour.attempt(partial(self._see_to, nonce, name, forsaken))
         return bool(written)
+
+    def _see_to(self, nonce: str, name: str, forsaken: bool) -> None:
+        plan = self.find(name)
+        is_it = plan is not None and plan.nonce == nonce
+        if plan is not None and is_it and plan.status == "go":
+            self.carry_out(plan)
+        elif forsaken:
+            if plan is not None and is_it:
+                self.undo(plan)
+            else:
+                self._cross_out(nonce, name)
 
     # Parts
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stayer.core.errors import Refused
 from stayer.core.schedule import Firing, Schedule, overtaken
 from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.tour import Tour
 
 
 def schedules(shards: Shards, names: Sequence[str]) -> list[Schedule]:
@@ -23,7 +24,8 @@ def schedules(shards: Shards, names: Sequence[str]) -> list[Schedule]:
 
 def due_schedules(shards: Shards, limit: int) -> list[Schedule]:
     """The longest due first."""
-    found = [each for shard in shards.all() for each in shard.due_schedules(limit)]
+    due = Tour(shards).all(lambda shard: shard.due_schedules(limit))
+    found = [each for some in due for each in some]
     return sorted(_newest(found).values(), key=lambda schedule: schedule.next or 0.0)[:limit]
 
 
@@ -46,15 +48,14 @@ def put_schedule(shards: Shards, schedule: Schedule, seen: float | None) -> Sche
 
 def fire(shards: Shards, firing: Firing) -> bool:
     """Ids are claimed first; what comes of a claim is up to the step that compares."""
-    homes = {
-        name: found[0]
-        for name in shards.names()
-        if (found := shards.of(name).schedules([firing.name]))
-    }
+    found = Tour(shards).all(lambda shard: shard.schedules([firing.name]))
+    homes = {each.task.queue: each for some in found for each in some}
     if not homes:
         return False
     home = max(homes, key=lambda name: homes[name].updated)
     _drop_from([name for name in homes if name != home], shards, firing.name)
+    if (homes[home].updated, homes[home].last) != (firing.updated, firing.seen):
+        return False  # before ids are claimed of which nothing will come
     claims = shards.claims.mention(firing.tasks)
     taken = {each.id for each in claims if each.queue == home and each.plan is None}
     fresh = tuple(new for new in firing.tasks if new.id in taken)

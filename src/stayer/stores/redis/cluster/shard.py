@@ -31,10 +31,15 @@ class Shard(Server):
                 moves=True,
                 replicas=options.replicas,
                 confirming=options.confirming,
+                user=nodes.user,
             ),
             clock,
         )
         self._nodes = nodes
+
+    def node(self) -> Server:
+        """The node that has it now, as far as is known."""
+        return self._nodes.server_of(self._nowhere)
 
     def call(self, name: str, *arguments: Any) -> Call:
         """A script to be run here together with others elsewhere."""

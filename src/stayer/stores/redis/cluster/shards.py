@@ -192,8 +192,15 @@ class Shards:
             return [self.submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
         claims = self._claimed(tasks)
-        mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
         answers: dict[int, Submitted] = {}
+        # Ids of tasks that are gone are claimed before any of these comes, to keep their order.
+        for number, claim in enumerate(claims):
+            if claim.task is None:
+                if (there := self.known(claim)) is not None:
+                    answers[number] = there
+                else:
+                    claims[number] = self._taken_over(claim, tasks[number]) or claim
+        mine = [claim.task is new for claim, new in zip(claims, tasks, strict=True)]
         unsettled = [number for number, claim in enumerate(claims) if claim.task is not None]
         finished = self.finish([claims[number] for number in unsettled])
         for number, answer in zip(unsettled, finished, strict=True):
@@ -239,12 +246,16 @@ class Shards:
         """What became of a task that was there once."""
         if (there := self.known(replace(claim, task=None))) is not None:
             return there
-        self.forget([claim.id])
-        taken = self.claims.take_over(claim, new)
+        taken = self._taken_over(claim, new)
         if taken is None:
             return self.submit([new])[0]
         [answer] = self.finish([taken])
         return Submitted(answer.task, _is_of(answer, taken), answer.purged)
+
+    def _taken_over(self, gone: Claim, new: NewTask) -> Claim | None:
+        """The claim on the id of a task that is gone; None if somebody else was faster."""
+        self.forget([gone.id])
+        return self.claims.take_over(gone, new)
 
     def _left_of(self, claim: Claim) -> Task | None:
         """What is remembered of a purged task."""

@@ -1,7 +1,7 @@
 -- Store.ahead: how many tasks of the queue stand before a pending one.
 -- ARGV   3 the id
 -- returns the number
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local entry = fetch(ARGV[3])
 if not entry or entry.r[STATE] ~= 'pending' then return 0 end

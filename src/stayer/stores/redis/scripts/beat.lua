@@ -4,7 +4,7 @@
 --        and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local who = cmsgpack.unpack(ARGV[3])
 local me, lease, number, nonce = who[1], who[8], who[10], who[11]
@@ -38,6 +38,8 @@ local function renew()
   return true
 end
 
+-- Where new tasks find no place, those that run must not be frozen for want of a lease.
+whatever_memory_is_left()
 if not renew() then
   return redis.error_reply('LEASELOST the worker was buried, or another has its identity')
 end

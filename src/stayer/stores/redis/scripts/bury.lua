@@ -2,7 +2,7 @@
 -- ARGV   3 the judge, 4 the workers with their last numbers (MessagePack: {worker, number, …})
 -- returns {values, kept apart}, or the error LEASELOST
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
--- needs: base, lines, tasks, bury
+-- needs: base, record, lines, tasks, bury
 
 local judge = call('HMGET', key_worker(ARGV[3]), 'number', 'dead')
 if not judge[1] or judge[2] then

@@ -2,7 +2,7 @@
 -- ARGV   3 the worker
 -- returns {values, kept apart} of what it still holds
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
--- needs: base, lines, tasks, bury
+-- needs: base, record, lines, tasks, bury
 
 mark_dead(ARGV[3])
 forget_idle_dead()

@@ -3,7 +3,7 @@
 -- returns {values, kept apart, whether others are to hear of it (1 or 0)}; a value is nil where nothing was
 --         done
 -- to be confirmed by replicas: what has ended must not run again
--- needs: base, lines, tasks, ends, unique, delivery, notices, change
+-- needs: base, record, lines, tasks, alike, ends, unique, delivery, notices, change
 
 local values, apart = shown(apply_all(cmsgpack.unpack(ARGV[3])))
 return {values, apart, told and 1 or 0}

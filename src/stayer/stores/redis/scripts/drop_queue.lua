@@ -1,12 +1,13 @@
 -- Store.drop_queue: delete some of a queue's tasks and, when none is left, the queue.
 -- ARGV   3 the name, 4 limit
 -- returns how many are left, or the errors UNKNOWN, REFUSED (and how many are running)
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
 local name = ARGV[3]
 if call('SISMEMBER', key_queues(), name) == 0 then return redis.error_reply('UNKNOWN queue') end
 local running = call('ZCARD', key_state(name, 'reserved')) + call('ZCARD', key_state(name, 'started'))
 if running > 0 then return redis.error_reply('REFUSED ' .. running) end
+whatever_memory_is_left()
 call('HSET', key_queue(name), 'paused', 1)
 local ids = call('ZRANGE', key_ids(name), 0, ARGV[4] - 1)
 fetch_all(ids)

@@ -3,7 +3,7 @@
 -- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
 --         seconds that are left of its lease)
 -- to be confirmed by replicas: what was taken from the dead must not be theirs again
--- needs: base, lines, tasks, bury
+-- needs: base, record, lines, tasks, bury
 
 local known = call('HMGET', key_worker(ARGV[3]), 'number', 'lease_end', 'dead')
 if not known[1] then return redis.error_reply('UNKNOWN worker') end

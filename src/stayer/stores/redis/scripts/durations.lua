@@ -1,7 +1,7 @@
 -- Store.durations: how long complete tasks of a queue took.
 -- ARGV   3 the queue, 4 limit
 -- returns {{name or nothing, the words of its command}, seconds, …}, those submitted last first
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local WORDS = 50 -- no more tell what it runs, and the stack is small
 

@@ -3,7 +3,7 @@
 --        since and until as µs with 16 digits, flow, key, unique, fingerprint; false where nothing is
 --        asked), 4 the cursor or '', 5 how many are wanted, 6 how many may be looked at
 -- returns {where to go on, or '' at the end, values, kept apart}
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
 local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])

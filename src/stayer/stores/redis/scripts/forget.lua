@@ -1,8 +1,9 @@
 -- Store.forget: what has been kept for long enough, queue by queue.
 -- ARGV   3 about how many, 4 for how long (MessagePack: {what, seconds, …}) where a queue does not say
 -- returns how many were seen to
--- needs: base, lines, tasks, ends, unique, change, forget, queues
+-- needs: base, record, lines, tasks, ends, unique, change, forget, queues
 
+whatever_memory_is_left()
 local limit, usual = tonumber(ARGV[3]), {}
 local pairs_of = cmsgpack.unpack(ARGV[4])
 for number = 1, #pairs_of, 2 do usual[pairs_of[number]] = pairs_of[number + 1] end

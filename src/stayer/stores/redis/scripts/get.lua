@@ -1,7 +1,7 @@
 -- Store.get: tasks by id.
 -- ARGV   the rest: ids
 -- returns {values, kept apart}
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local ids, list = {unpack(ARGV, 3)}, {}
 fetch_all(ids)

@@ -1,7 +1,7 @@
 -- Store.attempts and Store.events: all that a task has been through.
 -- ARGV   3 the id
 -- returns nil, or {value, the older history, {attempt, its newest usage, …}}
--- needs: base, lines, tasks
+-- needs: base, record, lines, tasks
 
 local id = ARGV[3]
 local entry = fetch(id)

@@ -4,5 +4,5 @@
 -- needs: base
 -- to be confirmed by replicas: a worker goes by it for ever
 
-call('HSETNX', key_meta(), 'identity', ARGV[3])
+if call('HEXISTS', key_meta(), 'identity') == 0 then call('HSET', key_meta(), 'identity', ARGV[3]) end
 return call('HGET', key_meta(), 'identity')

@@ -2,7 +2,7 @@
 -- ARGV   3 its queue; the rest: id, whether it may still have to come (1 or 0), …
 -- returns the state of each, or the one in which it was purged, or nil
 -- to be confirmed by replicas: what waits must hear of it
--- needs: base, lines, tasks, ends
+-- needs: base, record, lines, tasks, ends
 
 local found = {}
 for number = 4, #ARGV, 2 do

@@ -1,7 +1,7 @@
 -- Cluster: something has become of tasks in another shard that tasks of this one may wait for.
 -- ARGV   the rest: id, whether it is gone (1 or 0), …
 -- returns how many notes of ends there are now
--- needs: base, lines, tasks, ends
+-- needs: base, record, lines, tasks, ends
 
 for number = 3, #ARGV, 2 do
   local id = ARGV[number]

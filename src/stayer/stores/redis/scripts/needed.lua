@@ -1,7 +1,7 @@
 -- Cluster: which of these tasks of another shard are needed by one here that has not ended.
 -- ARGV   the rest: ids
 -- returns their ids
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
 local found = {}
 for number = 3, #ARGV do

@@ -4,7 +4,7 @@
 -- returns {records of the waiters, for each {how many it waits for, an ended one, its state, a or b, …},
 --         {a note, its value, …} of tasks in other shards that have to be looked at, {id, note, whether it is gone (1
 --         or 0), queues …} of each that others have to hear of}
--- needs: base, lines, tasks, ends
+-- needs: base, record, lines, tasks, ends
 
 local NOTES = 100
 local left = tonumber(ARGV[3])

@@ -1,7 +1,7 @@
 -- Cluster: all shards that listen have been told of these ends.
 -- ARGV   the rest: id, the note that was seen, …
 -- returns how many notes of ends there are now
--- needs: base, lines, tasks, ends
+-- needs: base, record, lines, tasks, ends
 
 for number = 3, #ARGV, 2 do
   local id = ARGV[number]

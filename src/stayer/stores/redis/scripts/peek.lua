@@ -1,7 +1,7 @@
 -- Store.peek: what would be reserved next.
 -- ARGV   3 the queue, 4 limit
 -- returns {values, kept apart}
--- needs: base, lines, tasks, ends, expire, reserve
+-- needs: base, record, lines, tasks, ends, expire, reserve
 
 local queue, limit = ARGV[3], tonumber(ARGV[4])
 local function all_lines()

@@ -2,7 +2,7 @@
 -- ARGV   3 the nonce of their claims, 4 the queue; the rest: id, word, …
 -- returns nil, or {task, its holder} of one whose word is held, or {task, its holder, the promise} of one whose word
 --         is promised
--- needs: base, lines, tasks, unique
+-- needs: base, record, lines, tasks, unique
 
 for number = 5, #ARGV, 2 do
   local id, word = ARGV[number], ARGV[number + 1]

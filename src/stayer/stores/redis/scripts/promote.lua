@@ -3,7 +3,7 @@
 -- ARGV   3 how many may become pending, 4 how many may end
 -- returns {when time brings the next thing or nil, how many came in from outside, how many notes
 --         of ends there are, how many became pending, how many ended}
--- needs: base, lines, tasks, ends, delivery, notices, expire
+-- needs: base, record, lines, tasks, ends, delivery, notices, expire
 
 local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[4])
 if #late > 0 then

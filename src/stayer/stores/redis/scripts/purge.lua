@@ -1,8 +1,9 @@
 -- Store.purge: forget finished tasks.
 -- ARGV   3 the end must be before this, 4 limit, 5 states, 6 ids or false (both MessagePack)
 -- returns the ids that are gone
--- needs: base, lines, tasks, ends, forget
+-- needs: base, record, lines, tasks, ends, forget
 
+whatever_memory_is_left()
 local before, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
 local states, ids = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local gone = {}

@@ -2,7 +2,7 @@
 -- ARGV   3 the name, 4 the queue of its task, 5 the `updated` that was seen ('': whatever it is), the rest:
 --        field, value, …; a value of '' is none
 -- returns as lib/schedules.lua says; nothing if `updated` is another
--- needs: base, lines, tasks, schedules
+-- needs: base, record, lines, tasks, schedules
 
 local name, queue = ARGV[3], ARGV[4]
 local key, fields = key_schedule(name), {}

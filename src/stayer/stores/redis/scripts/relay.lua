@@ -2,7 +2,7 @@
 -- ARGV   3 {id, how many it waits for, {those that have ended}, a group of one change or false} of each waiter
 --        (MessagePack, see lib/change.lua)
 -- returns how many notes of ends there are now
--- needs: base, lines, tasks, ends, unique, delivery, notices, change
+-- needs: base, record, lines, tasks, alike, ends, unique, delivery, notices, change
 
 -- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
 local waiters = cmsgpack.unpack(ARGV[3])
@@ -11,7 +11,7 @@ for number, each in ipairs(waiters) do ids[number] = each[1] end
 fetch_all(ids)
 for _, each in ipairs(waiters) do
   local id, ended, group = each[1], each[3], each[4]
-  if call('HLEN', key_waits(id)) == each[2] and (not group or apply(group, group[C_CHANGES][1])) then
+  if call('HLEN', key_waits(id)) == each[2] and (not group or apply_one(group)) then
     in_parts('HDEL', key_waits(id), ended)
     for _, upstream in ipairs(ended) do call('SREM', key_waiters(upstream), id) end
   end

@@ -2,7 +2,7 @@
 -- ARGV   3 worker, 4 limit, 5 queues and handles (MessagePack, see lib/reserve.lua)
 -- returns {values, kept apart}, or the error LEASELOST
 -- to be confirmed by replicas: what was given must not be given to another
--- needs: base, lines, tasks, ends, delivery, notices, expire, reserve
+-- needs: base, record, lines, tasks, alike, ends, delivery, notices, expire, reserve
 
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end

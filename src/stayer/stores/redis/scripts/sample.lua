@@ -2,7 +2,7 @@
 -- ARGV   3 how far back to make up for minutes, in seconds; the rest: lengths of stretches and how long
 --        to keep them, in seconds
 -- returns 1 if this call did it, 0 if there was nothing to do
--- needs: base, lines, tasks, queues
+-- needs: base, record, lines, tasks, queues
 --
 -- A figure is text: depth running age submitted complete failed cancelled ran waited; `-` if not known.
 

@@ -3,7 +3,7 @@
 --        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}; false takes one away)
 -- returns as queues.lua
 -- to be confirmed by replicas: what was paused must not start
--- needs: base, lines, tasks, queues
+-- needs: base, record, lines, tasks, queues
 
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
 local key = key_queue(name)

@@ -7,7 +7,7 @@
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
 --         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
 -- to be confirmed by replicas: what was accepted must not get lost
--- needs: base, lines, tasks, ends, unique, submit, ties
+-- needs: base, record, lines, tasks, ends, unique, submit, ties
 
 local given = cmsgpack.unpack(ARGV[3])
 local ties = ARGV[5] ~= '' and cmsgpack.unpack(ARGV[5]) or {}

@@ -5,7 +5,7 @@
 --        apart
 -- returns how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more
--- needs: base, lines, tasks, ends, unique, submit, delivery, notices, change
+-- needs: base, record, lines, tasks, alike, ends, unique, submit, delivery, notices, change
 
 local KEPT = 1000
 
@@ -22,7 +22,7 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
     accept(what, 1)
   elseif kind == 'refused' then
     refuse(what[1], what[2])
-  elseif not apply(what, what[C_CHANGES][1]) then
+  elseif not apply_one(what) then
     break
   end
   call('RPOP', key_incoming())

@@ -1,7 +1,7 @@
 -- Store.watch: events after a number. Of a task that is gone only `deleted` is shown.
 -- ARGV   3 the number, 4 limit, 5 how many to look at before the answer
 -- returns {up to which number was looked at, an array of events (MessagePack), …}
--- needs: base
+-- needs: base, record
 
 -- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
 local since = math.min(tonumber(ARGV[3]), tonumber(call('GET', key_last()) or 0))
@@ -12,11 +12,7 @@ local births = {}
 local function birth(id)
   if births[id] == nil then
     local value = call('GET', key_task(id))
-    births[id] = false
-    if value then
-      local _, record = cmsgpack.unpack_one(value, 5)
-      births[id] = record[SEQ]
-    end
+    births[id] = value and select(2, birth_of(value)) or false
   end
   return births[id]
 end

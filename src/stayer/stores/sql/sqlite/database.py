@@ -19,6 +19,7 @@ from stayer.stores.sql.rows import (
     TASK_COLUMNS,
     UNUSUAL,
 )
+from stayer.stores.sql.sqlite.checkpoints import Checkpoints
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -29,7 +30,7 @@ _IDLE = 8
 _HERE = Path(__file__).parent
 _PRAGMAS = """
 PRAGMA synchronous = {synchronous};
-PRAGMA wal_autocheckpoint = 1000;
+PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA cache_size = -32000;
 PRAGMA temp_store = MEMORY;
@@ -47,6 +48,7 @@ def statements() -> dict[str, str]:
         "share": SHARE,
         "notice": NOTICE_COLUMNS,
         "unneeded": texts["unneeded"],
+        "taken": texts["taken"],
     }
     for word, meant in stand_ins.items():
         texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
@@ -124,6 +126,7 @@ class Database:
         self._idle: list[_Connection] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
+        self._checkpoints = Checkpoints(path, synchronous)
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
@@ -138,9 +141,11 @@ class Database:
         """One change, in turn with the other writers: all of it, or nothing."""
         with self._connection() as connection, connection.lock.held(BUSY):
             connection.sqlite.execute("BEGIN IMMEDIATE")
+            before = connection.sqlite.total_changes
             try:
                 yield self._transaction(connection)
                 connection.sqlite.execute("COMMIT")
+                self._checkpoints.written(connection.sqlite.total_changes - before)
             except BaseException:
                 # A full disk has rolled back already.
                 if connection.sqlite.in_transaction:
@@ -153,6 +158,9 @@ class Database:
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
+        if self._pid != os.getpid():
+            self._forget()
+        self._checkpoints.close()
         with self._guard:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -190,6 +198,7 @@ class Database:
         self._idle = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
+        self._checkpoints = Checkpoints(self.path, self._synchronous)
 
     def _transaction(self, connection: _Connection) -> SqliteTransaction:
         return SqliteTransaction(connection.sqlite, self._statements, self.clock())

@@ -1,11 +1,13 @@
 -- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
 -- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
--- what it means to those who want to hear (words, or false), changes}; what is not there is false. A change
--- is {id, attempt, form and value of the result}.
+-- what it means to those who want to hear (words, or false), ids, attempts, results}; what is not there is
+-- false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
+-- is kept apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
 
 local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
-  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_CHANGES = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17
+  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -22,17 +24,15 @@ local function found_as_named(r, group, attempt)
   return nil
 end
 
--- forms: nil (unchanged), 0 (none), 1 (text, in the record), 4 and 8 (apart, as text or bytes; then
--- the value is the number of an argument)
-local function set_result(entry, form, value)
-  if not form then return end
-  local id = entry.r[ID]
-  if bit.band(entry.flags, 12) ~= 0 and form < 4 then call('DEL', key_result(id)) end
+local function set_result(entry, result)
+  if not result then return end
+  local id, is_apart = entry.r[ID], type(result) == 'table'
+  if bit.band(entry.flags, 12) ~= 0 and not is_apart then call('DEL', key_result(id)) end
   entry.flags = bit.band(entry.flags, 51)
-  entry.r[RESULT] = form == 1 and value or nil
-  if form >= 4 then
-    entry.flags = bit.bor(entry.flags, form)
-    call('SET', key_result(id), ARGV[value])
+  entry.r[RESULT] = type(result) == 'string' and result or nil
+  if is_apart then
+    entry.flags = bit.bor(entry.flags, result[1])
+    call('SET', key_result(id), ARGV[result[2]])
   end
 end
 
@@ -80,19 +80,16 @@ local function words_of(group, before, r, fault)
   return {event = event, note = note, said = said}
 end
 
-local function trace(entry, group, attempt, before, fault)
+-- The number of the event that a change is, 0 if it is none, and what the history says of it.
+local function traced(group, before, r, id, attempt, fault)
   local words = group[before]
   if not words then
-    words = words_of(group, before, entry.r, fault)
+    words = words_of(group, before, r, fault)
     group[before] = words
   end
   local number = 0
-  if words.event then
-    local r = entry.r
-    number = note_event(r[ID], r[QUEUE], words.event, attempt, group[C_WORKER], words.note)
-  end
-  if words.said then remember(entry, number, attempt, words.said) end
-  return number
+  if words.event then number = note_event(id, r[QUEUE], words.event, attempt, group[C_WORKER], words.note) end
+  return number, words.said
 end
 
 local function tell(r, group, before)
@@ -135,10 +132,8 @@ local function wait_for(id, upstreams)
   end
 end
 
--- The entry if the change was applied, else false.
-local function apply(group, change)
-  local entry = fetch(change[1])
-  local attempt = change[2]
+-- Whether the change was applied, and in which state it found the task.
+local function apply(group, entry, attempt, result)
   local before = entry and found_as_named(entry.r, group, attempt)
   if not before then return false end
   local r, fault, sets = entry.r, false, group[C_SETS]
@@ -151,9 +146,10 @@ local function apply(group, change)
     if sets[number] == NEAR_UNTIL then r[NEAR_UNTIL] = now + sets[number + 1] end
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
-  set_result(entry, change[3], change[4])
+  set_result(entry, result)
   set_what_follows(r, group, attempt)
-  local number = trace(entry, group, attempt, before, fault)
+  local number, said = traced(group, before, r, r[ID], attempt, fault)
+  if said then remember(entry, number, attempt, said) end
   if group[C_WORDS] and (r[NOTIFY] or settings_of(r[QUEUE]).notify) then
     note_notices(entry, group[C_WORDS], number)
   end
@@ -168,19 +164,46 @@ local function apply(group, change)
     note_end(r[ID], r[STATE])
     told = true
   end
-  return entry
+  return true, before
+end
+
+-- The same of a group of one change.
+local function apply_one(group)
+  return (apply(group, fetch(group[C_IDS][1]), group[C_ATTEMPTS][1], group[C_RESULTS][1]))
+end
+
+-- What became of the changes of a group: an entry, the value of one that has followed another, or false.
+local function apply_group(group, values, keys, applied)
+  if group[C_WAITS] then flush() end -- for it looks at other tasks
+  local may_lead = #group[C_IDS] > 1 and not (group[C_FROM_START] or group[C_ORDER])
+  local leaders = {}
+  for number, id in ipairs(group[C_IDS]) do
+    local at, attempt, result = #applied + 1, group[C_ATTEMPTS][number], group[C_RESULTS][number]
+    local value = values[at]
+    local leader, kind, own_end, record_end = leader_of(leaders, id, value, result)
+    if leader and attempt == leader.r[ATTEMPT] then
+      local event = traced(group, leader.others.before, leader.r, id, attempt)
+      applied[at] = follow(leader, id, place_of(id, birth_of(value)), keys[at], value, own_end, record_end,
+                           result ~= 0 and result, event)
+    else
+      local entry = entry_of(id, value)
+      local done, before = apply(group, entry, attempt, result)
+      applied[at] = done and entry
+      if done and kind and may_lead and group[before].said then
+        lead(leaders, kind, entry, before, group[before].said)
+      end
+    end
+  end
 end
 
 -- What became of each change of all groups, in their order.
 local function apply_all(groups_of_changes)
   local ids, applied = {}, {}
-  for _, each in ipairs(groups_of_changes) do
-    for _, change in ipairs(each[C_CHANGES]) do ids[#ids + 1] = change[1] end
+  for _, group in ipairs(groups_of_changes) do
+    for _, id in ipairs(group[C_IDS]) do ids[#ids + 1] = id end
   end
-  fetch_all(ids)
-  for _, each in ipairs(groups_of_changes) do
-    for _, change in ipairs(each[C_CHANGES]) do applied[#applied + 1] = apply(each, change) end
-  end
+  local values, keys = read_all(ids)
+  for _, group in ipairs(groups_of_changes) do apply_group(group, values, keys, applied) end
   flush()
   return applied
 end

@@ -38,7 +38,8 @@ local function write_notice(entry, event, number, target)
   local r, value = entry.r, entry.value
   local text = r[ID] .. '\n' .. NOW .. '\n' .. string.format('%.0f', number) .. '\n' .. target
   local id = string.sub(redis.sha1hex(text), 1, 24)
-  local record = string.sub(value, 1, 5 + struct.unpack('>I4', value, 2))
+  local _, record_end = ends_of(value)
+  local record = string.sub(value, 1, record_end)
   call('HSET', key_notice(id), 'task', r[ID], 'queue', r[QUEUE], 'event', event, 'to', target, 'attempt', r[ATTEMPT],
        'at', NOW, 'state', 'pending', 'tries', 0, 'next', NOW, 'record', record)
   local parameters = copied(key_parameters(r[ID]), bit.band(entry.flags, 3) ~= 0)

@@ -112,32 +112,6 @@ local function take_out(queue, lanes)
   end
 end
 
--- The best tasks of a queue, out of their lanes: tickets and ids. What is too old to be started ends
--- on the way; if that is very much, the rest is left for another look.
-local function taken_from(queue, limit, handles)
-  local tickets, ids, ended, late = {}, {}, 0, 0
-  repeat
-    local best, lanes = best_of(queue, limit - #ids, handles)
-    local found = ids_of(best)
-    take_out(queue, lanes)
-    fetch_all(found)
-    late = 0
-    for number, id in ipairs(found) do
-      local entry = fetch(id)
-      if is_late(entry.r) then
-        entry.popped, entry.ticket = true, best[number]
-        expire(entry)
-        late = late + 1
-      else
-        tickets[#tickets + 1], ids[#ids + 1] = best[number], id
-      end
-    end
-    ended = ended + late
-  until late == 0 or #ids == limit or ended >= PART
-  if ended >= PART then wake(queue) end
-  return tickets, ids, ended
-end
-
 local function room(queue, enough)
   local settings = settings_of(queue)
   if settings.paused then return 0 end
@@ -153,13 +127,15 @@ local function take_tokens(queue, number)
   call('HSET', key_queue(queue), 'tokens', exact(settings.tokens), 'tokens_at', NOW)
 end
 
-local function give(entry, stood, worker, node, number, said)
+local function note_given(id, r) return note_event(id, r[QUEUE], 'reserved', r[ATTEMPT], r[WORKER], false) end
+
+local function give(entry, stood, worker, node, said)
   touch(entry)
   entry.popped, entry.ticket = not settings_of(entry.r[QUEUE]).lined, stood
   local r = entry.r
   r[STATE], r[ATTEMPT], r[UPDATED], r[WORKER], r[NODE] = 'reserved', r[ATTEMPT] + 1, now, worker, node
   r[PID], r[ENDING], r[STARTED_AT], r[RETURNED_FROM], r[PAUSED], r[USAGE] = nil, nil, nil, nil, nil, nil
-  remember(entry, number, r[ATTEMPT], said)
+  remember(entry, note_given(r[ID], r), r[ATTEMPT], said)
 end
 
 -- The node of a worker; nothing if it is unknown or buried. One that drains may take no tasks.
@@ -204,8 +180,7 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
     if is_late(entry.r) then
       expire(entry)
     else
-      give(entry, best.ticket, worker, node, last_number() + 1, said)
-      note_events({entry.r[ID]}, queue, 'reserved', {entry.r[ATTEMPT]}, worker)
+      give(entry, best.ticket, worker, node, said)
       if turns then turns.used[best.share] = (turns.used[best.share] or 0) + turns.usual end
       given[#given + 1] = entry
       left = left - 1
@@ -214,17 +189,46 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
   end
 end
 
-local function reserve_from_lanes(queue, left, handles, worker, node, said, given)
-  local tickets, ids, ended = taken_from(queue, left, handles)
-  local first, attempts = last_number(), {}
+-- Gives these, which are out of their lanes. What is too old to be started ends on the way: how many did.
+local function give_all(tickets, worker, node, said, given)
+  local ids, leaders, ended = ids_of(tickets), {}, 0
+  local values, keys = read_all(ids)
   for number, id in ipairs(ids) do
-    local entry = fetch(id)
-    give(entry, tickets[number], worker, node, first + number, said)
-    attempts[number] = entry.r[ATTEMPT]
-    given[#given + 1] = entry
+    local value = values[number]
+    local leader, kind, own_end, record_end = leader_of(leaders, id, value)
+    if leader then
+      given[#given + 1] = follow(leader, id, micros(birth_of(value)) .. tickets[number], keys[number], value, own_end,
+                                 record_end, nil, note_given(id, leader.r))
+    else
+      local entry = entry_of(id, value)
+      if is_late(entry.r) then
+        entry.popped, entry.ticket = true, tickets[number]
+        expire(entry)
+        ended = ended + 1
+      else
+        give(entry, tickets[number], worker, node, said)
+        given[#given + 1] = entry
+        if kind then lead(leaders, kind, entry, 'pending', said) end
+      end
+    end
   end
-  if #ids > 0 then note_events(ids, queue, 'reserved', attempts, worker) end
-  if #ids + ended > 0 then flush() end
+  return ended
+end
+
+-- The best tasks of a queue; if very many end on the way, the rest is left for another look.
+local function reserve_from_lanes(queue, left, handles, worker, node, said, given)
+  local enough, ended, late = #given + left, 0, 0
+  repeat
+    local tickets, lanes = best_of(queue, enough - #given, handles)
+    take_out(queue, lanes)
+    late = give_all(tickets, worker, node, said, given)
+    ended = ended + late
+    if #tickets > 0 then flush() end
+  until late == 0 or #given == enough or ended >= PART
+  if ended >= PART then
+    wake(queue)
+    flush()
+  end
 end
 
 local function reserve(worker, node, queues, limit, handles)

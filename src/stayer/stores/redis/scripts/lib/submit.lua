@@ -2,19 +2,16 @@
 --
 -- Tasks come in groups of those that differ in nothing that the indexes know: {queue, lane, priority,
 -- held?, drawn at random?, delay or nil, has an eta or a tie?, after how many seconds it expires (text: at a
--- moment that its record has) or nil, is unique?, number of the argument with the first record, ids, and for
--- each id false or {form, number of the argument} of parameters that are kept apart}
+-- moment that its record has) or nil, is unique?, number of the argument with the first value, ids, and for
+-- each id false or the number of the argument with parameters that are kept apart}
 
 local G_QUEUE, G_LANE, G_PRIORITY, G_HELD, G_GENERATED, G_DELAY, G_ETA, G_EXPIRE, G_UNIQUE, G_FIRST, G_IDS,
   G_APART = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 
-local TIMES = struct.pack('>BdBd', 203, now, 203, now)
-
--- A record that came without them, with its times and its number, and flags and length in front.
-local function numbered(record, seq, flags)
-  local head = string.byte(record) == 220 and 3 or 1
-  return struct.pack('>BI4', flags, #record) .. string.sub(record, 1, head) .. TIMES
-    .. struct.pack('>Bd', 203, seq) .. string.sub(record, head + 28)
+-- A value that came without them, with its times and its number.
+local function numbered(value, seq)
+  return string.sub(value, 1, OWN_AT - 1) .. struct.pack('>BdBdBd', 203, now, 203, now, 203, seq)
+    .. string.sub(value, OWN_AT + 27)
 end
 
 -- One task, looked up first. The answer is the entry and how it came: 0 fresh, 1 it was there, 2 it was
@@ -27,7 +24,8 @@ local function accept(group, number)
   if there then return there, 1 end
   local left = not nothing_purged and call('GET', key_purged(id))
   if left and cmsgpack.unpack(left)[5] > now - REMEMBERED then return left, 2 end
-  local r = cmsgpack.unpack(ARGV[group[G_FIRST] + number - 1])
+  local entry = opened(ARGV[group[G_FIRST] + number - 1])
+  local r = entry.r
   local holder = r[UNIQUE] and holder_of(r[QUEUE], r[UNIQUE])
   if holder then return holder, 1 end
   local promise = r[UNIQUE] and promised(r[UNIQUE], id)
@@ -36,17 +34,15 @@ local function accept(group, number)
   r[CREATED], r[UPDATED] = now, now
   if group[G_DELAY] then r[ETA] = now + group[G_DELAY] end
   if tonumber(group[G_EXPIRE]) then r[START_BEFORE] = now + group[G_EXPIRE] end
-  local flags = apart and apart[1] or 0
-  if r[ETA] and r[ETA] > now then
-    r[STATE] = 'scheduled'
-    flags = flags + 16
-  end
   if waits_of[id] then
     r[STATE] = 'waiting'
-    flags = apart and apart[1] + 32 or 32
+    entry.flags = entry.flags + 32
+  elseif r[ETA] and r[ETA] > now then
+    r[STATE] = 'scheduled'
+    entry.flags = entry.flags + 16
   end
-  if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
-  local entry = {r = r, flags = flags, history = '', touched = true, was = {}}
+  if apart then call('SET', key_parameters(id), ARGV[apart]) end
+  entry.touched, entry.was = true, {}
   entries[id] = entry
   touched[#touched + 1] = entry
   if r[UNIQUE] then
@@ -79,12 +75,11 @@ local function accept_all(group)
   local records, places, tickets, names = {}, {}, {}, {}
   local score = string.format('%.0f', -group[G_PRIORITY])
   local created = string.format('%016d', math.floor(now * 1000000 + 0.5))
-  local first, key = last_number(), key_task('')
+  local first = last_number()
   for number, id in ipairs(ids) do
-    local apart = group[G_APART][number]
     local at = 2 * number
-    records[at - 1] = key .. id
-    records[at] = numbered(ARGV[group[G_FIRST] + number - 1], first + number, apart and apart[1] or 0)
+    records[at - 1] = key_task(id)
+    records[at] = numbered(ARGV[group[G_FIRST] + number - 1], first + number)
     local standing = string.format('%012d', first + number) .. id
     places[at - 1], places[at] = '0', created .. standing
     tickets[at - 1], tickets[at] = score, standing
@@ -94,7 +89,7 @@ local function accept_all(group)
   note_events(ids, queue, 'pending', 0, false)
   for number, id in ipairs(ids) do
     local apart = group[G_APART][number]
-    if apart then call('SET', key_parameters(id), ARGV[apart[2]]) end
+    if apart then call('SET', key_parameters(id), ARGV[apart]) end
   end
   call('ZADD', key_state(queue, group[G_HELD] and 'held' or 'pending'), unpack(places))
   if not group[G_HELD] then

@@ -2,8 +2,8 @@
 -- follows from the change. What is in which index follows from the record alone, so the indexes
 -- can't say anything else than the records do.
 --
--- An entry has: r, the record, in which what is not there is nil or false; flags; history; and, once touched, `was`: what the indexes know, with
--- the numbers W_….
+-- An entry has: r, the record, in which what is not there is nil or false; flags; history; once touched, `was`:
+-- what the indexes know, with the numbers W_…; and `others`, if it leads some (see lib/alike.lua).
 
 local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
@@ -28,12 +28,6 @@ local function last_number()
   return last
 end
 
-local function opened(value)
-  local after, record = cmsgpack.unpack_one(value, 5)
-  return {r = record, flags = string.byte(value), value = value, touched = false, was = false,
-          ticket = false, popped = false, history = after < 0 and '' or string.sub(value, after + 1)}
-end
-
 local function fetch(id)
   local entry = entries[id]
   if entry == nil then
@@ -44,17 +38,25 @@ local function fetch(id)
   return entry
 end
 
+-- What is stored of many, false where there is nothing, and their keys.
+local function read_all(ids)
+  local keys, count = {}, #ids
+  for number = 1, count do keys[number] = key_task(ids[number]) end
+  if count > 0 and count <= PART then return call('MGET', unpack(keys)), keys end
+  local values = {}
+  for first = 1, count, PART do
+    for _, value in ipairs(call('MGET', unpack(keys, first, math.min(first + PART - 1, count)))) do
+      values[#values + 1] = value
+    end
+  end
+  return values, keys
+end
+
 -- Read many at once, for the fetches that follow.
 local function fetch_all(ids)
-  local key = key_task('') -- to which the id is added
-  for first = 1, #ids, PART do
-    local keys = {}
-    local final = math.min(first + PART - 1, #ids)
-    for number = first, final do keys[#keys + 1] = key .. ids[number] end
-    for number, value in ipairs(call('MGET', unpack(keys))) do
-      local id = ids[first + number - 1]
-      if entries[id] == nil then entries[id] = value and opened(value) or false end
-    end
+  for number, value in ipairs(read_all(ids)) do
+    local id = ids[number]
+    if entries[id] == nil then entries[id] = value and opened(value) or false end
   end
 end
 
@@ -76,20 +78,22 @@ local function shelf(state, held)
 end
 
 -- What stands for the task in a lane, and, with its time in front, in a list.
+local function ticket_of(id, seq) return string.format('%012d', seq) .. id end
 local function ticket(entry)
-  if not entry.ticket then entry.ticket = string.format('%012d', entry.r[SEQ]) .. entry.r[ID] end
+  if not entry.ticket then entry.ticket = ticket_of(entry.r[ID], entry.r[SEQ]) end
   return entry.ticket
 end
 
 local created_last, created_text
-local function place(entry)
-  local created = entry.r[CREATED]
+local function micros(created)
   if created ~= created_last then
     created_last = created
     created_text = string.format('%016d', math.floor(created * 1000000 + 0.5))
   end
-  return created_text .. ticket(entry)
+  return created_text
 end
+local function place_of(id, created, seq) return micros(created) .. ticket_of(id, seq) end
+local function place(entry) return micros(entry.r[CREATED]) .. ticket(entry) end
 
 local function wake(queue) woken[queue] = true end
 
@@ -111,7 +115,7 @@ local function note_event(id, queue, event, attempt, worker, note)
   return number
 end
 
--- The same to many tasks of a queue, one after the other.
+-- The same to many new tasks of a queue, one after the other.
 local function note_events(ids, queue, event, attempts, worker)
   groups[#groups + 1] = {last_number() + 1, now, queue, event, worker, false, ids, attempts}
   last, group = last + #ids, nil
@@ -123,8 +127,10 @@ local function saying(about)
   return struct.pack('>I4', #packed) .. packed
 end
 
+local function moment(number, attempt) return struct.pack('>I8I4', number, attempt) end
+
 local function remember(entry, number, attempt, said)
-  entry.history = entry.history .. struct.pack('>I8I4', number, attempt) .. said
+  entry.history = entry.history .. moment(number, attempt) .. said
   if #entry.history > HISTORY_IN_RECORD then
     call('RPUSH', key_history(entry.r[ID]), entry.history)
     entry.history = ''
@@ -150,6 +156,38 @@ local function write(writes, key, one, other)
   arguments.n = count
 end
 
+local function write_many(arguments, members, score)
+  local count = arguments.n
+  for _, member in ipairs(members) do
+    if score then
+      count = count + 1
+      arguments[count] = score
+    end
+    count = count + 1
+    arguments[count] = member
+  end
+  arguments.n = count
+end
+
+-- What stands for a task in an index, and for those that follow it; with a score, if the index has those.
+local function write_ids(writes, key, entry, score)
+  write(writes, key, score or entry.r[ID], score and entry.r[ID])
+  if entry.others then write_many(writes[key], entry.others.ids, score) end
+end
+
+local function write_places(writes, key, entry, score)
+  write(writes, key, score or place(entry), score and place(entry))
+  if entry.others then write_many(writes[key], entry.others.places, score) end
+end
+
+local function write_tickets(writes, key, entry, score)
+  write(writes, key, score or ticket(entry), score and ticket(entry))
+  if not entry.others then return end
+  local tickets = {}
+  for number, standing in ipairs(entry.others.places) do tickets[number] = string.sub(standing, 17) end
+  write_many(writes[key], tickets, score)
+end
+
 -- Functions of one argument, the answers of which are kept.
 local function kept(make)
   local answers = {}
@@ -168,9 +206,9 @@ local finished_of = kept(function(queue) return kept(function(state) return key_
 local held_key = kept(key_held)
 
 local function move_lists(entry, old, new)
-  local member, list_of = place(entry), lists_of(entry.r[QUEUE])
-  if old then write(removals, list_of(old), member) end
-  if new then write(additions, list_of(new), '0', member) end
+  local list_of = lists_of(entry.r[QUEUE])
+  if old then write_places(removals, list_of(old), entry) end
+  if new then write_places(additions, list_of(new), entry, '0') end
 end
 
 local function move_lanes(entry, stood, stands)
@@ -188,9 +226,9 @@ local function move_lanes(entry, stood, stands)
     if comes then write(arrivals, key_lanes(queue), lane) end
   end
   if comes then
-    write(additions, key, string.format('%.0f', -(r[PRIORITY] or 0)), ticket(entry))
+    write_tickets(additions, key, entry, string.format('%.0f', -(r[PRIORITY] or 0)))
   else
-    write(removals, key, ticket(entry))
+    write_tickets(removals, key, entry)
   end
 end
 
@@ -223,9 +261,9 @@ local function move_expiring(entry, old, new)
 end
 
 local function move_finished(entry, before, state)
-  local id, finished_key = entry.r[ID], finished_of(entry.r[QUEUE])
-  if FINISHED[before] then write(removals, finished_key(before), id) end
-  if FINISHED[state] then write(additions, finished_key(state), exact(entry.r[FINISHED_AT]), id) end
+  local finished_key = finished_of(entry.r[QUEUE])
+  if FINISHED[before] then write_ids(removals, finished_key(before), entry) end
+  if FINISHED[state] then write_ids(additions, finished_key(state), entry, exact(entry.r[FINISHED_AT])) end
 end
 
 -- What failed, by fault.
@@ -251,10 +289,10 @@ local function forget_faults()
   end
 end
 
-local function move_between(where, old, new, id)
+local function move_between(where, old, new, entry)
   if (old or nil) == (new or nil) then return end
-  if old then write(departures, where(old), id) end
-  if new then write(arrivals, where(new), id) end
+  if old then write_ids(departures, where(old), entry) end
+  if new then write_ids(arrivals, where(new), entry) end
 end
 
 -- How many tasks of each part of a flow are in each state.
@@ -318,9 +356,9 @@ local function move(entry)
   end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
-    move_between(held_key, holder, holds, r[ID])
+    move_between(held_key, holder, holds, entry)
     if was[W_ORDERS] or r[ORDERS] then
-      move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, r[ID])
+      move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, entry)
     end
   end
   if r[FLOW] and before ~= state then move_in_flow(entry, before, state) end
@@ -345,7 +383,7 @@ local function write_indexes()
   removals, additions, departures, arrivals = {}, {}, {}, {}
   for _, entry in ipairs(touched) do
     move(entry)
-    entry.touched, entry.popped = false, false
+    entry.touched, entry.popped, entry.others = false, false, nil
   end
   write_collected()
   refresh_touched_lines()
@@ -353,34 +391,24 @@ local function write_indexes()
   write_flows()
 end
 
--- The record as it is stored. With a hole in it Lua takes it for a map; that is rare, so it is mended
--- when it has happened.
-local function closed(r)
-  local packed = cmsgpack.pack(r)
-  local kind = string.byte(packed)
-  if kind == 222 or kind < 144 then
-    for number = 1, table.maxn(r) do
-      if r[number] == nil then r[number] = false end
-    end
-    packed = cmsgpack.pack(r)
-  end
-  return packed
-end
-
-local function write_records()
-  local pairs_of, count, key = {}, 0, key_task('')
-  for _, entry in ipairs(touched) do
-    if not entry.gone then
-      local record = closed(entry.r)
-      local value = struct.pack('>BI4', entry.flags, #record) .. record .. entry.history
-      entry.value = value
-      pairs_of[count + 1], pairs_of[count + 2] = key .. entry.r[ID], value
-      count = count + 2
-    end
-  end
+local function write_values(pairs_of)
   for first = 1, #pairs_of, PART do
     call('MSET', unpack(pairs_of, first, math.min(first + PART - 1, #pairs_of)))
   end
+end
+
+local function write_records()
+  local pairs_of, count = {}, 0
+  for _, entry in ipairs(touched) do
+    if not entry.gone then
+      local head, own, kind = closed(entry)
+      entry.value = head .. own .. kind .. entry.history
+      pairs_of[count + 1], pairs_of[count + 2] = key_task(entry.r[ID]), entry.value
+      count = count + 2
+    end
+    if entry.others then write_values(entry.others.pairs_of) end
+  end
+  write_values(pairs_of)
 end
 
 local function tell_listeners()
@@ -454,13 +482,14 @@ local function kept_apart(entry)
           bit.band(flags, 12) ~= 0 and call('GET', key_result(id))}
 end
 
--- For the answer: the values of these entries, then (index from 0, parameters, result) of those
+-- For the answer: the values of these entries, or of what has followed one, then (index from 0, parameters, result) of those
 -- that keep one of them apart.
 local function shown(list)
   local values, apart = {}, {}
   for number, entry in ipairs(list) do
-    values[number] = entry and entry.value or false
-    if entry and bit.band(entry.flags, 15) ~= 0 then
+    local is_entry = type(entry) == 'table'
+    values[number] = is_entry and entry.value or entry
+    if is_entry and bit.band(entry.flags, 15) ~= 0 then
       local more = kept_apart(entry)
       apart[#apart + 1] = number - 1
       apart[#apart + 1] = more[1]

@@ -1,0 +1,205 @@
+"""A queue of a cluster that can't be reached for a while holds up nothing but itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pytest
+from redis.crc import key_slot
+
+from stayer import clock, control
+from stayer.core.errors import StoreUnreachable
+from stayer.core.lifecycle import Done, decide
+from stayer.core.schedule import Schedule
+from stayer.stores import open_store
+from stayer.stores.redis.cluster import ClusterStore
+from tests.contract.builders import (
+    Clock,
+    apply,
+    get,
+    ids,
+    new,
+    register,
+    started,
+    submit,
+    take,
+)
+from tests.servers.cluster import Cluster, clustered, id_of
+from tests.servers.finding import redis_binary
+from tests.servers.sentinel import until
+
+QUEUES = ("a", "b", "c")
+Away = Callable[[str], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def now() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(cluster: Cluster, now: Clock) -> Iterator[ClusterStore]:
+    store = open_store(cluster.url(), clock=now)
+    assert isinstance(store, ClusterStore)
+    register(store, queues=QUEUES)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def away(cluster: Cluster, store: ClusterStore) -> Away:
+    """Lets a queue be on its way to another node."""
+
+    @contextmanager
+    def moving(queue: str) -> Iterator[None]:
+        place = f"{store._nodes.options.prefix}:{{{queue}}}:nowhere"
+        slot = key_slot(place.encode())
+        owner = store._nodes.ask(place, "CLUSTER", "MYID").decode()
+        source, target, *_ = sorted(cluster.nodes, key=lambda node: id_of(node) != owner)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(target), password="")
+        try:
+            with pytest.raises(StoreUnreachable, match="moving"):
+                store.queues([queue])
+            yield
+        finally:
+            source.ask("CLUSTER", "SETSLOT", slot, "STABLE", password="")
+
+    return moving
+
+
+def pass_on(store: ClusterStore) -> None:
+    while store.promote(10) == 0.0:
+        pass
+
+
+def test_time_goes_on_elsewhere(store: ClusterStore, now: Clock, away: Away) -> None:
+    submit(store, *(new(f"late in {queue}", queue, delay=5.0) for queue in QUEUES))
+    with away("a"):
+        now.advance(5)
+        following = store.promote(10)
+        assert following is not None
+        assert following > now(), "it is not asked again and again"
+        assert ids(take(store, queues=["b", "c"], limit=9)) == ["late in b", "late in c"]
+    assert store.promote(10) is None
+    assert ids(take(store, queues="a")) == ["late in a"]
+
+
+def test_schedules_fire_elsewhere(store: ClusterStore, now: Clock, away: Away) -> None:
+    for queue in QUEUES:
+        task = new("tick", queue)
+        store.put_schedule(Schedule(name=f"of {queue}", cron="* * * * *", task=task, next=now()))
+    now.advance(60)
+    with away("a"):
+        assert sorted(clock.fire(store)) == ["of b", "of c"]
+        assert len(take(store, queues=["b", "c"], limit=9)) == 2
+    assert clock.fire(store) == ["of a"]
+
+
+def test_notices_are_taken_elsewhere(store: ClusterStore, away: Away) -> None:
+    hook = ("complete:https://example.com/",)
+    for queue in QUEUES:
+        apply(store, started(store, queue=queue, id=queue, notify=hook), Done())
+    with away("a"):
+        assert {each.task for each in store.take_notices([""], 9, 10.0, 10.0)} == {"b", "c"}
+    assert [each.task for each in store.take_notices([""], 9, 10.0, 10.0)] == ["a"]
+
+
+def test_what_is_old_is_forgotten_elsewhere(store: ClusterStore, now: Clock, away: Away) -> None:
+    for queue in QUEUES:
+        apply(store, started(store, queue=queue, id=queue), Done())
+    now.advance(10)
+    with away("a"):
+        assert store.forget({"complete": 5.0}, 10) == 2
+        assert store.sample() > 0
+    assert store.forget({"complete": 5.0}, 10) == 1
+
+
+def test_events_are_told_from_elsewhere(store: ClusterStore, away: Away) -> None:
+    since = store.last_event()
+    with away("a"):
+        submit(store, new("x", "b"))
+        assert [event.id for event in store.watch(since, 0, 9)] == ["x"]
+
+
+def test_what_comes_in_for_others_is_taken(store: ClusterStore, now: Clock, away: Away) -> None:
+    items = [{"id": queue, "queue": queue} for queue in QUEUES]
+    name = f"{store._nodes.options.prefix}:incoming"
+    store._nodes.ask(name, "LPUSH", name, *map(json.dumps, [*items, {"delete": "a"}]))
+    with away("a"):
+        following = store.promote(10)
+        assert following is not None
+        assert following > now(), "it is not asked again and again"
+        assert ids(take(store, queues=["b", "c"], limit=9)) == ["b", "c"]
+    store.promote(10)
+    assert get(store, "a").state == "cancelled", "in the order in which they came"
+
+
+def test_ends_are_heard_elsewhere(store: ClusterStore, away: Away) -> None:
+    up = started(store, queue="c", id="up")
+    submit(store, *(new(f"in {queue}", queue, after=("up",)) for queue in QUEUES))
+    with away("a"):
+        apply(store, up, Done())
+        states = {id: get(store, id).state for id in ("in b", "in c")}
+        assert states == {"in b": "pending", "in c": "pending"}
+    pass_on(store)
+    assert get(store, "in a").state == "pending"
+
+
+def test_what_waits_for_several_hears_of_those_that_can_be_asked(
+    store: ClusterStore, away: Away
+) -> None:
+    ups = [started(store, queue=queue, id=f"up {queue}") for queue in "ac"]
+    submit(store, *(new(f"after {each.id}", "b", after=(each.id,)) for each in ups))
+    for up in ups:  # told to those who have to be told, and by nobody passed on
+        store._shards.of(up.queue).commit([decide(up, Done())])
+        store._shards.server_of("b").run("look_again", up.id, 0)
+    with away("a"):
+        pass_on(store)
+        assert get(store, "after up c").state == "pending"
+        assert get(store, "after up a").state == "waiting"
+    pass_on(store)
+    assert get(store, "after up a").state == "pending"
+
+
+def test_a_flow_that_has_to_wait_for_it_is_carried_out_later(
+    store: ClusterStore, away: Away
+) -> None:
+    with away("a"):
+        with pytest.raises(StoreUnreachable):
+            store.submit([new("first", "a"), new("second", "b", after=("first",))])
+        submit(store, new("late", "b", delay=0.0))
+        store.promote(10)
+        assert ids(take(store, queues="b", limit=9)) == ["late"]
+    store.promote(10)
+    assert [get(store, id).state for id in ("first", "second")] == ["pending", "waiting"]
+    assert control.cancel(store, "first").state == "cancelled"
+
+
+def test_another_node_is_asked_each_time(cluster: Cluster) -> None:
+    """One that is cut off from the others says what was true before, and would say it again."""
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    asked = set()
+    for _ in cluster.nodes:
+        store._nodes.forget()
+        store.queues()
+        asked.add(store._nodes._told[-1])
+    assert asked == {("127.0.0.1", node.port) for node in cluster.nodes}
+    store.close()
+
+
+def test_a_node_that_knows_of_no_others_is_not_believed() -> None:
+    with clustered(redis_binary(), replicas=0) as cluster:
+        for node in cluster.nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no", password="")
+        alone, *others = cluster.nodes
+        for node in others:
+            alone.ask("CLUSTER", "FORGET", id_of(node), password="")
+        slots = alone.ask("CLUSTER", "SLOTS", password="")
+        assert len(slots) == 1, "it knows of itself only"
+        store = open_store(cluster.url())
+        assert [len(submit(store, new(queue=queue))) for queue in "abcdef"] == [1] * 6
+        until(lambda: len(store.queues()) == 6, "for all queues")
+        store.close()

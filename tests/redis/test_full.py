@@ -1,0 +1,110 @@
+"""A server whose memory is full: nothing new is taken, and what frees memory or keeps alive is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.lifecycle import Done
+from stayer.core.model import FINISHED, LogPiece, Report
+from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
+from tests.contract.builders import (
+    apply,
+    beat,
+    check_counts,
+    counts,
+    fill,
+    ids,
+    new,
+    register,
+    started,
+    submit,
+    take,
+)
+from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
+from tests.servers.redis import RedisServer, serving
+
+
+@pytest.fixture(scope="module", params=[redis_binary, oldest_redis_binary, valkey_binary])
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    with serving(request.param()) as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: RedisServer) -> Iterator[RedisStore]:
+    store = open_store(server.url())
+    assert isinstance(store, RedisStore)
+    store.setup()
+    register(store)
+    yield store
+    for name in ("maxmemory", "min-replicas-to-write"):
+        store._server.ask("CONFIG", "SET", name, 0)
+    store.close()
+
+
+def fill_up(store: RedisStore) -> None:
+    store._server.ask("CONFIG", "SET", "maxmemory", 1)
+    with pytest.raises(StoreUnusable, match="no memory left: nothing was changed"):
+        fill(store, 1)
+
+
+def test_it_can_be_looked_at(store: RedisStore) -> None:
+    names = fill(store, 3)
+    fill_up(store)
+    again = open_store(store.url)
+    again.setup()
+    assert ids(again.peek("q", 9)) == names
+    assert again.identity() == store.identity()
+    again.close()
+
+
+@pytest.mark.parametrize("way", ["purge", "forget", "drop"])
+def test_what_has_ended_can_be_forgotten(store: RedisStore, way: str) -> None:
+    apply(store, started(store, queue="gone"), Done("x" * 5000))
+    submit(store, new("kept", "q"))
+    fill_up(store)
+    match way:
+        case "purge":
+            assert len(store.purge(None, FINISHED, float("inf"), 9)) == 1
+        case "forget":
+            assert store.forget({"complete": -1.0}, 9) == 1
+        case _:
+            assert store.drop_queue("gone", 9) == 0
+    assert (counts(store, "gone"), counts(store)) == ({}, {"pending": 1})
+    check_counts(store)
+
+
+def test_a_worker_keeps_its_lease_and_what_it_tells(store: RedisStore) -> None:
+    task = started(store)
+    fill_up(store)
+    log = (LogPiece(0, b"said"),)
+    beat(store, "w", 2, Report(id=task.id, attempt=1, log=log, checkpoint=b"saved"))
+    saved = store.checkpoint(task.id)
+    assert saved is not None
+    assert (saved.data, store.log(task.id, 1, 0, 9)[0].data) == (b"saved", b"said")
+    assert [known.number for known in store.workers()] == [2]
+
+
+def refusal(store: RedisStore) -> StoreError:
+    with pytest.raises(StoreError) as refused:
+        fill(store, 1)
+    return refused.value
+
+
+def test_what_else_a_server_refuses_is_said_in_the_same_words(store: RedisStore) -> None:
+    """Before 7.0 the words of a server come in those of the script that it refuses."""
+    fill(store, 1)
+    store._server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    said = refusal(store)
+    assert isinstance(said, StoreUnreachable)
+    assert "fewer replicas than min-replicas-to-write" in str(said)
+    store._server.ask("CONFIG", "SET", "min-replicas-to-write", 0)
+    store._server.ask("REPLICAOF", "127.0.0.1", "1")
+    said = refusal(store)
+    store._server.ask("REPLICAOF", "NO", "ONE")
+    assert "is a read-only replica: give the URL of its primary" in str(said)
+    assert len(take(store, limit=9)) == 1
