@@ -262,3 +262,16 @@ def test_a_worker_that_was_killed_again_and_again_loses_nothing(fleet: PoolFleet
     tasks = fleet.until_all_ended(ids)
     assert [task.result for task in tasks] == [2 * number for number in range(3000)]
     assert all([*fleet.endings(id)].count("done") == 1 for id in ids[::100])
+
+
+def test_what_is_no_longer_ours_is_asked_to_stop(fleet: PoolFleet) -> None:
+    fleet.pool_worker(threads=1, lease=2)
+    fleet.call("a", "patient", path=str(fleet.stamps("a")))
+    fleet.until_state("a", "started")
+    # As if it had been given up, and touched since; nobody is to take it meanwhile.
+    fleet.store.set_queue("default", paused=True)
+    control.lose(fleet.store, [fleet.get("a")])
+    control.hold(fleet.store, "a")
+    fleet.store.set_queue("default", paused=False)
+    fleet.call("b", "double", n=1)  # for which there is a thread only when that one has ended
+    assert fleet.until_ended("b").result == 2

@@ -44,6 +44,15 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def rests(pid: int) -> str:
+    """How often it has gone to sleep by itself; empty if there is no such process."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return ""
+    return next(line for line in lines if line.startswith("voluntary"))
+
+
 class Attempt:
     """One run directory."""
 
@@ -81,8 +90,17 @@ class Attempt:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.running()["keeper"], signal.SIGUSR1)
 
+    def be_seen(self) -> None:
+        """Let the keeper look at what is there, twice: the second look began after this call."""
+        keeper = self.running()["keeper"]
+        for _ in range(2):
+            before = rests(keeper)
+            self.look()
+            wait_for(lambda before=before: rests(keeper) != before, "a look")  # type: ignore[misc]
+
     def make_it_look(self) -> None:
         """Be sure that the keeper has seen it: it says what it does about a pause afterwards."""
+        self.be_seen()  # else the next order could hide it
         self.go(paused=True)
         wait_for(lambda: "paused" in self.stopped(), "the pause")
         self.go(paused=False)

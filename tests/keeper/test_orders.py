@@ -102,8 +102,13 @@ def test_two_orders_in_a_row_are_both_obeyed(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[", "[]", '"x"', '{"stop": 3}', '{"signals": [[1, "SIGNO"]]}', '{"limits": 5}']
-)
+    "text",
+    [
+        "", "[", "[]", '"x"', '{"stop": 3}', '{"signals": [[1, "SIGNO"]]}', '{"limits": 5}',
+        f'{{"limits": {{"time": 1{"0" * 400}}}}}', '{"limits": ' + "[" * 100_000,
+    ],
+    ids=range(9),
+)  # fmt: skip
 def test_orders_that_make_no_sense_harm_nobody(node: Node, text: str) -> None:
     attempt = node.nasty("plain")
     (attempt.path / "go").write_text(text)

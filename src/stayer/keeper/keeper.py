@@ -424,7 +424,7 @@ def keep(path: str) -> None:
     try:
         spec = loads(folder.read("task.json") or b"")["keeper"]
         keeper = Keeper(folder, spec)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         folder.write_exit({"not_started": f"task.json can't be understood: {error!r}"})
         return
     try:

@@ -29,7 +29,7 @@ class Orders:
         self._text = text
         try:
             self._take(loads(text))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return False  # words of a worker that we don't know
         return True
 

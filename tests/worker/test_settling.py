@@ -1,0 +1,71 @@
+"""What a worker tells the store, and when it must not."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+from stayer.core.lifecycle import Start, decide
+from stayer.core.model import EVERYTHING, Order, Task, Worker
+from stayer.core.submission import new_task
+from stayer.heart import Heart
+from stayer.runners.pool.begin import LOCK
+from stayer.worker.held import Held
+from stayer.worker.orders import carry_out
+from stayer.worker.settle import settle_outcomes
+from stayer.worker.threads import ThreadOptions, ThreadsWorker
+from tests.worker.test_hands import Hands, hands
+
+__all__ = ("hands",)
+
+HOLD = """
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_an_order_that_could_not_be_passed_on_is_not_acknowledged(hands: Hands) -> None:
+    held = hands.take("a")
+    shutil.rmtree(held.run.folder)
+    assert carry_out(held, [Order(1, "pause", {}), Order(2, "resume", {})]) == 0
+
+
+def test_what_becomes_of_a_failure_is_not_decided_unseen(hands: Hands) -> None:
+    """Of what was adopted while the store was away, its policy is not known."""
+    new = new_task(queue="default", id="a", command=["false"], retries=1)
+    hands.store.submit([new])
+    [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    [started] = hands.store.commit([decide(task, Start(1))])
+    assert started is not None
+    run = hands.state.run_for(started)
+    run.prepare(started, {"limits": {}}, None)
+    run.declare_ended({"exit_code": 1, "stop": None})
+    unseen = Task("a", "default", state="started", worker=hands.state.worker_id, attempt=1)
+    held = Held(unseen, run)
+    held.known = False
+    assert settle_outcomes(hands.store, [held]) == [held]
+    [after] = hands.store.get(["a"])
+    assert after is not None
+    assert (after.failures, after.state in ("pending", "scheduled")) == (1, True)
+
+
+def test_what_a_pool_held_is_handed_back_only_when_it_is_gone(hands: Hands) -> None:
+    hands.store.submit([new_task(queue="default", id="a", name="f")])
+    hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    options = ThreadOptions(store=hands.store.url, app="none", names=(), threads=1)
+    worker = ThreadsWorker(hands.store, hands.state, options)
+    me = Worker(id=hands.state.worker_id, node="here", pid=1)
+    worker._heart = Heart(hands.store, me, on_orders=print, on_lost=print, last_number=1)
+    arguments = [sys.executable, "-c", HOLD, str(hands.state.path / LOCK)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as pool:
+        assert pool.stdout is not None
+        assert pool.stdout.readline() == b"held\n"
+        worker._take_back()
+        assert [task.state for task in hands.store.get(["a"]) if task] == ["reserved"]
+        pool.kill()
+    worker._take_back()
+    assert [task.state for task in hands.store.get(["a"]) if task] == ["pending"]
