@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -15,9 +16,11 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.schedule import Schedule
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.cluster.tour import Tour
 from tests.contract.builders import (
     Clock,
     apply,
+    beat,
     get,
     ids,
     new,
@@ -25,6 +28,7 @@ from tests.contract.builders import (
     started,
     submit,
     take,
+    worker,
 )
 from tests.servers.cluster import Cluster, clustered, id_of
 from tests.servers.finding import redis_binary
@@ -202,4 +206,58 @@ def test_a_node_that_knows_of_no_others_is_not_believed() -> None:
         store = open_store(cluster.url())
         assert [len(submit(store, new(queue=queue))) for queue in "abcdef"] == [1] * 6
         until(lambda: len(store.queues()) == 6, "for all queues")
+        store.close()
+
+
+def test_what_a_failover_lost_of_who_is_where_is_written_down_again(
+    cluster: Cluster, store: ClusterStore, now: Clock
+) -> None:
+    # Given a node in the place of one that had been told of a queue and of a home
+    submit(store, new(queue="a", delay=5.0))
+    prefix = store._nodes.options.prefix
+    for name in (f"{prefix}:shards", f"{prefix}:homes:w"):
+        assert store._nodes.ask(name, "DEL", name) == 1
+    store._nodes.forget()
+
+    # When those who knew go on
+    submit(store, new("late", queue="a", delay=5.0))
+    beat(store, worker(queues=QUEUES), 2)
+
+    # Then everybody knows
+    other = open_store(cluster.url(prefix=prefix), clock=now)
+    assert [queue.name for queue in other.queues()] == ["a"]
+    now.advance(5)
+    assert other.promote(10) is None
+    assert len(take(store, queues="a", limit=9)) == 2
+    register(other, "judge")
+    assert len(other.bury("judge", {"w": 2})) == 2
+    other.close()
+
+
+def test_who_is_where_is_confirmed_by_replicas(cluster: Cluster) -> None:
+    store = open_store(cluster.url(wait=1, wait_timeout="50ms"))
+    assert isinstance(store, ClusterStore)
+    with pytest.raises(StoreUnreachable, match=r"\(enlist\), but 0 of 1 replicas"):
+        submit(store, new())
+    store.close()
+
+
+def test_a_node_that_hangs_is_waited_for_once_not_for_each_of_its_queues() -> None:
+    with clustered(redis_binary(), replicas=0) as cluster:
+        store = open_store(cluster.url(socket_timeout=2))
+        assert isinstance(store, ClusterStore)
+        names = [f"queue {number}" for number in range(30)]
+        submit(store, *(new(queue=name) for name in names))
+        nodes = {name: store._shards.server_of(name).node() for name in names}
+        prefix = store._nodes.options.prefix
+        needed = store._nodes.server_of(f"{prefix}:shards")
+        ports = {store._nodes.at_host(("127.0.0.1", node.port)): node for node in cluster.nodes}
+        hung = next(server for server in ports if server is not needed)
+        there = [name for name in names if nodes[name] is not hung]
+        assert len(there) < len(names) - 1, "it has several"
+        ports[hung].signal(signal.SIGSTOP)
+        tour = Tour(store._shards)
+        found = [info.name for infos in tour.all(lambda shard: shard.queues()) for info in infos]
+        ports[hung].signal(signal.SIGCONT)
+        assert (sorted(found), tour.misses, tour.is_slow) == (sorted(there), 1, True)
         store.close()

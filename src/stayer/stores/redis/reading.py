@@ -21,7 +21,7 @@ from stayer.core.model import (
     Usage,
 )
 from stayer.core.rate import Bucket
-from stayer.stores.redis import record
+from stayer.stores.redis import history, record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
@@ -52,13 +52,13 @@ def attempts(server: Server, id: str) -> list[Attempt]:
     if answer is None:
         return []
     value, older, usages = answer
-    return record.attempts(value, older, dict(zip(usages[::2], usages[1::2], strict=True)))
+    return history.attempts(value, older, dict(zip(usages[::2], usages[1::2], strict=True)))
 
 
 def events(server: Server, id: str) -> list[Event]:
     """The events of a task."""
     answer = server.run("history", id)
-    return [] if answer is None else record.events(answer[0], answer[1])
+    return [] if answer is None else history.events(answer[0], answer[1])
 
 
 def last_event(server: Server) -> int:

@@ -11,7 +11,7 @@ rest in common, their kind, are many, and both sides work that out once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import (
-    Attempt,
     Event,
     Fault,
     NewTask,
@@ -236,6 +235,11 @@ def _value(stored: bytes | None, is_text: int) -> Value:
     return codec.unpack(stored.decode() if stored is not None and is_text else stored)
 
 
+def record_end(value: bytes) -> int:
+    """Where the history begins."""
+    return _HEAD + int.from_bytes(value[1:5], "big")
+
+
 def birth(value: bytes) -> tuple[float, int]:
     """When a task was made, and its number."""
     created, seq = _birth.unpack_from(value, _BIRTH_AT)
@@ -245,7 +249,7 @@ def birth(value: bytes) -> tuple[float, int]:
 def task(value: bytes) -> Task:
     """A task but for what is kept apart: this is the hottest line of a reserve."""
     own_end = _OWN_AT + int.from_bytes(value[5:_HEAD], "big")
-    kind = value[own_end : _HEAD + int.from_bytes(value[1:5], "big")]
+    kind = value[own_end : record_end(value)]
     updated, created, _, id, parameters, result = _unpack(b"\x96" + value[_OWN_AT:own_end])
     alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:_OWN_AT])
     task = replace(
@@ -361,98 +365,3 @@ def batch_of_events(packed: bytes) -> list[Raw]:
     """An entry of the stream."""
     events: list[Raw] = _unpack(packed)
     return events
-
-
-class About(msgspec.Struct, array_like=True, frozen=True):
-    """What an entry of a task's history says; `worker` is true for the one that has the attempt."""
-
-    at: float
-    event: str
-    worker: str | bool = False
-    note: str | bool = False
-    ending: str | bool = False
-    error: str | bool = False
-    node: str | bool = False
-    pid: int | bool = False
-
-
-class Moment(msgspec.Struct, frozen=True):
-    """One entry of a task's history; `number` is 0 where it is no event."""
-
-    number: int
-    attempt: int
-    about: About
-
-
-_moment = struct.Struct(">QII")
-_about = msgspec.msgpack.Decoder(About).decode
-
-
-def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
-    """All that happened to a task since it was made, oldest first.
-
-    Entries stand behind each other: number, attempt, length of the rest, and the rest.
-    """
-    begin = _HEAD + int.from_bytes(value[1:5], "big")
-    for chunk in (*older, value[begin:]):
-        position = 0
-        while position < len(chunk):
-            number, attempt, length = _moment.unpack_from(chunk, position)
-            position += _moment.size
-            yield Moment(number, attempt, _about(chunk[position : position + length]))
-            position += length
-
-
-def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
-    """The events of a task; the first is in its record."""
-    (created, seq), known = birth(value), task(value)
-    born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
-    if value[0] & BORN_WAITING:
-        born = "waiting"
-    id, queue = known.id, known.queue
-    found = [Event(number=seq, at=created, id=id, queue=queue, event=born)]
-    holder: str | None = None
-    for moment in history(value, older):
-        about = moment.about
-        holder = about.worker if isinstance(about.worker, str) else holder
-        if moment.number:
-            worker, note = holder if about.worker else None, about.note
-            found.append(
-                Event(
-                    number=moment.number,
-                    at=about.at,
-                    id=id,
-                    queue=queue,
-                    event=about.event,
-                    attempt=moment.attempt,
-                    worker=worker,
-                    note=note if isinstance(note, str) else None,
-                )
-            )
-    return found
-
-
-def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> list[Attempt]:
-    """The attempts of a task, put together from its history."""
-    found: dict[int, dict[str, Any]] = {}
-    for moment in history(value, older):
-        about = moment.about
-        if about.event == "reserved":
-            node = about.node or None
-            found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}
-        attempt = found.get(moment.attempt)
-        if attempt is None:
-            continue
-        if about.event == "started":
-            attempt["started_at"] = about.at
-            attempt["pid"] = None if about.pid is False else about.pid
-        if about.ending:
-            attempt["finished_at"], attempt["ending"] = about.at, about.ending
-            error = about.error
-            attempt["error"] = _fault.decode(error) if isinstance(error, str) else None
-    return [
-        Attempt(
-            attempt=number, usage=usage(usages[number]) if number in usages else None, **attempt
-        )
-        for number, attempt in sorted(found.items())
-    ]

@@ -27,6 +27,7 @@ class Workers:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self._homes: dict[str, list[str]] = {}
+        self._lessons = 0
 
     # Beating
 
@@ -37,6 +38,10 @@ class Workers:
         answer = self._lobby().beat(worker, number, nonce, ())
         if number == 1:
             self._move_in(worker.id, worker.queues)
+        elif self._lessons != self._shards.nodes.lessons:
+            # A node may have been replaced by one that had not heard of all.
+            self._lessons = self._shards.nodes.lessons
+            self._move_in(worker.id, self._homes_of(worker.id))
         places = self._shards.by_place([report.id for report in reports], reports)
         orders: list[Orders] = []
         for home in self._homes_of(worker.id):
@@ -90,9 +95,7 @@ class Workers:
         return [task for task in self._carry_out() if task.worker == worker]
 
     def _write_down(self, workers: Iterable[str]) -> None:
-        if names := list(workers):
-            name = key("burying", self._shards.nodes.options.prefix)
-            self._shards.nodes.ask(name, "SADD", name, *names)
+        self._shards.nodes.enlist("burying", workers)
 
     def _cross_out(self, worker: str) -> None:
         """One that was refused stays written down, for another may have judged it meanwhile."""
@@ -159,9 +162,7 @@ class Workers:
         """Before it is known there, so that whoever looks for it will look there."""
         wanted = list(dict.fromkeys(queues))
         self._shards.add(wanted)
-        if wanted:
-            name = key("homes", self._shards.nodes.options.prefix, worker=worker)
-            self._shards.nodes.ask(name, "SADD", name, *wanted)
+        self._shards.nodes.enlist("homes", wanted, worker)
         self._homes.pop(worker, None)
 
     def _homes_of(self, worker: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -22,11 +22,13 @@ from stayer.stores.redis.address import (
     split,
     without_secrets,
 )
+from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call, Moved, Server
 
 PORT = 6379
 SLOTS = 16384
 _FORM = "redis+cluster://host:6379,host:6379"
+_AT_ONCE = 1000
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
 
@@ -55,6 +57,8 @@ class Nodes:
         self._starts: list[int] = []
         self._owners: list[Host | None] = []
         self._told: list[Host] = []
+        self.lessons = 0
+        """How often it was asked who has which slot: after a failover once more."""
         self._silent: set[Host] = set()
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
@@ -73,6 +77,14 @@ class Nodes:
     def ask(self, key: str, *command: Any) -> Any:
         """What the node that has the key answers to a plain command."""
         return self.at(key, lambda server: server.ask(*command))
+
+    def enlist(self, list_of: str, names: Iterable[str], worker: str = "") -> int:
+        """Write names down in a set that others go by; how many are new."""
+        given = list(names)
+        place = key(list_of, self.options.prefix, worker=worker)
+        steps = [given[at : at + _AT_ONCE] for at in range(0, len(given), _AT_ONCE)]
+        calls = [Call(place, "enlist", (list_of, worker, *some)) for some in steps]
+        return sum(self.run_many(calls)) if calls else 0
 
     def run_many(self, calls: Sequence[Call]) -> list[Any]:
         """What the scripts answer, each at the node of its key, a round trip a node."""
@@ -209,6 +221,7 @@ class Nodes:
         return sorted(in_turn, key=lambda host: host in self._silent)
 
     def _take(self, answer: Any, asked: Host) -> None:
+        self.lessons += 1
         self._told = [*(host for host in self._told if host != asked), asked]
         self._starts, self._owners = [0], [None]
         for start, end, primary, *_ in sorted(answer, key=lambda part: int(part[0])):

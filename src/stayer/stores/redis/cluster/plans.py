@@ -148,7 +148,7 @@ class Plans:
         nonce = secrets.token_hex(8)
         name = f"call {nonce}" if flow is None else name_of(flow.id)
         about = _About(ids, flow, self._shards.now())
-        self._nodes.ask(self._list, "SADD", self._list, f"{nonce} {name}")
+        self._nodes.enlist("plans", [f"{nonce} {name}"])
         there = self._run("lay_plan", name, nonce, _pack(about))
         if there is not None:
             self._cross_out(nonce, name)

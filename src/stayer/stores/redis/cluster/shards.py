@@ -43,6 +43,7 @@ class Shards:
         self._stores: dict[str, ShardStore] = {}
         self._servers: dict[str, Shard] = {}
         self._known: set[str] = set()
+        self._lessons = 0
         self._places: dict[str, str] = {}
         self._guard = threading.Lock()
 
@@ -65,10 +66,13 @@ class Shards:
 
     def add(self, queues: Iterable[str]) -> None:
         """Make sure that whoever lists shards will see these. First of all steps."""
+        if self._lessons != self.nodes.lessons:
+            # A node may have been replaced by one that had not heard of all.
+            self._known, self._lessons = set(), self.nodes.lessons
         fresh = sorted(set(queues) - self._known)
         if fresh:
             name = key("shards", self.nodes.options.prefix)
-            if self.nodes.ask(name, "SADD", name, *fresh):
+            if self.nodes.enlist("shards", fresh):
                 self.nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
             self._known.update(fresh)
 

@@ -8,9 +8,9 @@
 
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end
-local refused = {}
-for number, entry in ipairs(apply_all(cmsgpack.unpack(ARGV[6]))) do
-  if not entry then refused[#refused + 1] = number - 1 end
+local applied, refused = apply_all(cmsgpack.unpack(ARGV[6])), {}
+for number = 1, #applied do
+  if not applied[number] then refused[#refused + 1] = number - 1 end
 end
 local wanted = cmsgpack.unpack(ARGV[5])
 local values, apart = shown(reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2]))

@@ -176,9 +176,9 @@ end
 local function apply_group(group, values, keys, applied)
   if group[C_WAITS] then flush() end -- for it looks at other tasks
   local may_lead = #group[C_IDS] > 1 and not (group[C_FROM_START] or group[C_ORDER])
-  local leaders = {}
-  for number, id in ipairs(group[C_IDS]) do
-    local at, attempt, result = #applied + 1, group[C_ATTEMPTS][number], group[C_RESULTS][number]
+  local leaders, ids, before_it = {}, group[C_IDS], #applied
+  for number = 1, #ids do
+    local id, at, attempt, result = ids[number], before_it + number, group[C_ATTEMPTS][number], group[C_RESULTS][number]
     local value = values[at]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value, result)
     if leader and attempt == leader.r[ATTEMPT] then
@@ -200,7 +200,8 @@ end
 local function apply_all(groups_of_changes)
   local ids, applied = {}, {}
   for _, group in ipairs(groups_of_changes) do
-    for _, id in ipairs(group[C_IDS]) do ids[#ids + 1] = id end
+    local before_it = #ids
+    for number = 1, #group[C_IDS] do ids[before_it + number] = group[C_IDS][number] end
   end
   local values, keys = read_all(ids)
   for _, group in ipairs(groups_of_changes) do apply_group(group, values, keys, applied) end

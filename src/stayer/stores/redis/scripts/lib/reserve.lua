@@ -101,7 +101,7 @@ end
 
 local function ids_of(tickets)
   local ids = {}
-  for number, each in ipairs(tickets) do ids[number] = string.sub(each, 13) end
+  for number = 1, #tickets do ids[number] = string.sub(tickets[number], 13) end
   return ids
 end
 
@@ -193,8 +193,8 @@ end
 local function give_all(tickets, worker, node, said, given)
   local ids, leaders, ended = ids_of(tickets), {}, 0
   local values, keys = read_all(ids)
-  for number, id in ipairs(ids) do
-    local value = values[number]
+  for number = 1, #ids do
+    local id, value = ids[number], values[number]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value)
     if leader then
       given[#given + 1] = follow(leader, id, micros(birth_of(value)) .. tickets[number], keys[number], value, own_end,

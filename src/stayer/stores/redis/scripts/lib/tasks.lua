@@ -102,16 +102,15 @@ local function wake(queue) woken[queue] = true end
 -- attempts, or one for all}.
 local group
 local function note_event(id, queue, event, attempt, worker, note)
-  local number = last_number() + 1
+  local number = (last or last_number()) + 1
   last = number
   if not group or group[4] ~= event or group[3] ~= queue or group[5] ~= worker or group[6] ~= note
-    or #group[7] >= EVENTS_A_BATCH then
+    or number - group[1] >= EVENTS_A_BATCH then
     group = {number, now, queue, event, worker, note, {}, {}}
     groups[#groups + 1] = group
   end
-  local ids, attempts = group[7], group[8]
-  ids[#ids + 1] = id
-  attempts[#attempts + 1] = attempt
+  local at = number - group[1] + 1
+  group[7][at], group[8][at] = id, attempt
   return number
 end
 
@@ -121,7 +120,7 @@ local function note_events(ids, queue, event, attempts, worker)
   last, group = last + #ids, nil
 end
 
--- What an entry of a history says, apart from number and attempt (`About` in record.py).
+-- What an entry of a history says, apart from number and attempt (`About` in history.py).
 local function saying(about)
   local packed = cmsgpack.pack(about)
   return struct.pack('>I4', #packed) .. packed
@@ -156,17 +155,18 @@ local function write(writes, key, one, other)
   arguments.n = count
 end
 
+-- Loops over what may be many count by themselves: `ipairs` calls a function each time.
 local function write_many(arguments, members, score)
-  local count = arguments.n
-  for _, member in ipairs(members) do
-    if score then
-      count = count + 1
-      arguments[count] = score
+  local count, number = arguments.n, #members
+  if score then
+    for at = 1, number do
+      arguments[count + 2 * at - 1], arguments[count + 2 * at] = score, members[at]
     end
-    count = count + 1
-    arguments[count] = member
+    number = 2 * number
+  else
+    for at = 1, number do arguments[count + at] = members[at] end
   end
-  arguments.n = count
+  arguments.n = count + number
 end
 
 -- What stands for a task in an index, and for those that follow it; with a score, if the index has those.
@@ -486,7 +486,8 @@ end
 -- that keep one of them apart.
 local function shown(list)
   local values, apart = {}, {}
-  for number, entry in ipairs(list) do
+  for number = 1, #list do
+    local entry = list[number]
     local is_entry = type(entry) == 'table'
     values[number] = is_entry and entry.value or entry
     if is_entry and bit.band(entry.flags, 15) ~= 0 then

@@ -1,0 +1,108 @@
+"""The history of a task: behind its record in its value, or before that in a list of its own."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from stayer.core.model import Attempt, Event, Fault, State
+from stayer.stores.redis.record import BORN_SCHEDULED, BORN_WAITING, birth, record_end, task, usage
+
+_fault = msgspec.json.Decoder(Fault)
+
+
+class About(msgspec.Struct, array_like=True, frozen=True):
+    """What an entry of a task's history says; `worker` is true for the one that has the attempt."""
+
+    at: float
+    event: str
+    worker: str | bool = False
+    note: str | bool = False
+    ending: str | bool = False
+    error: str | bool = False
+    node: str | bool = False
+    pid: int | bool = False
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One entry of a task's history; `number` is 0 where it is no event."""
+
+    number: int
+    attempt: int
+    about: About
+
+
+_moment = struct.Struct(">QII")
+_about = msgspec.msgpack.Decoder(About).decode
+
+
+def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
+    """All that happened to a task since it was made, oldest first.
+
+    Entries stand behind each other: number, attempt, length of the rest, and the rest.
+    """
+    for chunk in (*older, value[record_end(value) :]):
+        position = 0
+        while position < len(chunk):
+            number, attempt, length = _moment.unpack_from(chunk, position)
+            position += _moment.size
+            yield Moment(number, attempt, _about(chunk[position : position + length]))
+            position += length
+
+
+def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
+    """The events of a task; the first is in its record."""
+    (created, seq), known = birth(value), task(value)
+    born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
+    if value[0] & BORN_WAITING:
+        born = "waiting"
+    id, queue = known.id, known.queue
+    found = [Event(number=seq, at=created, id=id, queue=queue, event=born)]
+    holder: str | None = None
+    for moment in history(value, older):
+        about = moment.about
+        holder = about.worker if isinstance(about.worker, str) else holder
+        if moment.number:
+            worker, note = holder if about.worker else None, about.note
+            found.append(
+                Event(
+                    number=moment.number,
+                    at=about.at,
+                    id=id,
+                    queue=queue,
+                    event=about.event,
+                    attempt=moment.attempt,
+                    worker=worker,
+                    note=note if isinstance(note, str) else None,
+                )
+            )
+    return found
+
+
+def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> list[Attempt]:
+    """The attempts of a task, put together from its history."""
+    found: dict[int, dict[str, Any]] = {}
+    for moment in history(value, older):
+        about = moment.about
+        if about.event == "reserved":
+            node = about.node or None
+            found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}
+        attempt = found.get(moment.attempt)
+        if attempt is None:
+            continue
+        if about.event == "started":
+            attempt["started_at"] = about.at
+            attempt["pid"] = None if about.pid is False else about.pid
+        if about.ending:
+            attempt["finished_at"], attempt["ending"] = about.at, about.ending
+            error = about.error
+            attempt["error"] = _fault.decode(error) if isinstance(error, str) else None
+    return [
+        Attempt(
+            attempt=number, usage=usage(usages[number]) if number in usages else None, **attempt
+        )
+        for number, attempt in sorted(found.items())
+    ]

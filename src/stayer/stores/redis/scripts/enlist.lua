@@ -1,0 +1,8 @@
+-- Cluster: write names down in a set that others go by.
+-- ARGV   3 which one (shards, plans, burying, homes), 4 the worker whose homes they are, or ''; the rest: names
+-- returns how many are new
+-- to be confirmed by replicas: what is not written down is not looked for
+-- needs: base
+
+local sets = {shards = key_shards(), plans = key_plans(), burying = key_burying(), homes = key_homes(ARGV[4])}
+return call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
