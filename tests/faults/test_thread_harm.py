@@ -109,6 +109,12 @@ def retry(word: str) -> None:
     raise stayer.Retry(after=float(word) if word != "soon" else word)
 
 
+@app.task(name="save")
+def save(task: Context, size: int) -> int:
+    task.checkpoint(bytes(size))
+    return size
+
+
 @app.task(name="hard_to_stop")
 def hard_to_stop(task: Context, path: str, how: str) -> str:
     def stop():
@@ -210,3 +216,14 @@ def test_a_function_that_is_to_stop_a_task_holds_nobody_up(fleet: PoolFleet, how
     fleet.call("b", "double", n=1)
     assert fleet.until_ended("b").result == 2
     assert "ended by" not in fleet.log_of().read_text()
+
+
+def test_many_large_checkpoints_at_once_all_arrive(fleet: PoolFleet) -> None:
+    fleet.pool_worker(threads=4, lease=60)
+    size = 15_000_000
+    ids = [fleet.call(f"task-{number}", "save", size=size) for number in range(4)]
+    for task in fleet.until_all_ended(ids):
+        assert (task.state, task.attempt) == ("complete", 1)
+        saved = fleet.store.checkpoint(task.id)
+        assert saved is not None
+        assert len(saved.data) >= size

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.keeper import cgroup
+from stayer.keeper import cgroup, tree
 from tests.keeper.harness import PYTHON, SOURCE, Attempt, Node, state_of, wait_for
 from tests.keeper.test_fence import FENCED, lose
 from tests.keeper.test_nasty_trees import every_kind
@@ -235,8 +235,12 @@ def test_what_a_dead_keeper_left_is_not_mistaken_for_what_the_next_one_keeps(
     (attempt.path / "lock").mkdir()  # of this keeper it can't even be said that it died
     node.tell(f"start {attempt.path}")
     node.shell("true").exit()  # by then the nursery knows of it
+    nursery = node.nursery.pid
+    wait_for(lambda: not tree.children(nursery) and state_of(nursery) == "S", "it to be at rest")
+    os.kill(nursery, signal.SIGSTOP)  # it finds both at once: that it can speak, and the request
     (attempt.path / "lock").rmdir()
     node.tell(f"start {attempt.path}")
+    os.kill(nursery, signal.SIGCONT)
     main = attempt.running()["pid"]
     node.shell("true").exit()
     node.shell("true").exit()

@@ -10,6 +10,7 @@ import fcntl
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,15 @@ from stayer.worker.state import StateDirectory
 from stayer.worker.threads import ThreadOptions, ThreadsWorker
 
 NOBODY = {"keeper": 1, "keeper_started": -1, "pid": 1}
+
+
+@contextmanager
+def killing(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Whatever happens meanwhile: nobody is to wait for its end."""
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 class Hands:
@@ -208,12 +218,11 @@ def test_nothing_is_handed_back_while_its_keeper_lives_though_its_lock_is_gone(
     hands: Hands,
 ) -> None:
     held = hands.take("a")
-    with subprocess.Popen(["sleep", "1000"]) as keeper:
+    with subprocess.Popen(["sleep", "1000"]) as keeper, killing(keeper):
         said = {**NOBODY, "keeper": keeper.pid, "keeper_started": tree.started(keeper.pid)}
         (held.run.folder / "running").write_text(json.dumps({**said, "stopped": []}))
         run = hands.state.run_for(held.task)
         assert not run.void()
-        keeper.kill()
     assert run.void()
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from stayer.core import codec
 from stayer.core.model import Report
+from stayer.runners.pool.link import News
+from stayer.worker.cargo import A_BEAT, weight
 from stayer.worker.held import Held
-from stayer.worker.holdings import A_BEAT
+from stayer.worker.threads import _as_many_as_fit
 from tests.worker.test_hands import Hands, hands
 
 __all__ = ("hands",)
@@ -22,8 +24,7 @@ def write(held: Held, name: str, size: int) -> None:
 
 
 def size(reports: list[Report]) -> int:
-    logs = sum(len(piece.data) for report in reports for piece in report.log)
-    return logs + sum(len(report.checkpoint or b"") for report in reports)
+    return sum(map(weight, reports))
 
 
 def beat(hands: Hands) -> list[Report]:
@@ -99,3 +100,17 @@ def test_half_a_line_of_a_report_is_left_for_later(hands: Hands) -> None:
     [told] = beat(hands)
     assert told.progress is not None
     assert (told.progress.done, told.progress.total) == (2, 10)
+
+
+def test_news_of_threads_go_by_as_many_beats_as_they_need() -> None:
+    sizes = (10, LARGE - 10, 1, LARGE + 1, 1)
+    news = [
+        News(Report(id="a", attempt=1, checkpoint=bytes(size)), number)
+        for number, size in enumerate(sizes)
+    ]
+    beats = []
+    while news:
+        fit = _as_many_as_fit(news)
+        beats.append([each.number for each in fit])
+        news = news[len(fit) :]
+    assert beats == [[0, 1], [2], [3], [4]]

@@ -15,7 +15,7 @@ from stayer.worker.held import Held
 from stayer.worker.orders import carry_out
 from stayer.worker.settle import settle_outcomes
 from stayer.worker.threads import ThreadOptions, ThreadsWorker
-from tests.worker.test_hands import Hands, hands
+from tests.worker.test_hands import Hands, hands, killing
 
 __all__ = ("hands",)
 
@@ -61,11 +61,10 @@ def test_what_a_pool_held_is_handed_back_only_when_it_is_gone(hands: Hands) -> N
     me = Worker(id=hands.state.worker_id, node="here", pid=1)
     worker._heart = Heart(hands.store, me, on_orders=print, on_lost=print, last_number=1)
     arguments = [sys.executable, "-c", HOLD, str(hands.state.path / LOCK)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as pool:
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as pool, killing(pool):
         assert pool.stdout is not None
         assert pool.stdout.readline() == b"held\n"
         worker._take_back()
         assert [task.state for task in hands.store.get(["a"]) if task] == ["reserved"]
-        pool.kill()
     worker._take_back()
     assert [task.state for task in hands.store.get(["a"]) if task] == ["pending"]

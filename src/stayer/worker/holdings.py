@@ -6,19 +6,17 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from stayer.core import codec
 from stayer.core.model import Report, Task
 from stayer.heart import moment
 from stayer.worker.adoption import sweep_strays
 from stayer.worker.bell import Bell
+from stayer.worker.cargo import A_BEAT, weight
 from stayer.worker.held import Held
 from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
-A_BEAT = codec.CHECKPOINT_LIMIT
-"""How many bytes of logs and checkpoints go with one beat: as many as the largest that may be."""
 _WATCHED_FOR = 30.0
 _TIME_TO_DIE = 30.0
 
@@ -97,8 +95,8 @@ class Holdings:
                 held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
-        """The news for a beat: no more of them than a store takes in a moment, since the lease
-        depends on it. What has ended goes first, for its end waits; the others take turns.
+        """The news for a beat. What has ended goes first, for its end waits; the others take turns
+        where there is too much.
         """
         reports: list[Report] = []
         room = A_BEAT
@@ -106,7 +104,7 @@ class Holdings:
         for held in in_turn:
             report = held.gather(room)
             if report is not None:
-                room -= sum(len(piece.data) for piece in report.log) + len(report.checkpoint or b"")
+                room -= weight(report)
                 reports.append(report)
         self._next_in_turn = next((held.key for held in in_turn if held.was_cut_short), None)
         return reports

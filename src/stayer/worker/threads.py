@@ -33,6 +33,7 @@ from stayer.runners.pool.begin import LOST_LEASE
 from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
+from stayer.worker.cargo import A_BEAT, weight
 from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
@@ -298,7 +299,7 @@ class ThreadsWorker(BeatingWorker):
         if pool is None:
             self._gathered = None
             return []
-        self._gathered = pool, list(pool.news)
+        self._gathered = pool, _as_many_as_fit(list(pool.news))
         return [news.report for news in self._gathered[1]]
 
     def _on_beat(self, good_until: float) -> None:
@@ -308,6 +309,8 @@ class ThreadsWorker(BeatingWorker):
             for _ in gathered:
                 pool.news.popleft()
             pool.say(link.Delivered(gathered[-1].number))
+            if pool.news:
+                self._bell.ring()  # there was no room for these
 
     # Small things
 
@@ -325,6 +328,16 @@ class ThreadsWorker(BeatingWorker):
 
 class _SomebodyWasFaster(Exception):
     """A task changed between look and deed: look again."""
+
+
+def _as_many_as_fit(news: list[link.News]) -> list[link.News]:
+    """The first of them, for one beat; one in any case."""
+    room = A_BEAT
+    for number, each in enumerate(news):
+        room -= weight(each.report)
+        if room < 0 and number:
+            return news[:number]
+    return news
 
 
 def _lost(task: Task, why: str) -> list[Change]:
