@@ -209,6 +209,16 @@ def test_term_lets_what_runs_finish(fleet: PoolFleet) -> None:
     assert fleet.store.workers() == []
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGUSR1, 5)])
+def test_who_has_nothing_to_do_leaves_at_once(fleet: PoolFleet, number: int, code: int) -> None:
+    worker = fleet.pool_worker(grace=600)
+    fleet.call("a", "double", n=1)
+    fleet.until_state("a", "complete")
+    fleet.signal(worker, number)
+    assert fleet.end_of(worker) == code
+    assert fleet.store.workers() == []
+
+
 def test_what_does_not_end_in_the_grace_is_handed_back(fleet: PoolFleet) -> None:
     worker = fleet.pool_worker(grace=1)
     fleet.call_stamper("a")

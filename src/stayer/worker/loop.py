@@ -377,7 +377,7 @@ class WorkerLoop(BeatingWorker):
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
-        if self._tidying.has_more:
+        if self._tidying.has_more or self._finished():
             timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)

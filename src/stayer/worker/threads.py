@@ -103,7 +103,8 @@ class ThreadsWorker(BeatingWorker):
         self._pass_on_orders()
         self._send_urgent_news()
         self._tidy_up()
-        self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
+        if not self._finished():
+            self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
 
     # Beginning and end
 

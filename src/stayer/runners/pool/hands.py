@@ -114,10 +114,14 @@ class Hands:
             return list(self._running)
 
     def take(self, tasks: Iterable[InHand]) -> None:
-        """Run these as soon as there is a hand free; a few at once, for they may be short."""
+        """These are next."""
         with self._lock:
             self._waiting.extend(tasks)
-        self._fill(_FEW)
+
+    def begin(self) -> None:
+        """Let a few begin: they may be short."""
+        if self._waiting and len(self._running) < _FEW:
+            self._fill(_FEW)
 
     def fill(self) -> None:
         """Let all begin that can: they are not as short as that."""
