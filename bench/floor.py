@@ -60,7 +60,10 @@ class Floor:
         [(seqs,)] = self._db.execute(SQL["reserve.next"], ("q", "", now, batch)).fetchall()
         first = self._number(batch)
         line = f',{now!r},"reserved",', ',"w",null,null,null,"node"]\n'
-        self._db.execute(SQL["reserve"], (now, "w", "node", first, *line, seqs))
+        numbers = json.loads(seqs)  # they came together: one follows the other
+        if numbers:
+            stretch = numbers[0], numbers[-1]
+            self._db.execute(SQL["reserve.stretch"], (now, "w", "node", first, *line, *stretch))
         [(read,)] = self._db.execute(SQL["reserve.read"], (seqs,)).fetchall()
         rows = json.loads(read)
         if rows:

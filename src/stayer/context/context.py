@@ -244,9 +244,9 @@ class Context:
         return self._cancelled
 
     def on_stop(self, function: Callable[[], object] | None) -> Callable[[], object] | None:
-        """When asked to stop, call this (once, in the main thread) instead of raising `Stopped`
-        there; None to raise it again. Returns what was there before. A function that does nothing
-        leaves it to you to look at `cancelled`.
+        """When asked to stop, call this (once, in the main thread; with `--threads` in one of its
+        own) instead of raising `Stopped` there; None to raise it again. Returns what was there
+        before. A function that does nothing leaves it to you to look at `cancelled`.
         """
         before, self._stop_by = self._stop_by, function
         return before
