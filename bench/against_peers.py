@@ -160,13 +160,14 @@ class Peer:
     def _working(self, workers: int) -> Iterator[list[int]]:
         """So many workers; their pids."""
         command = [self._python, "-m", "bench.peers.working", self.name]
+        before = len(self._server.client_list())
         with ExitStack() as stack:
             pids = []
             for number in range(workers):
                 own = {**self._variables, "BENCH_FOLDER": f"{self._folder}/{self.name}-{number}"}
                 pids.append(stack.enter_context(process(command, **own)))
             yield pids
-        until(lambda: len(self._server.client_list()) == 1)
+        until(lambda: len(self._server.client_list()) <= before)
 
 
 def _cpu_of_all(pids: list[int]) -> float:

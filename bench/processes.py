@@ -11,6 +11,7 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120.0
+_LOOK = 0.02
 ROOT = Path(__file__).parent.parent
 
 
@@ -29,20 +30,22 @@ def process(command: list[str], **variables: str) -> Iterator[int]:
         started.wait()
 
 
-def until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool], pause: float = 0.002) -> None:
     """Wait for it, looking often."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError("what is measured does not come to its end")
-        time.sleep(0.002)
+        time.sleep(pause)
 
 
 def pace(done: Callable[[], int], tasks: int) -> float:
-    """Tasks a second, from when a tenth is done to the end: starting is not counted."""
-    until(lambda: done() >= tasks // 10)
+    """Tasks a second, from when a tenth is done to the end: starting is not counted. Looked at
+    rarely: to open a database is work, too, and disturbs who writes to it.
+    """
+    until(lambda: done() >= tasks // 10, _LOOK)
     first, begin = done(), time.perf_counter()
-    until(lambda: done() >= tasks)
+    until(lambda: done() >= tasks, _LOOK)
     return (tasks - first) / (time.perf_counter() - begin)
 
 

@@ -231,6 +231,8 @@ class Pool:
         self._recent.append((time.monotonic(), ran))
         self._stirred = len(tasks) == room
         self._take(tasks)
+        if not self._stirred:
+            self._hands.begin()
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
