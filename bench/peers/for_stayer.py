@@ -21,9 +21,11 @@ def nothing(number: int) -> int:
 
 
 def submit_each(numbers: Iterator[int]) -> None:
+    app.client.store.setup()  # connects
     for number in numbers:
         nothing.submit(number)
 
 
 def submit_bulk(numbers: Iterator[int]) -> None:
+    app.client.store.setup()
     nothing.submit_many({"number": number} for number in numbers)
