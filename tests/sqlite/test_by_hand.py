@@ -16,22 +16,8 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter, Worker
 from stayer.core.submission import new_task
 from stayer.store import Store
-from stayer.stores import open_store
 
 INSERT = "INSERT INTO stayer_tasks (id, queue, parameters) VALUES (?, ?, ?)"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "stayer.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{path}")
-    store.setup()
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import sqlite3
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,22 +13,8 @@ import pytest
 
 from stayer.core.submission import new_task
 from stayer.store import Store
-from stayer.stores import open_store
 from stayer.stores.sql.sqlite import checkpoints
 from tests.client.actors import until
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "stayer.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{path}")
-    store.setup()
-    yield store
-    store.close()
 
 
 def submit(store: Store, number: int) -> None:

@@ -25,19 +25,6 @@ from stayer.stores import open_store
 from stayer.stores.sql.sqlite import database, lock, schema, wake
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "stayer.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{path}")
-    store.setup()
-    yield store
-    store.close()
-
-
 def submit(store: Store, id: str) -> bool:
     return store.submit([new_task(queue="q", id=id)])[0].fresh
 
