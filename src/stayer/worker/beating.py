@@ -50,6 +50,8 @@ class BeatingWorker(ABC):
         while not self._finished():
             try:
                 self._once()
+                if not self._finished():
+                    self._wait()
             except Exception:
                 # A full disk, a defect: the tasks run on, and so must whoever looks after them.
                 logger.exception("something went wrong, going on")
@@ -61,6 +63,9 @@ class BeatingWorker(ABC):
 
     @abstractmethod
     def _once(self) -> None: ...
+
+    @abstractmethod
+    def _wait(self) -> None: ...
 
     @abstractmethod
     def _finished(self) -> bool: ...

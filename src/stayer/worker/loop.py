@@ -94,7 +94,6 @@ class WorkerLoop(BeatingWorker):
         self._reserve_into_free_slots()
         self._look_at_the_clock()
         self._tidy_up()
-        self._wait()
 
     # Beginning and end
 
@@ -377,7 +376,7 @@ class WorkerLoop(BeatingWorker):
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
-        if self._tidying.has_more or self._finished():
+        if self._tidying.has_more:
             timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
             timeout = min(timeout, _SOON)

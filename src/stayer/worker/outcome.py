@@ -5,15 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
-from stayer.core.lifecycle import (
-    Done,
-    Fail,
-    Happening,
-    Interrupt,
-    Lose,
-    Snooze,
-    Stop,
-)
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
 

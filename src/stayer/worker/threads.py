@@ -103,8 +103,9 @@ class ThreadsWorker(BeatingWorker):
         self._pass_on_orders()
         self._send_urgent_news()
         self._tidy_up()
-        if not self._finished():
-            self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
+
+    def _wait(self) -> None:
+        self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
 
     # Beginning and end
 

@@ -98,20 +98,19 @@ class Pool:
             except StoreError as error:
                 logger.warning("the store does not answer, again in %.1f s: %s", self._pause, error)
                 self._unsure = True
-                self._hands.begin()
                 time.sleep(self._pause)
                 self._pause = min(self._pause * 2, _BACKOFF[1], self._setup.lease / 8)
             except LeaseLost:
                 raise
             except Exception:
                 logger.exception("something went wrong, going on")
-                self._hands.begin()
                 time.sleep(_BACKOFF[1])
 
     def _finished(self) -> bool:
         return self._finishing and not self._held
 
     def _once(self) -> None:
+        self._hands.begin()
         self._listening()
         self._hear_messages()
         self._collect_ended()
@@ -119,13 +118,11 @@ class Pool:
         room = self._room()
         if self._settling.waiting or (room and self._stirred):
             if self._hands.are_busy and self._settling.ended < _A_TURN // 4:
-                self._hands.begin()
                 time.sleep(_BREATH)
                 self._collect_ended()
             self._turn(min(room, _A_TURN))  # before all else: somebody may be waiting for it
             self._look_around()
         else:
-            self._hands.begin()
             self._look_around()
             self._sleep()
 
@@ -221,8 +218,6 @@ class Pool:
         if self._setup.evenly:
             self._turns = (self._turns + 1) % len(queues)
             queues = queues[self._turns :] + queues[: self._turns]
-        # Only now: while the store is at it, they have Python for themselves.
-        self._hands.begin()
         settled, tasks = self._settling.turn(queues, room, self._handles)
         for job in settled:
             self._held.pop(job.key, None)
@@ -231,6 +226,8 @@ class Pool:
         self._recent.append((time.monotonic(), ran))
         self._stirred = len(tasks) == room
         self._take(tasks)
+        # With another turn to come they begin then, and have Python for themselves while the store
+        # is at it.
         if not self._stirred:
             self._hands.begin()
 

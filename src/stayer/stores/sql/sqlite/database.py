@@ -19,7 +19,7 @@ from stayer.stores.sql.rows import (
     TASK_COLUMNS,
     UNUSUAL,
 )
-from stayer.stores.sql.sqlite.checkpoints import Checkpoints
+from stayer.stores.sql.sqlite.carrier import Carrier
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
@@ -126,7 +126,7 @@ class Database:
         self._idle: list[_Connection] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
-        self._checkpoints = Checkpoints(path, synchronous)
+        self._carrier = Carrier(path, synchronous)
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
@@ -145,7 +145,7 @@ class Database:
             try:
                 yield self._transaction(connection)
                 connection.sqlite.execute("COMMIT")
-                self._checkpoints.written(connection.sqlite.total_changes - before)
+                self._carrier.written(connection.sqlite.total_changes - before)
             except BaseException:
                 # A full disk has rolled back already.
                 if connection.sqlite.in_transaction:
@@ -160,7 +160,7 @@ class Database:
         """Close the connections that nobody uses now."""
         if self._pid != os.getpid():
             self._forget()
-        self._checkpoints.close()
+        self._carrier.close()
         with self._guard:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -198,7 +198,7 @@ class Database:
         self._idle = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
-        self._checkpoints = Checkpoints(self.path, self._synchronous)
+        self._carrier = Carrier(self.path, self._synchronous)
 
     def _transaction(self, connection: _Connection) -> SqliteTransaction:
         return SqliteTransaction(connection.sqlite, self._statements, self.clock())

@@ -13,7 +13,7 @@ import pytest
 
 from stayer.core.submission import new_task
 from stayer.store import Store
-from stayer.stores.sql.sqlite import checkpoints
+from stayer.stores.sql.sqlite import carrier
 from tests.client.actors import until
 
 
@@ -22,7 +22,7 @@ def submit(store: Store, number: int) -> None:
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "checkpoints"]
+    return [thread for thread in threading.enumerate() if thread.name == "carrier"]
 
 
 def all_carried_over(path: Path) -> bool:
@@ -58,7 +58,7 @@ def test_a_closed_store_can_be_written_again(store: Store) -> None:
 
 
 def test_nobody_is_left_of_a_store_left_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_IDLE", 0.01)
+    monkeypatch.setattr(carrier, "_IDLE", 0.01)
     submit(store, 500)
     until(lambda: not threads())
     submit(store, 500)
@@ -68,7 +68,7 @@ def test_nobody_is_left_of_a_store_left_open(store: Store, monkeypatch: pytest.M
 
 def test_a_file_that_is_gone_ends_the_thread_and_nothing_else(store: Store, path: Path) -> None:
     submit(store, 100)
-    log = checkpoints.Checkpoints(str(path.parent / "nowhere" / "stayer.db"), "NORMAL")
+    log = carrier.Carrier(str(path.parent / "nowhere" / "stayer.db"), "NORMAL")
     log.written(1000)
     until(lambda: not threads())
     submit(store, 500)
@@ -94,7 +94,7 @@ def test_a_fork_waits_for_it(store: Store, path: Path) -> None:
         forked.set()
         answers.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
-    with checkpoints._at_it:
+    with carrier._at_it:
         forker = threading.Thread(target=fork)
         forker.start()
         assert not forked.wait(0.2)

@@ -23,7 +23,7 @@ os.register_at_fork(
 )
 
 
-class Checkpoints:
+class Carrier:
     """A thread that is there while much is written. SQLite's own way, in the writer's commit, is
     left for logs that grow all the same: only there can they begin anew.
     """
@@ -46,7 +46,7 @@ class Checkpoints:
             self._wanted = True
             self._changed.notify_all()
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+                thread = threading.Thread(target=self._run, name="carrier", daemon=True)
                 with suppress(RuntimeError):  # no more threads can be had: SQLite sees to it
                     thread.start()
                     self._thread = thread
