@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stayer import control
@@ -10,6 +12,7 @@ from stayer.core.lifecycle import (
     Ask,
     Done,
     Fail,
+    Happening,
     Hold,
     Interrupt,
     Release,
@@ -56,6 +59,52 @@ def test_a_reserved_task_is_held_by_its_worker(store: Store, clock: Clock) -> No
     assert task.parameters == [1]
     assert get(store, "a") == task
     assert store.holdings("w") == [task]
+
+
+@pytest.mark.parametrize(
+    "happening", [Fail(Fault("Oops"), after=0.0), Interrupt("gone"), Snooze(0.0)]
+)
+def test_a_task_comes_again_with_all_that_has_become_of_it(
+    timely: Store, happening: Happening
+) -> None:
+    register(timely, "w")
+    submit(timely, new("a", policy=Policy(retries=3)), new("b"))
+    before, other = take(timely, "w", limit=2)
+    apply(timely, before, happening)
+    apply(timely, other, Interrupt("gone"))
+    timely.promote(10)
+
+    tasks = take(timely, "w", limit=2)
+
+    assert ids(tasks) == ["a", "b"]
+    assert tasks == [get(timely, "a"), get(timely, "b")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"unique": "u"}, {"unique": "u", "unique_for": 60.0}, {"key": "k"}, {"tags": ("t",)},
+     {"cwd": "/"}, {"env": {"A": "b"}}, {"policy": Policy(retries=1)}, {"expire": 60.0},
+     {"priority": 3}, {"owner": "me"}],
+)  # fmt: skip
+def test_a_task_comes_with_all_it_was_given(store: Store, fields: dict[str, Any]) -> None:
+    register(store, "w")
+    submit(store, new("a", **fields))
+
+    [task] = take(store, "w")
+
+    assert task == get(store, "a")
+    for name in set(fields) - {"expire"}:
+        assert getattr(task, name) == fields[name]
+
+
+def test_history_has_each_start_under_a_number_of_its_own(store: Store) -> None:
+    register(store, "w")
+    submit(store, new("a"), new("b"), new("c"))
+    take(store, "w", limit=3)
+    starts = [store.events(id)[-1] for id in ("a", "b", "c")]
+    assert [event.event for event in starts] == ["reserved"] * 3
+    first = starts[0].number
+    assert [event.number for event in starts] == [first, first + 1, first + 2]
 
 
 def test_a_reservation_is_an_event_and_an_attempt(store: Store, clock: Clock) -> None:
