@@ -173,8 +173,12 @@ local held_key = kept(key_held)
 
 local function move_lists(entry, old, new)
   local list_of = lists_of(entry.r[QUEUE])
-  if old then write_places(removals, list_of(old), entry) end
-  if new then write_places(additions, list_of(new), entry, '0') end
+  if old then write_places(RUNNING[old] and departures or removals, list_of(old), entry) end
+  if RUNNING[new] then
+    write_places(arrivals, list_of(new), entry)
+  elseif new then
+    write_places(additions, list_of(new), entry, '0')
+  end
 end
 
 local function move_lanes(entry, stood, stands)
