@@ -272,12 +272,9 @@ def _with_keys(part: str) -> str:
     return f"local key_map = {{\n{''.join(map(_function, used))}}}\n{part}" if used else part
 
 
-_TAG = """local tags = {}
-local function tag(queue)
-  if not tags[queue] then
-    tags[queue] = string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'})
-  end
-  return tags[queue]
+_TAG = """local function tag(queue)
+  if not string.find(queue, '[%%{}]') then return queue end
+  return (string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'}))
 end
 """
 

@@ -83,7 +83,7 @@ local function micros(created)
   end
   return created_text
 end
-local function place_of(id, created, seq) return micros(created) .. ticket_of(id, seq) end
+local function place_of(id, created, seq) return string.format('%s%012d%s', micros(created), seq, id) end
 local function place(entry) return micros(entry.r[CREATED]) .. ticket(entry) end
 
 -- What an entry of a history says, apart from number and attempt (`About` in history.py).
