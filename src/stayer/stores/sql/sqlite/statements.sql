@@ -199,11 +199,14 @@ WHERE seq BETWEEN ?7 AND ?8;
 UPDATE stayer_queues SET tokens = ?, tokens_at = ? WHERE name = ?;
 
 -- name: reserve.read
--- What most tasks have, as one JSON array of arrays: see reserve.next. The last of each is 1 if this
--- one has nothing more. As bytes: what others wrote need not be text.
-SELECT CAST(json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) AS BLOB)
+-- seqs, the first of them: what most tasks have, as one JSON array of arrays (see reserve.next), and
+-- when the first was made. The last of each is 1 if this one has nothing more. As bytes: what others
+-- wrote need not be text.
+SELECT
+    CAST(json_group_array(json_array({reserved}, coalesce({unusual}) IS NULL)) AS BLOB),
+    {first_created}
 FROM stayer_tasks
-WHERE seq IN (SELECT value FROM json_each(?));
+WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: promote.due
 -- now, limit.
@@ -296,22 +299,44 @@ WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
 ORDER BY created DESC
 LIMIT ?;
 
+-- name: completed
+-- What becomes of a task that ran to its end; a part of the statements that follow.
+state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
+    error = NULL, orders = NULL, paused = 0;
+
+-- name: plainly
+-- Where that is all there is to do: not for those on which others depend, or whose runs count (share), or of
+-- which somebody wants to hear. The signs keep all indexes out.
++state = ?4 AND +worker = ?2 AND attempt = ?5 AND last_order = ?6 AND +queue = ?7
+    AND dependents = 0 AND share IS NULL AND notify IS NULL
+    AND (SELECT q.notify FROM stayer_queues AS q WHERE q.name = ?7) IS NULL;
+
 -- name: commit.done
--- now, worker, an entry of history from behind its number on, {id: number and result}, state,
--- attempt, last_order, queue. The plainest of all changes, for many tasks at once; the number has
--- 16 digits, an empty result is none. Not for those on which others depend, or whose runs count (share), or of which somebody wants to hear. The signs keep other
--- indexes than that of the id out.
+-- now, worker, an entry of history from behind its number on, state, attempt, last_order, queue,
+-- {id: number and result}. The plainest of all changes, for many tasks at once; the number has
+-- 16 digits, an empty result is none.
 UPDATE stayer_tasks
-SET state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
-    error = NULL, orders = NULL, paused = 0, result = nullif(substr(done.value, 17), ''),
+SET {completed}, result = nullif(substr(done.value, 17), ''),
     history = history || '[' || (substr(done.value, 1, 16) + 0) || ?3
-FROM json_each(?4) AS done
-WHERE stayer_tasks.id = done.key AND +state = ?5 AND +worker = ?2 AND attempt = ?6
-    AND last_order = ?7 AND +queue = ?8 AND dependents = 0 AND share IS NULL AND notify IS NULL
-    AND (SELECT q.notify FROM stayer_queues AS q WHERE q.name = ?8) IS NULL;
+FROM json_each(?8) AS done
+WHERE stayer_tasks.id = done.key AND {plainly};
+
+-- name: commit.done_stretch
+-- The same for all from one seq to another, which costs a third less; then the number of the first,
+-- the results as bytes, filled up with spaces, and how many bytes each has.
+UPDATE stayer_tasks
+SET {completed},
+    result = nullif(rtrim(CAST(substr(?11, (seq - ?8) * ?12 + 1, ?12) AS TEXT)), ''),
+    history = history || '[' || (?10 + seq - ?8) || ?3
+WHERE seq BETWEEN ?8 AND ?9 AND {plainly};
+
+-- name: commit.seqs
+-- Where tasks (JSON array of ids) stand in the table, as a JSON array: see reserve.next.
+SELECT json_group_array(t.seq)
+FROM json_each(?1) AS asked CROSS JOIN stayer_tasks AS t ON t.id = asked.value;
 
 -- name: commit.done_which
--- The same {id: number and result}: those whose history has got that number.
+-- {id: number and result}: those whose history has got that number.
 SELECT done.key FROM json_each(?1) AS done
 WHERE EXISTS (
     SELECT 1 FROM stayer_tasks
