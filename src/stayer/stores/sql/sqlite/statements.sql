@@ -63,8 +63,8 @@ SELECT paused, "limit" - reserved - started, lined, key_limit, key_limits, fair,
 FROM stayer_queues WHERE name = ?;
 
 -- name: reserve.lanes
--- The lanes of a queue that have something to take: from one lane to the next along the index,
--- never along the tasks.
+-- queue, how many at most: the lanes that have something to take, from one to the next along the
+-- index, never along the tasks.
 WITH RECURSIVE lanes (lane) AS (
     SELECT min(lane) FROM stayer_tasks WHERE queue = ?1 AND state = 'pending' AND held = 0
     UNION ALL
@@ -74,7 +74,29 @@ WITH RECURSIVE lanes (lane) AS (
     )
     FROM lanes WHERE lanes.lane IS NOT NULL
 )
-SELECT lane FROM lanes WHERE lane IS NOT NULL;
+SELECT lane FROM lanes WHERE lane IS NOT NULL LIMIT ?2;
+
+-- name: reserve.before
+-- queue, how many: what goes before those of priority 0, best first. With its lane, and until when it
+-- may be taken, for whoever can't look into each lane.
+SELECT seq, lane, start_before FROM stayer_tasks
+WHERE queue = ?1 AND state = 'pending' AND held = 0 AND priority <> 0 AND priority > 0
+ORDER BY priority DESC, created, seq
+LIMIT ?2;
+
+-- name: reserve.standing
+-- The same of priority 0; a null in the place of one that is held, or of another priority.
+SELECT iif(held = 0 AND priority = 0, seq, NULL), lane, start_before FROM stayer_tasks
+WHERE queue = ?1 AND state = 'pending' AND state NOT IN ('reserved', 'started')
+ORDER BY created, seq
+LIMIT ?2;
+
+-- name: reserve.behind
+-- The same of what goes behind those.
+SELECT seq, lane, start_before FROM stayer_tasks
+WHERE queue = ?1 AND state = 'pending' AND held = 0 AND priority <> 0 AND priority < 0
+ORDER BY priority DESC, created, seq
+LIMIT ?2;
 
 -- name: reserve.next
 -- queue, lane, now, how many: the best tasks of one lane, best first, in one JSON array. (Python lets
