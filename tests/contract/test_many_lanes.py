@@ -83,7 +83,7 @@ def test_what_is_best_in_many_lanes_is_taken_first(
 
 def test_a_crowd_for_others_in_front_hides_nothing(store: Store) -> None:
     register(store)
-    submit(store, *(new(f"other{number:03d}", command=("other",)) for number in range(900)))
+    submit(store, *(new(f"other{number:03d}", command=("other",)) for number in range(2000)))
     submit(store, *(new(f"kind{number}", command=(f"kind{number}",)) for number in range(LANES)))
     submit(store, new("mine", command=("mine",)), new("urgent", command=("mine",), priority=1))
     mine = Handles(programs=("mine",))

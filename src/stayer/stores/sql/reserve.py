@@ -32,8 +32,8 @@ _attempt = attrgetter("attempt")
 _ALL = -1
 _MANY = 32
 """How many lanes are looked into, each by itself."""
-_LOOKED_AT = 500
-"""How many tasks more than are wanted are looked at, where there are more lanes."""
+_LOOKED_AT = 50, 1000
+"""How many tasks beyond those wanted are looked at where there are more, first and at last."""
 
 
 def reserve(
@@ -98,8 +98,10 @@ def best(
     """The next tasks of a queue, best first, from all lanes that are handled on this node."""
     names = _lanes(tx, queue, _MANY + 1)
     if len(names) > _MANY:
-        if (standing := _along_the_order(tx, queue, limit, handles, node)) is not None:
-            return standing
+        for more in _LOOKED_AT:
+            standing = _along_the_order(tx, queue, limit, limit + more, handles, node)
+            if standing is not None:
+                return standing
         names = _lanes(tx, queue, _ALL)
     lanes = _handled(names, handles, node)
     if not lanes:
@@ -112,13 +114,12 @@ def best(
 
 
 def _along_the_order(
-    tx: Transaction, queue: str, limit: int, handles: Handles, node: str | None
+    tx: Transaction, queue: str, limit: int, looked_at: int, handles: Handles, node: str | None
 ) -> list[int] | None:
     """The same where there are too many lanes to look into each, say one for every script: along
-    the order of all tasks. None if it takes more than a look at those that stand first.
+    the order of all tasks. None if it takes more than a look at so many that stand first.
     """
     can_be_taken: dict[str, bool] = {}
-    looked_at = limit + _LOOKED_AT
     found: list[int] = []
     for part in ("reserve.before", "reserve.standing", "reserve.behind"):
         rows = tx.all(part, queue, looked_at)
