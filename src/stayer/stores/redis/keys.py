@@ -10,7 +10,9 @@ A task
     <prefix>:task:<id>             string: the record, then its history (see `record.py`)
     <prefix>:parameters:<id>       string: parameters that are bytes or long; else in the record
     <prefix>:result:<id>           string: the same for a result
-    <prefix>:history:<id>          list: older history, moved out of the record when it grows
+    <prefix>:history:<id>          list: older history, moved out of the record when it grows, up to
+                                   its first 100 events
+    <prefix>:history_tail:<id>     list: what came after them, the last 900 or so
     <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
     <prefix>:log:<attempt>:<id>    sorted set: pieces `start:at:data` of a log, by start
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
@@ -164,6 +166,7 @@ KEYS = {
     "parameters": "<prefix>:parameters:<id>",
     "result": "<prefix>:result:<id>",
     "history": "<prefix>:history:<id>",
+    "history_tail": "<prefix>:history_tail:<id>",
     "checkpoint": "<prefix>:checkpoint:<id>",
     "log": "<prefix>:log:<attempt>:<id>",
     "usage": "<prefix>:usage:<attempt>:<id>",

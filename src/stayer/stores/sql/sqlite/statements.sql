@@ -369,16 +369,43 @@ WHERE EXISTS (
 -- name: history.add
 UPDATE stayer_tasks SET history = history || ? WHERE seq = ?;
 
+-- name: history.long
+-- length, seqs: the histories that are longer.
+SELECT seq, history FROM stayer_tasks
+WHERE seq IN (SELECT value FROM json_each(?2)) AND length(history) > ?1;
+
+-- name: history.last
+-- How many lines there are up to the last part.
+SELECT before + count FROM stayer_history WHERE task = ? ORDER BY before DESC LIMIT 1;
+
 -- name: history.move
--- number, length, seqs: the histories that are longer, out of the rows.
-INSERT INTO stayer_history (task, number, lines)
-SELECT seq, ?1, history FROM stayer_tasks
-WHERE seq IN (SELECT value FROM json_each(?3)) AND length(history) > ?2;
+-- task, how many lines came before, how many these are, the lines.
+INSERT INTO stayer_history (task, before, count, lines) VALUES (?, ?, ?, ?);
 
 -- name: history.moved
--- length, seqs.
-UPDATE stayer_tasks SET history = ''
-WHERE seq IN (SELECT value FROM json_each(?2)) AND length(history) > ?1;
+UPDATE stayer_tasks SET history = '' WHERE seq = ?;
+
+-- name: history.head
+-- task, head: the last part that holds some of the first lines.
+SELECT lines FROM stayer_history WHERE task = ? AND before < ? ORDER BY before DESC LIMIT 1;
+
+-- name: history.middle
+-- task, head, tail: the last of the parts that lie between.
+SELECT before, lines FROM stayer_history
+WHERE task = ?1 AND before >= ?2 AND before < ?3 AND before + count <= ?3
+ORDER BY before DESC
+LIMIT 1;
+
+-- name: history.forget
+-- task, the first part that goes and the last, by what came before them.
+DELETE FROM stayer_history WHERE task = ? AND before BETWEEN ? AND ?;
+
+-- name: history.forget_logs
+-- task, and the attempts between which they lie.
+DELETE FROM stayer_logs WHERE task = ? AND attempt > ? AND attempt < ?;
+
+-- name: history.forget_usage
+DELETE FROM stayer_usage WHERE task = ? AND attempt > ? AND attempt < ?;
 
 -- name: event
 -- number, at, ids, queue, event, attempt, worker, note.
@@ -545,13 +572,12 @@ WHERE id = ? AND dead = 0;
 SELECT number, lease_end, dead FROM stayer_workers WHERE id = ?;
 
 -- name: history
--- The parts of a task's history, the oldest first.
-SELECT lines FROM (
-    SELECT number, lines FROM stayer_history WHERE task = ?1
-    UNION ALL
-    SELECT 9e18, history FROM stayer_tasks WHERE seq = ?1
-    ORDER BY 1
-);
+-- The parts of a task's history, the oldest first: how many lines came before (null for those that
+-- stand in its row), and the lines.
+SELECT before, lines FROM stayer_history WHERE task = ?1
+UNION ALL
+SELECT NULL, history FROM stayer_tasks WHERE seq = ?1
+ORDER BY before NULLS LAST;
 
 -- name: attempts.usage
 -- The newest of each attempt.
