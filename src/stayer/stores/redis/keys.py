@@ -49,6 +49,8 @@ A queue
                                    -priority, member number (12 digits) and id. Where there are
                                    lines, only the first of each line whose key has room, and a
                                    lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:ranked      sorted set: what is pending with another priority than 0, as in a
+                                   lane: for queues with more lanes than can be looked into
     <prefix>:{<queue>}:lines       set: the lines that have somebody in them
     <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
                                    lane; the name is `length length lane share key`
@@ -192,6 +194,7 @@ KEYS = {
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
+    "ranked": "<prefix>:{<queue>}:ranked",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
     "key_limits": "<prefix>:{<queue>}:key_limits",
     "running": "<prefix>:{<queue>}:running",

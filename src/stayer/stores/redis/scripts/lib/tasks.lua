@@ -277,6 +277,15 @@ local function move_near(entry, stood, stands)
   end
 end
 
+-- Those that don't stand in the order in which they came; by their priorities, nothing for none.
+local function move_ranked(entry, old, new)
+  if new and new ~= 0 then
+    write_tickets(additions, key_ranked(entry.r[QUEUE]), entry, string.format('%.0f', -new))
+  elseif old and old ~= 0 then
+    write_tickets(removals, key_ranked(entry.r[QUEUE]), entry)
+  end
+end
+
 local function move_due(entry, old, new)
   if new then write(additions, key_due(), exact(new), entry.r[ID])
   elseif old then write(removals, key_due(), entry.r[ID]) end
@@ -366,6 +375,7 @@ local function move(entry)
   if before == 'pending' or state == 'pending' then
     local moves = (was[W_NEAR] or r[NEAR_NODE]) and move_near or move_lanes
     moves(entry, old == 'pending' and not entry.popped, new == 'pending')
+    move_ranked(entry, old == 'pending' and was[W_PRIORITY], new == 'pending' and r[PRIORITY])
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
