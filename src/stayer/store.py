@@ -64,6 +64,11 @@ LOG_PIECE = 256_000
 """The most bytes that a piece of a log may have: whoever reads from an offset on looks back so far,
 for a worker that was replaced cuts its pieces anew."""
 
+HISTORY_HEAD = 100
+HISTORY_TAIL = 900
+"""What is kept of a task's history at least: its first and its last events. What lies between goes
+when older events are moved out of the task's record, with logs and usage of its attempts."""
+
 
 class Waiter(Protocol):
     """Hears of work and orders. Made before the reserve that it guards, so nothing falls between.
@@ -268,7 +273,7 @@ class Store(Protocol):
 
         Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
         store may keep only the newest 100,000 events or so for this: whoever was away for longer
-        gets those there are, and reads the tasks to know the rest. `events` has all of a task's.
+        gets those there are, and reads the tasks to know the rest. `events` has a task's own.
         """
 
     def last_event(self) -> int:
@@ -315,11 +320,18 @@ class Store(Protocol):
         """
 
     def attempts(self, id: str) -> list[Attempt]:
-        """All attempts, oldest first, the one that goes on included."""
+        """All attempts, oldest first, the one that goes on included. Where events were dropped (see
+        `events`), those attempts are missing of which they told the beginning or the end; but
+        never the newest.
+        """
 
     def events(self, id: str) -> list[Event]:
         """All that happened to the task, oldest first. Their numbers tell that order; only those of
         `watch` are the same count for all tasks.
+
+        Of a task to which more than `HISTORY_HEAD` + `HISTORY_TAIL` things happened, about so many
+        are kept. An event `dropped` stands for those between, and says in its note how many they
+        were; its time is that of the next.
         """
 
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from stayer.core import ids
-from stayer.core.lifecycle import Done, Fail, Interrupt
-from stayer.core.model import Fault, Policy, Progress, Rate, Report
+from stayer.core.lifecycle import Done, Fail, Interrupt, decide
+from stayer.core.model import EVERYTHING, Fault, Policy, Progress, Rate, Report, Task
 from stayer.store import Store
 from tests.cli.running import Here
-from tests.contract.builders import apply, beat, get, new, started, submit, take, take_one
+from tests.contract.builders import apply, beat, get, new, started, submit, take, take_one, taken
 
 
 def test_the_page_says_all_there_is_to_know(stayer: Here, store: Store, worker: str) -> None:
@@ -70,6 +72,41 @@ def test_what_is_long_is_cut_and_says_so(stayer: Here, store: Store, worker: str
     assert "frame 99" in page
     assert "frame 0\n" not in page
     assert len(page.splitlines()) < 120
+
+
+def test_of_very_much_that_happened_the_first_and_the_last_are_shown(
+    stayer: Here, store: Store, worker: str
+) -> None:
+    # Given a task that was handed back some 50 times, then some 700 times
+    def hand_back(times: int, task: Task) -> Task:
+        for _ in range(times):
+            change = decide(task, Interrupt())
+            _, [task] = store.turn(worker, [change], ["q"], 1, EVERYTHING)
+        return task
+
+    task = hand_back(49, taken(store, id="t"))
+    page = stayer("show", "t").works().out
+    assert "20 more: --json shows them" in page
+    assert "70 earlier ones: --json shows all" in page
+    hand_back(700, task)
+
+    # When it is shown
+    page = stayer("show", "t").works().out
+
+    # Then the page is short, and says what it leaves out and what is gone
+    numbers = [attempt.attempt for attempt in store.attempts("t")]
+    [before] = [one for one, other in pairwise(numbers) if other > one + 1]
+    after = numbers[numbers.index(before) + 1]
+    kept = len(store.events("t")) - 1
+    assert f"{before + 1} to {after - 1} are no longer kept" in page
+    assert f"{len(numbers) - 30} more: --json shows them" in page
+    assert f"{kept - 30:,} earlier ones: --json shows them, and how many are gone" in page
+    assert len(page.splitlines()) < 90
+    events = stayer("show", "t", "--json").works().json["events"]
+    [dropped] = [event for event in events if event["event"] == "dropped"]
+    assert dropped["note"].startswith(f"{1500 - kept:,} events were here")
+    gone = f"attempt {before + 1} of task t is no longer kept"
+    assert not stayer("log", "t", "--attempt", str(before + 1)).works(note=gone).out
 
 
 def test_json_is_the_record_with_attempts_and_events(

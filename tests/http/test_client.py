@@ -20,11 +20,11 @@ from stayer.core.errors import (
     StoreUnusable,
     UnknownTask,
 )
-from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import Fault, Filter, Policy, Report, Usage
+from stayer.core.lifecycle import Done, Fail, Interrupt, decide
+from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report, Usage
 from stayer.store import Store
 from stayer.stores import open_store
-from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit
+from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken
 from tests.http.serving import Process, Site
 
 
@@ -46,6 +46,22 @@ def remote(site: Site) -> Iterator[Store]:
 
 def test_a_store_behind_a_server_is_the_same_store(remote: Store, store: Store) -> None:
     assert remote.identity() == store.identity()
+
+
+def test_a_long_history_is_read_with_its_gap(remote: Store, store: Store, worker: str) -> None:
+    task = taken(store, id="t")
+    for _ in range(700):
+        _, [task] = store.turn(worker, [decide(task, Interrupt())], ["q"], 1, EVERYTHING)
+    events = remote.events("t")
+    assert len(events) < 1200
+    assert [event.event for event in events].count("dropped") == 1
+    own = store.events("t")
+    assert [(event.number, event.note) for event in events] == [
+        (event.number, event.note) for event in own
+    ]
+    assert [attempt.attempt for attempt in remote.attempts("t")] == [
+        attempt.attempt for attempt in store.attempts("t")
+    ]
 
 
 def test_a_client_submits_waits_and_steers(

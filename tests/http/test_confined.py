@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from stayer import control
+from stayer.core.errors import Refused
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.http.access import Role
 from stayer.http.routes import ROUTES
 from stayer.store import Store
+from stayer.stores import open_store
 from tests.contract.builders import apply, get, new, register, submit, taken
 from tests.http.serving import Reply, Site
 
@@ -69,6 +73,38 @@ def test_an_id_of_others_tells_nothing_of_their_task(mine: Confined, store: Stor
     answer = mine("POST", "/v1/tasks", {"id": "b"})
     answer.is_problem(403, "forbidden", "taken")
     assert b"theirs" not in answer.body
+
+
+def test_each_of_many_is_answered_for(mine: Confined, store: Store) -> None:
+    """One id that others have must not hide that the rest was accepted."""
+    control.cancel(store, "b")
+    submit(store, new("gone", "theirs"))
+    control.cancel(store, "gone")
+    assert store.purge(["gone"], ["cancelled"], float("inf"), 10) == ["gone"]
+
+    answer = mine("POST", "/v1/tasks", [{"id": "c"}, {"id": "b"}, {"id": "gone"}, {"id": "a"}])
+
+    assert answer.status == 201
+    fresh, taken, gone, known = answer.json["tasks"]
+    assert (fresh["id"], fresh["fresh"], known["id"], known["fresh"]) == ("c", True, "a", False)
+    for refused, id in ((taken, "b"), (gone, "gone")):
+        assert refused.keys() == {"id", "fresh", "refused"}
+        assert (refused["id"], refused["fresh"]) == (id, False)
+        assert "taken in a queue of others: choose another" in refused["refused"]
+    assert b"theirs" not in answer.body
+    assert (get(store, "c").queue, get(store, "b").queue) == ("mine", "theirs")
+
+
+def test_a_client_is_told_what_was_refused_and_what_was_not(
+    site: Site, mine: Confined, store: Store
+) -> None:
+    secret = site.access.add("a client", "submit", ("mine",))
+    with closing(open_store(site.url, token=secret)) as remote:
+        with pytest.raises(Refused, match=r"'b' is taken.*; the other 1 of its request"):
+            remote.submit([new("c", "mine"), new("b", "mine")])
+        with pytest.raises(Refused, match=r"'b' is taken[^;]*$"):
+            remote.submit([new("b", "mine")])
+    assert get(store, "c").state == "pending"
 
 
 def test_it_sees_the_failures_of_its_own_queue_alone(mine: Confined, store: Store) -> None:

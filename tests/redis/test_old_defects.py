@@ -10,7 +10,7 @@ from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.ids import generate, generate_many
 from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Start, decide
-from stayer.core.model import FINISHED, Fault, Filter
+from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Report, Usage
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
@@ -280,6 +280,11 @@ def test_nothing_is_left_of_tasks_that_are_gone(store: RedisStore) -> None:
         store.commit([decide(task, Done("y" * 2000)) for task in tasks[1:]])
         control.settle(store, get(store, tasks[0].id), Done(b"bytes"))
         store.purge(None, FINISHED, float("inf"), 1000)
+    task = taken(store)
+    for number in range(700):
+        beat(store, "w", number + 2, Report(id=task.id, attempt=task.attempt, usage=Usage(1.0)))
+        _, [task] = store.turn("w", [decide(task, Interrupt())], ["q"], 1, EVERYTHING)
+    apply(store, task, Done())
     store.drop_queue("q", 1000)
     found = store._server.ask("KEYS", f"{prefix}:*")  # here only: this server is the tests' own
     left = {key.decode().removeprefix(f"{prefix}:") for key in found}

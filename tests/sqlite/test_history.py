@@ -146,6 +146,18 @@ def test_a_long_history_is_moved_out_of_the_row_and_read_as_one(
     assert hand.execute("SELECT count(*) FROM stayer_history").fetchone() == (0,)
 
 
+def test_the_view_of_attempts_knows_of_a_gap(store: Store, hand: sqlite3.Connection) -> None:
+    task = taken(store, id="a")
+    for _ in range(700):
+        _, [task] = store.turn("w", [decide(task, Interrupt())], ["q"], 1, EVERYTHING)
+    [(parts, lines)] = hand.execute("SELECT count(*), sum(count) FROM stayer_history")
+    assert 900 <= lines < 1150
+    assert parts < 50
+    rows = hand.execute("SELECT attempt, ending FROM stayer_attempts ORDER BY attempt").fetchall()
+    assert rows == [(attempt.attempt, attempt.ending) for attempt in store.attempts("a")]
+    assert len(rows) < 600
+
+
 def test_only_the_newest_events_are_kept_for_watchers(
     store: Store, hand: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

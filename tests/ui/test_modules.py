@@ -109,3 +109,39 @@ def test_a_time_is_told_in_the_zone_that_it_is_meant_in(module: Any) -> None:
         "format.js", "it.clockIn(it.seconds('2026-07-01T00:30:00Z'), 'Europe/Berlin')"
     ).endswith("02:30 Europe/Berlin")
     assert module("format.js", "it.clockIn(0, 'Nowhere/Land')") is None
+
+
+def test_of_very_many_events_it_says_how_many_are_not_shown(module: Any) -> None:
+    def shown(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = module(
+            "task-events.js", f"it.shownEvents({json.dumps(events)})"
+        )
+        return found
+
+    events = [{"number": number, "event": "held", "at": "", "note": ""} for number in range(1, 301)]
+    assert shown(events[:100]) == events[99::-1]
+    assert shown(events)[:100] == events[:199:-1]
+    assert [event["note"] for event in shown(events)[100:]] == [
+        "200 more: stayer show --json shows them"
+    ]
+    events[50] = {"number": 51, "event": "dropped", "at": "", "note": "2,000 events were here"}
+    assert [event["note"] for event in shown(events)[100:]] == [
+        "2,000 events were here",
+        "199 more: stayer show --json shows them",
+    ]
+
+
+def test_where_attempts_are_not_known_nothing_is_drawn(module: Any) -> None:
+    def at(minute: int) -> str:
+        return f"2026-01-01T00:{minute:02}:00Z"
+
+    def attempt(number: int, minute: int) -> dict[str, Any]:
+        return {"attempt": number, "reserved_at": at(minute), "started_at": at(minute),
+                "finished_at": at(minute + 1), "ending": "snoozed", "node": "n"}  # fmt: skip
+
+    attempts = [attempt(1, 1), attempt(2, 3), attempt(90, 30), attempt(91, 40)]
+    task = {"state": "complete", "created": at(0), "finished_at": at(41), "events": [],
+            "attempts": attempts}  # fmt: skip
+    [queue, *_] = module("lanes.js", f"it.lanesOf({json.dumps(task)})")
+    waited = [(piece["to"] - piece["from"]) / 60 for piece in queue["pieces"]]
+    assert waited == [1, 1, 9]

@@ -66,7 +66,7 @@ def log(
     printer.print(control.log(store, task.id, shown, printer.offset))
     printer.end()
     if not printer.offset:
-        note(_nothing(task))
+        note(_nothing(store, task, shown))
 
 
 def _came_since(store: Store, task: Task, attempt: int, moment: float) -> int:
@@ -85,9 +85,14 @@ def _check(task: Task, attempt: int | None) -> None:
         raise BadInput(f"task {task.id} has no attempt {attempt}: there is {number}")
 
 
-def _nothing(task: Task) -> str:
+def _nothing(store: Store, task: Task, attempt: int) -> str:
     if not task.attempt:
         return f"task {task.id} is {task.state}: it has printed nothing, because it has not run"
+    if attempt not in {each.attempt for each in store.attempts(task.id)}:
+        return (
+            f"attempt {attempt} of task {task.id} is no longer kept, nor is its log: of very many "
+            "the first and the last are, stayer show lists them"
+        )
     if task.state in FINISHED:
         return f"task {task.id} is {task.state}: it printed nothing"
     return f"task {task.id} is {task.state}: nothing of its output is here yet (-f waits for it)"

@@ -12,12 +12,15 @@ from rich.text import Text
 from stayer.cli.output import json_text, many, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, ran, unsaved
+from stayer.core.dropped import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 
 _LINES = 40
 """How much of a long value is shown."""
 _EVENTS = 30
+_FIRST, _LAST = 5, 25
+"""Which of very many attempts are shown."""
 
 
 def print_page(
@@ -204,7 +207,10 @@ def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
         "TRY", "ENDING", "NODE*", "PID", "STARTED", "RAN", "CPU", "PEAK", "ERROR*",
         right=("TRY", "RAN", "CPU", "PEAK"),
     )  # fmt: skip
-    for attempt in attempts:
+    for attempt in _first_and_last(attempts):
+        if isinstance(attempt, str):
+            table.add_row(cell("…"), *[cell(None)] * 7, cell(attempt, "dim"))
+            continue
         begun = attempt.started_at
         ended = now if attempt.finished_at is None else attempt.finished_at
         fault, used = attempt.error, attempt.usage
@@ -222,6 +228,20 @@ def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
     return table
 
 
+def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
+    """Those that are shown, and what is to be said where some are not."""
+    hidden = range(_FIRST, len(attempts) - _LAST)
+    last = 0
+    for position, attempt in enumerate(attempts):
+        if attempt.attempt > last + 1:
+            yield f"{last + 1:,} to {attempt.attempt - 1:,} are no longer kept"
+        if hidden and position == hidden[0]:
+            yield f"{len(hidden):,} more: --json shows them"
+        if position not in hidden:
+            yield attempt
+        last = attempt.attempt
+
+
 def _events(events: Sequence[Event]) -> Group:
     table = grid("AT", "EVENT", "TRY", "WORKER*", "NOTE*", right=("TRY",))
     for event in events[-_EVENTS:]:
@@ -232,6 +252,9 @@ def _events(events: Sequence[Event]) -> Group:
             cell(event.worker),
             cell(event.note),
         )
-    if len(events) <= _EVENTS:
+    earlier = [event.event for event in events[:-_EVENTS]]
+    if not earlier:
         return Group(table)
-    return Group(cell(f"… {len(events) - _EVENTS:,} earlier ones: --json shows all"), table)
+    is_whole = DROPPED not in earlier
+    said = f"… {len(earlier) - (not is_whole):,} earlier ones: --json shows "
+    return Group(cell(said + ("all" if is_whole else "them, and how many are gone")), table)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, say
+from stayer.cli.output import many, note, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
 from stayer.core.errors import BadInput
 
@@ -112,6 +112,8 @@ def _work(
         return convert(behaviour(), Options)
 
     plan = planned()
+    if plan.left_aside:
+        note(plan.left_aside)
     settings = dict(plan.handlers)
     environment = dict(map(_pair, settings.pop("env", ())))
     handlers = configure(**settings, environment=environment)

@@ -184,6 +184,8 @@ class Wanted(NamedTuple):
     node: str | None
     log: str | None
     take_over: bool
+    left_aside: str | None
+    """What is to be said of settings that do not go with the flags."""
 
 
 def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
@@ -193,15 +195,10 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         for name, value in given.items()
         if value is not None and value is not False and value != ()
     }
-    in_file = dict(config.worker)
-    if any(name in said for name in _HANDLERS):
-        handlers = (*_HANDLERS, "threads")
-        in_file = {name: value for name, value in in_file.items() if name not in handlers}
-    if "threads" in said:  # the file may be that of a worker without
-        in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
+    in_file, left_aside = _heeded(config, said)
     both: dict[str, Any] = {**in_file, **said}
     if "threads" in both:
-        _check_threads(both)
+        _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
     return Wanted(
         threads=both.get("threads"),
         handlers={name: both[name] for name in (*_HANDLERS, "env") if name in both},
@@ -216,10 +213,36 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         node=both.get("node"),
         log=both.get("log"),
         take_over=both.get("take_over", False),
+        left_aside=left_aside,
     )
 
 
-def _check_threads(both: Mapping[str, Any]) -> None:
+def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """What the file says that flags leave standing; and, where they do away with more than they
+    replace because threads and processes don't go together, what to say of that.
+    """
+    in_file, left_aside = dict(config.worker), None
+    if any(name in said for name in _HANDLERS):
+        in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
+    in_processes = [name for name in _HANDLERS if name in said and name != "app"]
+    if in_processes and "threads" in in_file and "threads" not in said:
+        threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"
+        left_aside = (
+            f"threads = {threads} in {config.file} is left aside, because {flag} runs tasks in "
+            f"processes of their own: start another worker, without {flag}, for the threads"
+        )
+    if "threads" in said:  # the file may be that of a worker without
+        if names := [name for name in _FOR_PROCESSES if name in config.worker and name not in said]:
+            left_aside = (
+                f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} left "
+                "aside, because --threads runs the functions of an app only, in one process: start "
+                "another worker, without --threads, for other tasks"
+            )
+        in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
+    return in_file, left_aside
+
+
+def _check_threads(both: Mapping[str, Any], threads: str) -> None:
     """Say what can't be together before any task is taken."""
     if "app" not in both:
         raise BadConfig("threads run the functions of an app: give --app MODULE too")
@@ -227,5 +250,5 @@ def _check_threads(both: Mapping[str, Any]) -> None:
         if name in both:
             raise BadConfig(
                 f"--{name.replace('_', '-')} is for tasks in processes of their own: leave it out, "
-                "or start a worker without --threads for them"
+                f"or start a worker without {threads} for them"
             )

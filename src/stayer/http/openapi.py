@@ -278,6 +278,7 @@ def _schemas() -> Schema:
         task["properties"][name] = _field(name, policy[name])
         task["required"].append(name)
     counts = dict.fromkeys(STATES, _INTEGER)
+    each = {"oneOf": [{"$ref": f"{_REF}AcceptedTask"}, {"$ref": f"{_REF}RefusedTask"}]}
     schedule = _record(Schedule, task={"$ref": f"{_REF}Submission"})
     return {
         "Any": {},
@@ -298,8 +299,12 @@ def _schemas() -> Schema:
             warning=_STRING,
             purged={"type": "boolean"},
         ),
+        "RefusedTask": _object(id=_STRING, fresh={"const": False}, refused=_STRING),
         "Accepted": {
-            "oneOf": [{"$ref": f"{_REF}AcceptedTask"}, _object(tasks=_array("AcceptedTask"))]
+            "oneOf": [
+                {"$ref": f"{_REF}AcceptedTask"},
+                _object(tasks={"type": "array", "items": each}),
+            ]
         },
         "Submission": _struct(WrittenSubmission),
         "Submissions": {

@@ -16,6 +16,7 @@ from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.written import parse_submission
 from stayer.http.confine import check_answer, check_new
+from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
 
 _SMALL = 16_000
@@ -45,7 +46,7 @@ async def submit(call: Call) -> Answer:
         shown = _accepted(call, asked, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
     answers = await _submitted(call, asked) if asked else []
-    many = [_accepted(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
+    many = [_told(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
     fresh = any(answer.fresh for answer in answers)
     return Answer(Raw(b'{"tasks":[%b]}' % b",".join(many)), 201 if fresh else 200)
 
@@ -110,6 +111,16 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
         raise
     check_new(call.who, new)
     return new
+
+
+def _told(call: Call, new: NewTask, answer: Submitted) -> bytes:
+    """The answer for one of many: what is refused to one is no word about the others, which are
+    accepted by now.
+    """
+    try:
+        return _accepted(call, new, answer)
+    except Problem as problem:
+        return _encode({"id": new.id, "fresh": False, "refused": str(problem)})
 
 
 def _accepted(call: Call, new: NewTask, answer: Submitted) -> bytes:

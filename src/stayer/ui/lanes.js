@@ -20,9 +20,13 @@ export function lanesOf(task) {
   /** @type {Piece[]} */
   const waits = [];
   let free = seconds(task.created) ?? end;
+  let last = 0;
   for (const attempt of task.attempts) {
     const taken = seconds(attempt.reserved_at) ?? seconds(attempt.started_at) ?? free;
-    if (taken > free) waits.push({ from: free, to: taken, look: "wait", label: "waited" });
+    // Of very many attempts some are no longer known: nobody can say that it waited there.
+    const follows = attempt.attempt === last + 1;
+    last = attempt.attempt;
+    if (follows && taken > free) waits.push({ from: free, to: taken, look: "wait", label: "waited" });
     free = seconds(attempt.finished_at) ?? end;
   }
   if (!["started", "reserved"].includes(task.state) && free < end) waits.push({ from: free, to: end, look: "wait", label: "waits", open: !task.finished_at });

@@ -156,17 +156,16 @@ export function logView(id, signal) {
 
   return {
     node,
-    /** The task has so many attempts; the last one is shown unless another one was chosen. @param {number} last */
-    update(last) {
-      const newest = chosen.options.length;
+    /** These attempts are known; the last one is shown unless another one was chosen. @param {number[]} numbers */
+    update(numbers) {
+      const last = numbers.at(-1) ?? 0;
+      const newest = Number(chosen.options[chosen.options.length - 1]?.value ?? 0);
       if (last > newest) {
         const stay = newest > 0 && attempt < newest;
-        for (let number = newest + 1; number <= last; number += 1) chosen.append(h("option", { value: number }, `Attempt ${number}`));
+        fill(chosen, numbers.map((number) => h("option", { value: number }, `Attempt ${number}`)));
         chosen.hidden = last < 2;
-        if (!stay) {
-          chosen.value = String(last);
-          reset(last);
-        }
+        chosen.value = String(stay ? attempt : last);
+        if (!stay) reset(last);
       }
       return read();
     },

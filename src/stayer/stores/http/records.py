@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core import codec, rate, scheduling
+from stayer.core.errors import Refused
 from stayer.core.failures import Failures
 from stayer.core.flows import FlowInfo, NewFlow, Part
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
@@ -39,6 +40,16 @@ def task(shown: Mapping[str, Any]) -> Task:
 def submitted(shown: Mapping[str, Any]) -> Submitted:
     """The answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
+
+
+def check_refused(url: str, answers: Sequence[Mapping[str, Any]]) -> None:
+    """A token for some queues only is told of each id that others have: raises Refused."""
+    refused = [str(each["refused"]) for each in answers if "refused" in each]
+    if refused:
+        more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
+        others = len(answers) - len(refused)
+        said = f"; the other {others:,} of its request are accepted" if others else ""
+        raise Refused(f"{url}: {refused[0]}{more}{said}")
 
 
 def queue(shown: Mapping[str, Any]) -> QueueInfo:

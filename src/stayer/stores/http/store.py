@@ -131,6 +131,7 @@ class HttpStore:
             )
         for portion in portions:
             answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
+            records.check_refused(self.url, answer["tasks"])
             answers += map(records.submitted, answer["tasks"])
         return answers
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.dropped import DROPPED, known_across, note
 from stayer.core.model import Attempt, Event, Fault, State
 from stayer.stores.redis.record import BORN_SCHEDULED, BORN_WAITING, birth, record_end, task, usage
 
@@ -42,15 +43,25 @@ _about = msgspec.msgpack.Decoder(About).decode
 def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
     """All that happened to a task since it was made, oldest first.
 
-    Entries stand behind each other: number, attempt, length of the rest, and the rest.
+    Entries stand behind each other: number, attempt, length of the rest, and the rest. One without
+    a rest begins a part of the older ones: its number is how many entries came before.
     """
-    for chunk in (*older, value[record_end(value) :]):
+    read = missing = 0
+    for part in (*older, value[record_end(value) :]):
         position = 0
-        while position < len(chunk):
-            number, attempt, length = _moment.unpack_from(chunk, position)
+        while position < len(part):
+            number, attempt, length = _moment.unpack_from(part, position)
             position += _moment.size
-            yield Moment(number, attempt, _about(chunk[position : position + length]))
+            if not length:
+                missing, read = number - read, number
+                continue
+            about = _about(part[position : position + length])
+            if missing:
+                yield Moment(number - 1, 0, About(about.at, DROPPED, note=note(missing)))
+                missing = 0
+            yield Moment(number, attempt, about)
             position += length
+            read += 1
 
 
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
@@ -65,8 +76,10 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     for moment in history(value, older):
         about = moment.about
         holder = about.worker if isinstance(about.worker, str) else holder
+        if about.event == DROPPED:
+            holder = None
         if moment.number:
-            worker, note = holder if about.worker else None, about.note
+            worker, said = holder if about.worker else None, about.note
             found.append(
                 Event(
                     number=moment.number,
@@ -76,7 +89,7 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
                     event=about.event,
                     attempt=moment.attempt,
                     worker=worker,
-                    note=note if isinstance(note, str) else None,
+                    note=said if isinstance(said, str) else None,
                 )
             )
     return found
@@ -87,6 +100,8 @@ def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> 
     found: dict[int, dict[str, Any]] = {}
     for moment in history(value, older):
         about = moment.about
+        if about.event == DROPPED:
+            found = known_across(found, task(value))
         if about.event == "reserved":
             node = about.node or None
             found[moment.attempt] = {"worker": about.worker, "node": node, "reserved_at": about.at}

@@ -10,7 +10,9 @@ A task
     <prefix>:task:<id>             string: the record, then its history (see `record.py`)
     <prefix>:parameters:<id>       string: parameters that are bytes or long; else in the record
     <prefix>:result:<id>           string: the same for a result
-    <prefix>:history:<id>          list: older history, moved out of the record when it grows
+    <prefix>:history:<id>          list: older history, moved out of the record when it grows, up to
+                                   its first 100 events
+    <prefix>:history_tail:<id>     list: what came after them, the last 900 or so
     <prefix>:checkpoint:<id>       hash: attempt, at, data of the newest checkpoint
     <prefix>:log:<attempt>:<id>    sorted set: pieces `start:at:data` of a log, by start
     <prefix>:usage:<attempt>:<id>  hash: slot → `at JSON`, the series of what an attempt has used
@@ -47,6 +49,8 @@ A queue
                                    -priority, member number (12 digits) and id. Where there are
                                    lines, only the first of each line whose key has room, and a
                                    lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:ranked      sorted set: what is pending with another priority than 0, as in a
+                                   lane: for queues with more lanes than can be looked into
     <prefix>:{<queue>}:lines       set: the lines that have somebody in them
     <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
                                    lane; the name is `length length lane share key`
@@ -165,6 +169,7 @@ KEYS = {
     "parameters": "<prefix>:parameters:<id>",
     "result": "<prefix>:result:<id>",
     "history": "<prefix>:history:<id>",
+    "history_tail": "<prefix>:history_tail:<id>",
     "checkpoint": "<prefix>:checkpoint:<id>",
     "log": "<prefix>:log:<attempt>:<id>",
     "usage": "<prefix>:usage:<attempt>:<id>",
@@ -190,6 +195,7 @@ KEYS = {
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
+    "ranked": "<prefix>:{<queue>}:ranked",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
     "key_limits": "<prefix>:{<queue>}:key_limits",
     "running": "<prefix>:{<queue>}:running",

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from stayer.core.model import Attempt, Ending, Event, Fault, Usage
+from stayer.core.dropped import DROPPED, known_across, note
+from stayer.core.model import Attempt, Ending, Event, Fault, Task, Usage
 
 LONGEST = 4000
 """What a row keeps of its history; more is moved out of it when the next line comes."""
@@ -56,9 +57,23 @@ def around_attempt(now: float, worker: str, node: str) -> tuple[str, str]:
     return f',{now!r},"reserved",', f",{behind[1:]}\n"
 
 
-def read(parts: Sequence[str]) -> list[Line]:
-    """A history, oldest first."""
-    return [each for part in parts for each in _decode(part)]
+def read(parts: Sequence[tuple[int | None, str]]) -> list[Line]:
+    """A history, oldest first, from its parts: how many lines came before (None: those of the parts
+    before it), and the lines. One more stands where some are missing.
+    """
+    lines: list[Line] = []
+    read = 0
+    for before, part in parts:
+        found = _decode(part)
+        if before is not None and before > read and found:
+            following = found[0]
+            lines.append(
+                Line(following.number - 1, following.at, DROPPED, note=note(before - read))
+            )
+            read = before
+        lines += found
+        read += len(found)
+    return lines
 
 
 def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:
@@ -66,6 +81,8 @@ def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:
     holder: str | None = None
     for line in lines:
         holder = line.worker if isinstance(line.worker, str) else holder
+        if line.event == DROPPED:
+            holder = None
         if line.number:
             yield Event(
                 number=line.number,
@@ -79,10 +96,12 @@ def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:
             )
 
 
-def attempts(lines: Sequence[Line], usages: Mapping[int, Usage]) -> list[Attempt]:
+def attempts(task: Task, lines: Sequence[Line], usages: Mapping[int, Usage]) -> list[Attempt]:
     """The attempts of a task."""
     found: dict[int, dict[str, Any]] = {}
     for line in lines:
+        if line.event == DROPPED:
+            found = known_across(found, task)
         if line.event == "reserved":
             found[line.attempt] = {"worker": line.worker, "node": line.node, "reserved_at": line.at}
         attempt = found.get(line.attempt)

@@ -12,6 +12,7 @@ from stayer.core.model import RUNNING, STATES, State
 from stayer.stores.sql import history
 from stayer.stores.sql.notices import rows_of
 from stayer.stores.sql.rows import by_seq, json_cell
+from stayer.stores.sql.shorten import shorten
 from stayer.stores.sql.transaction import Row, Transaction
 
 _POSITION = {state: index for index, state in enumerate(STATES)}
@@ -135,9 +136,7 @@ class Ledger:
         if self._events:
             self._write_events(tx)
         if self._grown:
-            seqs = json_cell(self._grown)
-            if tx.run("history.move", self.numbers(), history.LONGEST, seqs):
-                tx.run("history.moved", history.LONGEST, seqs)
+            shorten(tx, self._grown)
         for queue, counts in self._counts.items():
             tx.run("count", *counts, queue)
         for worker in self._workers:

@@ -57,12 +57,12 @@ def durations(tx: Transaction, queue: str, limit: int) -> list[tuple[str, float]
 
 def attempts(tx: Transaction, id: str) -> list[Attempt]:
     """The attempts of a task."""
-    found = tx.one("get.seq", id)
-    if found is None:
+    found, [task] = tx.one("get.seq", id), get(tx, [id])
+    if found is None or task is None:
         return []
     seq, _ = found
     usages = {attempt: usage_from_cell(cell) for attempt, cell, _ in tx.all("attempts.usage", seq)}
-    return history.attempts(_history(tx, seq), usages)
+    return history.attempts(task, _history(tx, seq), usages)
 
 
 def events(tx: Transaction, id: str) -> list[Event]:
@@ -72,7 +72,7 @@ def events(tx: Transaction, id: str) -> list[Event]:
 
 
 def _history(tx: Transaction, seq: int) -> list[history.Line]:
-    return history.read([lines for (lines,) in tx.all("history", seq)])
+    return history.read(tx.all("history", seq))
 
 
 def watch(tx: Transaction, since: int, limit: int) -> list[Event]:

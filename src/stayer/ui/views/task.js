@@ -4,6 +4,7 @@ import { get, mayOperate, post, Problem, taskPath } from "../api.js";
 import { COMMANDS, quoted } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
+import { shownEvents } from "../task-events.js";
 import { icon } from "../icons.js";
 import { lanesChart } from "../lanes.js";
 import { everySecond, live } from "../live.js";
@@ -56,7 +57,7 @@ export function open(main, place, signal) {
     reasons(view.why, explained, task);
     const [series] = await Promise.all([
       task.attempt ? get(taskPath(id, "usage"), {}, { signal: stop }) : { usage: [] },
-      view.log.update(task.attempt),
+      view.log.update(task.attempts.map((/** @type {any} */ each) => each.attempt)),
       learn([task], stop).catch(() => {}),
       view.notices.update(task),
     ]);
@@ -184,7 +185,7 @@ function hero(view, task, expected) {
 
 /** What changes seldom: drawn when the record has changed. @param {ReturnType<typeof frame>} view @param {any} task */
 function facts(view, task) {
-  const mark = `${task.state} ${task.attempt} ${task.events.length} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit}`;
+  const mark = `${task.state} ${task.attempt} ${task.events.at(-1)?.number} ${task.priority} ${task.time_limit} ${task.silence_limit} ${task.memory_limit}`;
   if (view.details.dataset.mark === mark) return;
   view.details.dataset.mark = mark;
   const limits = [task.time_limit && `${duration(task.time_limit)} of time`, task.silence_limit && `${duration(task.silence_limit)} of silence`, task.memory_limit && `${size(task.memory_limit)} of memory`].filter(Boolean);
@@ -208,7 +209,7 @@ function facts(view, task) {
   view.error.hidden = !task.error;
   if (task.error) fill(view.error, h("h2", null, task.state === "failed" ? "It failed" : "The last error"), h("p.error-line", null, h("b", null, clean(task.error.type, 80)), " ", clean(task.error.message, 600)),
     task.error.traceback ? h("pre.traceback", { tabindex: 0 }, String(task.error.traceback).slice(-20_000)) : null);
-  keyed(view.events, task.events.slice(-100).reverse(), (/** @type {any} */ event) => String(event.number), (event) => ({
+  keyed(view.events, shownEvents(task.events), (/** @type {any} */ event) => String(event.number), (event) => ({
     node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),
   }));
 }

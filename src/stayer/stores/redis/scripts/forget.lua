@@ -28,7 +28,7 @@ local function forget_tasks(queue, state, before)
 end
 
 local function forget_log(entry)
-  for attempt = 1, entry.r[ATTEMPT] do call('UNLINK', key_log(attempt, entry.r[ID])) end
+  for _, attempt in ipairs(kept_attempts(entry)) do call('UNLINK', key_log(attempt, entry.r[ID])) end
 end
 
 local function forget_result(entry)

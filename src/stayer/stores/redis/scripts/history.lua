@@ -7,7 +7,7 @@ local id = ARGV[3]
 local entry = fetch(id)
 if not entry then return false end
 local usages = {}
-for attempt = 1, entry.r[ATTEMPT] do
+for _, attempt in ipairs(kept_attempts(entry)) do
   local newest = -1
   for _, slot in ipairs(call('HKEYS', key_usage(attempt, id))) do
     newest = math.max(newest, tonumber(slot))
@@ -17,4 +17,4 @@ for attempt = 1, entry.r[ATTEMPT] do
     usages[#usages + 1] = call('HGET', key_usage(attempt, id), newest)
   end
 end
-return {entry.value, call('LRANGE', key_history(id), 0, -1), usages}
+return {entry.value, older_history(id), usages}

@@ -152,7 +152,11 @@ CREATE INDEX stayer_tasks_ready ON stayer_tasks (
 )
 WHERE state = 'pending' AND held = 0;
 
--- The same, line by line, where there are lines.
+-- What does not stand in the order in which it came, for queues with more lanes than can be looked into.
+CREATE INDEX stayer_tasks_ranked ON stayer_tasks (queue, priority DESC, created, seq)
+WHERE priority <> 0 AND state = 'pending' AND held = 0;
+
+-- What can be taken, line by line, where there are lines.
 CREATE INDEX stayer_tasks_lines ON stayer_tasks (queue, lane, line, priority DESC, created, seq)
 WHERE state = 'pending' AND held = 0 AND share IS NOT NULL;
 
@@ -277,12 +281,14 @@ CREATE TABLE stayer_flows (
     parts TEXT NOT NULL -- JSON array
 );
 
--- Older lines of a history, moved out of the task's row when it grows.
+-- Older lines of a history, moved out of the task's row when it grows. Of very many the first and the
+-- last are kept: what came before a part may be more than is there.
 CREATE TABLE stayer_history (
     task INTEGER NOT NULL, -- stayer_tasks.seq
-    number INTEGER NOT NULL, -- of the last event before they were moved
+    before INTEGER NOT NULL, -- how many lines came before these
+    count INTEGER NOT NULL,
     lines TEXT NOT NULL,
-    PRIMARY KEY (task, number)
+    PRIMARY KEY (task, before)
 ) WITHOUT ROWID;
 
 -- What happened lately, to whoever watches: events of one kind that came together are one row,
@@ -470,10 +476,10 @@ END;
 
 -- The attempts of all tasks, read from their histories, for people who ask with SQL.
 CREATE VIEW stayer_attempts AS
-WITH parts (task, number, lines) AS (
-    SELECT task, number, lines FROM stayer_history
+WITH parts (task, lines) AS (
+    SELECT task, lines FROM stayer_history
     UNION ALL
-    SELECT seq, 9e18, history FROM stayer_tasks
+    SELECT seq, history FROM stayer_tasks
 ),
 
 entries (task, entry) AS (
@@ -495,4 +501,7 @@ SELECT
     substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
 FROM entries
 GROUP BY task, attempt
-HAVING reserved_at IS NOT NULL;
+-- One whose end was dropped must not seem to go on.
+HAVING reserved_at IS NOT NULL AND (
+    finished_at IS NOT NULL OR attempt = (SELECT attempt FROM stayer_tasks WHERE seq = task)
+);

@@ -37,9 +37,9 @@ local function forget(entry)
     call('HSET', key_outbox(), id, r[FINISHED_AT] and r[STATE] or 'cancelled')
   end
   if r[DEPENDENTS] then note_afar(id) end
-  local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_checkpoint(id),
-                key_upstreams(id), key_dependents(id)}
-  for attempt = 1, r[ATTEMPT] do
+  local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_history_tail(id),
+                key_checkpoint(id), key_upstreams(id), key_dependents(id)}
+  for _, attempt in ipairs(kept_attempts(entry)) do
     keys[#keys + 1] = key_log(attempt, id)
     keys[#keys + 1] = key_usage(attempt, id)
     if #keys >= PART then

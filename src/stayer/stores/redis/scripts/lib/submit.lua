@@ -54,6 +54,7 @@ local function accept_all(group)
   if not group[G_HELD] then
     call('SADD', key_lanes(queue), group[G_LANE])
     call('ZADD', key_lane(queue, group[G_LANE]), unpack(tickets))
+    if group[G_PRIORITY] ~= 0 then call('ZADD', key_ranked(queue), unpack(tickets)) end
   end
   call('ZADD', key_ids(queue), unpack(names))
   call('SADD', key_queues(), queue)

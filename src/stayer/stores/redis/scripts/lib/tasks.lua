@@ -11,6 +11,7 @@ local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
 local QUEUED = {waiting = true, scheduled = true, pending = true}
 local HISTORY_IN_RECORD = 1024
+local HISTORY_HEAD, HISTORY_TAIL = 100, 900 -- as in store.py
 
 local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT, W_NEAR =
   1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -94,10 +95,70 @@ end
 
 local function moment(number, attempt) return struct.pack('>I8I4', number, attempt) end
 
+-- Older history is in parts: a list of those that hold the first HISTORY_HEAD entries, and one of the others, from
+-- which those go that are not among the last HISTORY_TAIL. A part begins with what looks like an entry that says
+-- nothing: its number is how many entries came before.
+
+-- How many entries there are with a part, its first attempt and its last; 0 and nothing if there is no such part.
+local function extent(part)
+  if not part then return 0 end
+  local count, position, first, last_attempt = struct.unpack('>I8', part), 17, nil, nil
+  while position <= #part do
+    local attempt, length = struct.unpack('>I4I4', part, position + 8)
+    first, last_attempt, count, position = first or attempt, attempt, count + 1, position + 16 + length
+  end
+  return count, first, last_attempt
+end
+
+-- The numbers of the attempts of which something may be kept.
+local function kept_attempts(entry)
+  local numbers, last_attempt, id = {}, entry.r[ATTEMPT], entry.r[ID]
+  local up_to, from = last_attempt, last_attempt + 1
+  local tail = call('LINDEX', key_history_tail(id), 0)
+  if tail then
+    local _, first = extent(tail)
+    up_to = select(3, extent(call('LINDEX', key_history(id), -1)))
+    from = math.max(up_to + 1, first - 1)
+  end
+  for attempt = 1, up_to do numbers[#numbers + 1] = attempt end
+  for attempt = from, last_attempt do numbers[#numbers + 1] = attempt end
+  return numbers
+end
+
+-- Logs and usage go with their attempts. What an attempt has that lies across the border of two parts stays with the
+-- head, and goes with the next part after the last that is dropped.
+local function drop_middle(id, count)
+  local tail = key_history_tail(id)
+  local of_head = select(3, extent(call('LINDEX', key_history(id), -1)))
+  while true do
+    local with_it, first, last_attempt = extent(call('LINDEX', tail, 0))
+    if count - with_it < HISTORY_TAIL then return end
+    call('LTRIM', tail, 1, -1)
+    for attempt = math.max(first - 1, of_head + 1), last_attempt - 1 do
+      call('UNLINK', key_log(attempt, id), key_usage(attempt, id))
+    end
+  end
+end
+
+local function move_history(id, moved)
+  local head, tail = key_history(id), key_history_tail(id)
+  local before = extent(call('LINDEX', tail, -1) or call('LINDEX', head, -1))
+  local part = struct.pack('>I8I4I4', before, 0, 0) .. moved
+  call('RPUSH', before < HISTORY_HEAD and head or tail, part)
+  if before > HISTORY_HEAD + HISTORY_TAIL then drop_middle(id, (extent(part))) end
+end
+
+-- What all parts of its history say that are not in its record, the oldest first.
+local function older_history(id)
+  local parts = call('LRANGE', key_history(id), 0, -1)
+  for _, part in ipairs(call('LRANGE', key_history_tail(id), 0, -1)) do parts[#parts + 1] = part end
+  return parts
+end
+
 local function remember(entry, number, attempt, said)
   entry.history = entry.history .. moment(number, attempt) .. said
   if #entry.history > HISTORY_IN_RECORD then
-    call('RPUSH', key_history(entry.r[ID]), entry.history)
+    move_history(entry.r[ID], entry.history)
     entry.history = ''
   end
 end
@@ -220,6 +281,15 @@ local function move_near(entry, stood, stands)
   end
 end
 
+-- Those that don't stand in the order in which they came; by their priorities, nothing for none.
+local function move_ranked(entry, old, new)
+  if new and new ~= 0 then
+    write_tickets(additions, key_ranked(entry.r[QUEUE]), entry, string.format('%.0f', -new))
+  elseif old and old ~= 0 then
+    write_tickets(removals, key_ranked(entry.r[QUEUE]), entry)
+  end
+end
+
 local function move_due(entry, old, new)
   if new then write(additions, key_due(), exact(new), entry.r[ID])
   elseif old then write(removals, key_due(), entry.r[ID]) end
@@ -309,6 +379,7 @@ local function move(entry)
   if before == 'pending' or state == 'pending' then
     local moves = (was[W_NEAR] or r[NEAR_NODE]) and move_near or move_lanes
     moves(entry, old == 'pending' and not entry.popped, new == 'pending')
+    move_ranked(entry, old == 'pending' and was[W_PRIORITY], new == 'pending' and r[PRIORITY])
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])

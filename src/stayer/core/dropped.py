@@ -1,0 +1,37 @@
+"""What is said of a history whose middle was dropped: its beginning and its newest part are kept
+(`store.HISTORY_HEAD`, `HISTORY_TAIL`). Pure; called by the stores where they read one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stayer.core.model import Task
+
+DROPPED = "dropped"
+"""The event that stands where others are no longer kept."""
+
+
+def note(count: int) -> str:
+    """What that event says."""
+    return f"{count:,} events were here: of so many only the first and the last are kept"
+
+
+def known_across(found: dict[int, dict[str, Any]], task: Task) -> dict[int, dict[str, Any]]:
+    """What is known of attempts, by number, when reading comes to the gap. One whose end was
+    dropped must not seem to go on, so only the newest may be without; and that one is known from
+    the task's record, should its beginning be gone.
+    """
+    known = {
+        number: attempt
+        for number, attempt in found.items()
+        if "ending" in attempt or number == task.attempt
+    }
+    if task.attempt and task.attempt not in known:
+        known[task.attempt] = {
+            "worker": task.worker,
+            "node": task.node,
+            "pid": task.pid,
+            "started_at": task.started_at,
+        }
+    return known
