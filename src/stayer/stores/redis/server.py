@@ -1,9 +1,8 @@
-"""Connections to a Redis server: a pool, scripts, and the server's errors in our words."""
+"""Connections to a Redis server: a pool, and scripts."""
 
 from __future__ import annotations
 
 import os
-import re
 import select
 import threading
 from collections.abc import Callable, Sequence
@@ -14,36 +13,26 @@ from typing import Any
 from hiredis import pack_command
 from msgspec import Struct
 from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ClusterDownError,
-    ConnectionError,
     DataError,
-    MasterDownError,
     MovedError,
-    NoPermissionError,
     NoScriptError,
-    OutOfMemoryError,
     ReadOnlyError,
-    RedisError,
     ResponseError,
-    TimeoutError,
-    TryAgainError,
 )
 
-from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.core.errors import StoreUnreachable
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.scripts import Script, script
+from stayer.stores.redis.translation import (
+    being_replaced,
+    moved,
+    plain,
+    raise_translated,
+    translated,
+)
 
 _IDLE = 8
 """How many unused connections are kept."""
-
-_IN_SCRIPT = re.compile(
-    r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
-)
-_REFUSALS: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
 
 _inherited: list[Any] = []
 """Connections of a parent process, kept so that nothing closes them here."""
@@ -65,10 +54,6 @@ class Call(Struct, frozen=True):
     arguments: tuple[Any, ...]
     prefix: str | None = None
     """Below which its keys are, if not below that of all."""
-
-
-class Moved(StoreUnusable):
-    """Another node of a cluster has what was asked for."""
 
 
 _WORDS = ("LEASELOST", "UNKNOWN", "REFUSED")
@@ -101,7 +86,7 @@ class Server:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
                     raise Said(word, details) from None
-                raise _plain(error) from None
+                raise plain(error) from None
         if confirmed < replicas:
             raise self._unconfirmed(name, confirmed)
         return answer
@@ -132,7 +117,7 @@ class Server:
                 with translated(self.address.url):
                     raise answer
         return [
-            _moved(self.address.url, answer) if isinstance(answer, MovedError) else answer
+            moved(self.address.url, answer) if isinstance(answer, MovedError) else answer
             for answer in answers
         ]
 
@@ -240,8 +225,8 @@ class _Lent:
         else:
             self._connection.disconnect()
         if isinstance(error, ReadOnlyError) and self._server.address.moves:
-            raise _being_replaced(self._url, error) from error
-        _raise_translated(self._url, error)
+            raise being_replaced(self._url, error) from error
+        raise_translated(self._url, error)
 
 
 def _was_answered(error: BaseException) -> bool:
@@ -295,116 +280,8 @@ def descriptor(connection: Any) -> int:
     return int(connection._sock.fileno())
 
 
-def _plain(error: ResponseError) -> ResponseError:
-    """What a server refuses within a script, as it refuses it elsewhere: before 7.0 its words are
-    hidden in others.
-    """
-    found = _IN_SCRIPT.match(str(error))
-    if found is None:
-        return error
-    return _REFUSALS.get(found["word"], ResponseError)(found["said"].removeprefix("-"))
-
-
 def _is_quiet(connection: Any) -> bool:
     """Nothing to read on an idle connection: what there was would be its end."""
     poll = select.poll()
     poll.register(descriptor(connection), select.POLLIN)
     return not poll.poll(0)
-
-
-def _moved(url: str, error: RedisError) -> Moved:
-    return Moved(f"{url} is a node of a cluster ({error}): write redis+cluster://host:port")
-
-
-def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
-    return StoreUnreachable(f"{url} is being replaced by another server: try again ({error})")
-
-
-class translated:  # noqa: N801  # used like a function
-    """The server's errors as ours, with what to do."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> None:
-        _raise_translated(self._url, error)
-
-
-def _raise_translated(url: str, error: BaseException | None) -> None:
-    match error:
-        case UnicodeEncodeError() | DataError():
-            raise BadInput(f"{url} can't keep this value: {error}") from error
-        case MovedError():
-            raise _moved(url, error) from error
-        case RedisError():
-            raise _translation(url, error) from error
-        case OSError():
-            raise StoreUnreachable(f"{url} can't be reached: {error}") from error
-        case _:
-            return
-
-
-def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
-    said = str(error).rstrip(".")
-    match error:
-        case AuthenticationError() | AuthorizationError() | NoPermissionError():
-            return StoreUnusable(
-                f"{url} does not let this user in, or not do this ({said}): mend the user and "
-                "password in the URL, or the user's rights"
-            )
-        case BusyLoadingError():
-            return StoreUnreachable(f"{url} is still loading its data: try again in a moment")
-        case MasterDownError():
-            return StoreUnreachable(f"{url} is a replica that has lost its primary: {said}")
-        case TimeoutError():
-            return StoreUnreachable(
-                f"{url} did not answer in time ({said}): it may have done what was asked, or not"
-            )
-        case ConnectionError() if "CERTIFICATE_VERIFY_FAILED" in said:
-            return StoreUnreachable(
-                f"{url} has a certificate that is not trusted here ({said}): name the file of who "
-                "signed it in the URL, ssl_ca_certs=…, or mend it"
-            )
-        case ConnectionError():
-            return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
-        case OutOfMemoryError():
-            return StoreUnusable(
-                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
-                "that have ended, for example with `stayer purge --older 1d`"
-            )
-        case AskError() | TryAgainError():
-            return StoreUnreachable(
-                f"{url} is moving this to another node ({said}): try again in a moment"
-            )
-        case ClusterDownError():
-            return StoreUnreachable(f"{url} has nobody for a part of the keys ({said})")
-        case ReadOnlyError():
-            return StoreUnusable(f"{url} is a read-only replica: give the URL of its primary")
-        case _:
-            return _by_first_word(url, said)
-
-
-def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
-    if "user executing the script" in said or said.startswith("ACL failure in script"):
-        return StoreUnusable(
-            f"{url} does not let this user do all that Stayer does ({said}): mend the user's "
-            "rights, and do it again"
-        )
-    match said.split(" ", 1)[0].split(":", 1)[0]:
-        case "NOREPLICAS":
-            return StoreUnreachable(
-                f"{url} has fewer replicas than min-replicas-to-write asks for: nothing was changed"
-            )
-        case "BUSY":
-            return StoreUnreachable(f"{url} is busy with a script of somebody: try again later")
-        case "MISCONF":
-            return StoreUnusable(
-                f"{url} can't write to its disk, and therefore changes nothing: {said}"
-            )
-        case _:
-            return StoreUnusable(f"{url}: {said}")

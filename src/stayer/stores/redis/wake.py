@@ -23,7 +23,8 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.model import Event
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import batch_of_events, event
-from stayer.stores.redis.server import Server, descriptor, translated
+from stayer.stores.redis.server import Server, descriptor
+from stayer.stores.redis.translation import translated
 
 REPAIR = 5.0
 """Look this often in any case, in seconds."""

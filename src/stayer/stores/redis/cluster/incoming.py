@@ -30,8 +30,9 @@ from stayer.stores.redis.incoming import (
     deleted_by,
 )
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.server import Call, translated
+from stayer.stores.redis.server import Call
 from stayer.stores.redis.submitting import packed_groups
+from stayer.stores.redis.translation import translated
 
 Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
 

@@ -24,7 +24,8 @@ from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
-from stayer.stores.redis.server import Call, Moved, Server
+from stayer.stores.redis.server import Call, Server
+from stayer.stores.redis.translation import Moved
 from stayer.stores.redis.wake import REPAIR, Ear, Line, Marks, RedisWaiter, subscribed
 
 _KEPT = 100_000

@@ -23,7 +23,8 @@ from stayer.stores.redis.address import (
     without_secrets,
 )
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.server import Call, Moved, Server
+from stayer.stores.redis.server import Call, Server
+from stayer.stores.redis.translation import Moved
 
 PORT = 6379
 SLOTS = 16384

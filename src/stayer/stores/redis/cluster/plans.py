@@ -30,8 +30,9 @@ from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.claims import Claim
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.server import Call, translated
+from stayer.stores.redis.server import Call
 from stayer.stores.redis.submitting import Decided, packed_groups
+from stayer.stores.redis.translation import translated
 
 if TYPE_CHECKING:
     from stayer.stores.redis.cluster.shards import Shards

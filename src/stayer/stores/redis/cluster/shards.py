@@ -20,8 +20,8 @@ from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.keys import key, tag
-from stayer.stores.redis.server import translated
 from stayer.stores.redis.submitting import Promised, packed_groups
+from stayer.stores.redis.translation import translated
 
 LOBBY = "%lobby"
 """The shard in which all workers are known. No queue's name is written so between braces."""

@@ -1,5 +1,7 @@
--- What every script begins with. The loader puts the numbers of the record's fields and the
--- functions key_… (see keys.py) in front of the libraries that a script names in `-- needs:`.
+-- What every script begins with. The loader (scripts.py) puts the libraries that a script or a library names in the
+-- place of its line `-- needs:`, each once, in front of them the functions key_… (see keys.py), and the numbers of the
+-- record's fields in the place of their names. All functions are made anew at each call: where the usual case needs
+-- few, a script has a second such line further down.
 --
 -- KEYS   none: a script names its keys itself, which a single server allows. In a shard of a cluster one that is
 --        never there, which says where it is
