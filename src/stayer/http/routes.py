@@ -40,7 +40,7 @@ _SUBMITTING = (
 _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
-        summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
+        summary="List tasks, newest first, page by page.", query=ListQuery, answer="FoundTasks",
     ),
     Route(
         method="GET", path="/v1/failures", role="read", run=faults.find,
