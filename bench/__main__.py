@@ -12,7 +12,7 @@ from bench.http_speed import post
 from bench.http_streams import streams
 from bench.keepers import keepers
 from bench.kinds import KINDS
-from bench.order import lines
+from bench.order import lines, programs
 from bench.page import page
 from bench.short_tasks import threads
 from bench.startup import startup
@@ -20,7 +20,7 @@ from bench.store_speed import against_floor, growth, wake_up
 
 OF_STORES = {
     "floor": against_floor, "wake": wake_up, "growth": growth, "lines": lines, "due": due,
-    "flows": flows, "post": post,
+    "programs": programs, "flows": flows, "post": post,
 }  # fmt: skip
 OTHERS = {
     "startup": startup,

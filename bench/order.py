@@ -1,4 +1,4 @@
-"""What waiting in lines costs: with many keys, and behind a key that is full."""
+"""What order costs: many programs, many keys, and standing behind a key that is full."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 from bench.kinds import Kind
 from bench.measure import say
@@ -50,12 +51,34 @@ def lines(kind: Kind) -> None:
         say(name, f"{1e6 * cost:,.0f}  {growth:.2f} ×", f"aim < {aim} ×", growth < aim)
 
 
+def programs(kind: Kind) -> None:
+    """The aim: a program for every task costs little more than one for all."""
+    print(f"{kind.name} store, different programs pending: µs to reserve one task and end it")
+    numbers = (1, 30, 1_000, 50_000)
+    with ExitStack() as stack:
+        stores = [stack.enter_context(kind.fresh())[0] for _ in numbers]
+        for number, store in zip(numbers, stores, strict=True):
+            _fill(store, max(number, BULK), _program_of(number))
+        costs = _costs(stores)
+    for number, cost in zip(numbers, costs, strict=True):
+        growth = cost / costs[0]
+        say(f"{number:,}", f"{1e6 * cost:,.0f}  {growth:.2f} ×", "aim < 3 ×", growth < 3)
+
+
+def _program_of(number: int) -> Callable[[int], dict[str, Any]]:
+    return lambda each: {"command": (f"{each % number}",)}
+
+
 def _submit(store: Store, count: int, key: Callable[[int], str]) -> None:
+    _fill(store, count, lambda number: {"key": key(number)})
+
+
+def _fill(store: Store, count: int, about: Callable[[int], dict[str, Any]]) -> None:
     for start in range(0, count, BULK):
         names = ids.generate_many(min(BULK, count - start))
         store.submit(
             [
-                NewTask(id=id, queue="q", key=key(start + number), generated=True)
+                NewTask(id=id, queue="q", generated=True, **about(start + number))
                 for number, id in enumerate(names)
             ]
         )

@@ -145,7 +145,9 @@ def is_active() -> bool:
     if module is None or not hasattr(module, "get_tracer_provider"):  # it is being loaded
         return False
     provider = module.get_tracer_provider()
-    return not isinstance(provider, module.ProxyTracerProvider) or _in_a_span()
+    if not isinstance(provider, module.ProxyTracerProvider):
+        return True
+    return bool(module.get_current_span().get_span_context().is_valid)
 
 
 def is_near() -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lifecycle import Done, Fail, Interrupt, decide
-from stayer.core.model import EVERYTHING, Fault, Handles, Policy
+from stayer.core.lifecycle import Ask, Done, Fail, Interrupt, decide
+from stayer.core.model import EVERYTHING, Fault, Handles, Policy, Value
 from stayer.store import Store
 from tests.contract.builders import (
     apply,
@@ -37,6 +39,54 @@ def test_a_turn_commits_and_reserves(store: Store) -> None:
     assert all((task.state, task.worker, task.attempt) == ("reserved", "w", 1) for task in fresh)
     assert ids(store.holdings("w")) == names[2:4]
     assert counts(store) == {"complete": 2, "reserved": 2, "pending": 1}
+    check_counts(store)
+
+
+RESULTS: list[Value] = [
+    None,
+    7,
+    "",
+    " spaces behind  ",
+    "ä€😀",
+    "\0",
+    {"a": [1.5, None]},
+    "x" * 256,
+]
+
+
+@pytest.mark.parametrize("results", [RESULTS[:-1], RESULTS, [*RESULTS, b"bytes "], [None]])
+def test_many_that_came_together_end_together_in_any_order(
+    store: Store, results: list[Value]
+) -> None:
+    register(store)
+    names = fill(store, 120)
+    held = take(store, limit=120)
+    wanted = {task.id: results[number % len(results)] for number, task in enumerate(held)}
+    unfinished, asked, gone = held[40], held[70], held[90]
+    apply(store, asked, Ask("stack"))
+    apply(store, gone, Done("before"))
+    ended = [task for task in held if task is not unfinished]
+    random.Random(7).shuffle(ended)
+
+    applied, _ = store.turn(
+        "w", [decide(task, Done(wanted[task.id])) for task in ended], ["q"], 0, EVERYTHING
+    )
+
+    assert applied == [task not in (asked, gone) for task in ended]
+    done = [task.id for task, did in zip(ended, applied, strict=True) if did]
+    assert {name: get(store, name).result for name in done} == {name: wanted[name] for name in done}
+    assert get(store, gone.id).result == "before"
+    assert counts(store) == {"complete": 118, "reserved": 2}
+    events = [event for event in store.watch(0, 0.0, 1000) if event.event == "complete"]
+    assert sorted(event.id for event in events) == sorted([*done, gone.id])
+    own = {event.id: event.number for event in events}
+    assert len(set(own.values())) == len(own)
+    for name in names:
+        said = [event.event for event in store.events(name)]
+        assert said[:2] == ["pending", "reserved"]
+        assert said[2:] == ["complete"] * (name in own) + ["stack"] * (name == asked.id), said
+        if name in own:
+            assert store.events(name)[-1].number == own[name]
     check_counts(store)
 
 

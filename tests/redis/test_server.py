@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -42,6 +43,9 @@ def plain(store: Store) -> Callable[..., object]:
     """Commands that are not Stayer's own."""
     assert isinstance(store, RedisStore)
     return store._server.ask
+
+
+LUA = {"function", "ipairs", "next", "pairs", "select", "tonumber", "type", "unpack"}
 
 
 class TestScripts:
@@ -88,6 +92,16 @@ class TestScripts:
     @pytest.mark.parametrize("name", names())
     def test_are_sound(self, store: RedisStore, name: str) -> None:
         assert plain(store)("SCRIPT", "LOAD", script(name).text) == script(name).digest.encode()
+
+    @pytest.mark.parametrize("name", names())
+    def test_call_what_is_there_by_then(self, name: str) -> None:
+        """Lua finds out only when it gets there, which may be seldom."""
+        code = re.sub(r"'(?:[^'\\\n]|\\.)*'", "''", script(name).text)
+        calls = re.finditer(r"(?<![.:\w])([a-z]\w*)\(", code)
+        first = {call[1]: code[: call.end()] for call in reversed(list(calls))}
+        for called, before in first.items():
+            there = rf"\blocal (?:function )?[^=\n]*\b{called}\b|\bfunction\([^)]*\b{called}\b"
+            assert called in LUA or re.search(there, before), called
 
 
 class TestARestart:

@@ -54,18 +54,27 @@ class Arguments:
         """What a call passes; defaults are left out. TypeError if the function can't be called so,
         or what it would get elsewhere does not have the annotated type.
         """
-        try:
-            bound = self._passed.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"task {self._name}: {error}") from None
         packed: dict[str, Value] = {}
-        for name, value in bound.arguments.items():
+        for name, value in self._bound(args, kwargs).items():
             try:
                 packed[name] = to_json(value)
-                self._convert(name, packed[name])
+                if type(value) is not self._plain[name]:
+                    self._convert(name, packed[name])
             except (TypeError, msgspec.ValidationError) as error:
                 raise TypeError(f"task {self._name}: argument {name!r}: {error}") from None
         return cast(Value, packed)
+
+    def _bound(self, args: tuple[object, ...], kwargs: dict[str, object]) -> dict[str, object]:
+        """What each parameter is given, in their order; quickly, if it is all of them."""
+        by_name = dict(zip(self._positional, args, strict=False))
+        if self._can_be_named and len(args) == len(by_name) and not by_name.keys() & kwargs.keys():
+            by_name.update(kwargs)
+            if by_name.keys() == self._plain.keys():
+                return {name: by_name[name] for name in self._plain}
+        try:
+            return self._passed.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"task {self._name}: {error}") from None
 
     def unpack(
         self, parameters: Value, context: Context | None
@@ -145,6 +154,20 @@ class Arguments:
                 next((plain for plain in _PLAIN if plain is self._types[name]), None),
             )
             for name, parameter in self._passed.parameters.items()
+        )
+
+    @functools.cached_property
+    def _plain(self) -> dict[str, type | None]:
+        """What may be passed, and the type that needs no conversion."""
+        return {name: plain for name, _, plain in self._asked_for}
+
+    @functools.cached_property
+    def _positional(self) -> tuple[str, ...]:
+        """What may be passed without its name."""
+        return tuple(
+            name
+            for name, parameter in self._passed.parameters.items()
+            if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         )
 
     @functools.cached_property

@@ -128,9 +128,8 @@ def build(
     """A task fit to be submitted, or BadInput."""
     _refuse_unknown(options)
     asked: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    for name, read in _READERS.items():
-        if name in asked:
-            asked[name] = read(asked[name])
+    for name in asked.keys() & _READERS.keys():
+        asked[name] = _READERS[name](asked[name])
     asked.setdefault("owner", defaults.owner)
     asked.setdefault("retries", defaults.retries)
     if after := asked.get("after"):
@@ -208,6 +207,8 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    if not telemetry.is_near():
+        return _accept_traced(store, tasks, connection)
     with telemetry.submitting(tasks) as traced:
         return _accept_traced(store, traced, connection)
 

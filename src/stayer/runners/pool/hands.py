@@ -21,10 +21,6 @@ from stayer.runners.pool.context import ThreadContext
 
 logger = logging.getLogger("stayer.pool")
 
-_FEW = 2
-"""How many threads short tasks are given: more would only fight over the GIL."""
-
-
 _TRIAL = 3.0
 _STRAY = 70
 """The exit code of a copy of this process: what becomes of a task is not for it to say."""
@@ -119,18 +115,11 @@ class Hands:
             self._waiting.extend(tasks)
 
     def begin(self) -> None:
-        """Let a few begin: they may be short."""
-        if self._waiting and len(self._running) < _FEW:
-            self._fill(_FEW)
-
-    def fill(self) -> None:
-        """Let all begin that can: they are not as short as that."""
-        if self._waiting:
-            self._fill(self._number)
-
-    def _fill(self, number: int) -> None:
+        """Let all begin that can."""
+        if not self._waiting or len(self._running) >= self._number:
+            return
         with self._lock:
-            startable = self._pick(min(number, self._number))
+            startable = self._pick(self._number)
         for job in startable:
             self._launch(job)
 

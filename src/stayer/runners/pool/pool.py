@@ -233,10 +233,7 @@ class Pool:
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
-        if self._hands.are_busy and not self._ended:
-            time.sleep(_BREATH)  # are they short? Then a few hands are better than all
-        if not self._ended:
-            self._hands.fill()
+        self._hands.begin()
         if self._look_at_the_clock():
             return
         until = self._next_due

@@ -49,6 +49,8 @@ A queue
                                    -priority, member number (12 digits) and id. Where there are
                                    lines, only the first of each line whose key has room, and a
                                    lane is one of a lane and a share: `length lane share`
+    <prefix>:{<queue>}:ranked      sorted set: what is pending with another priority than 0, as in a
+                                   lane: for queues with more lanes than can be looked into
     <prefix>:{<queue>}:lines       set: the lines that have somebody in them
     <prefix>:{<queue>}:line:<line> sorted set: what can be taken of one lane, share and key, as in a
                                    lane; the name is `length length lane share key`
@@ -157,6 +159,7 @@ are there in that way too. Beside these, once:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _PLACE = re.compile(r"<(\w+)>")
 
@@ -191,6 +194,7 @@ KEYS = {
     "queues": "<prefix>:queues",
     "queue": "<prefix>:{<queue>}:queue",
     "lanes": "<prefix>:{<queue>}:lanes",
+    "ranked": "<prefix>:{<queue>}:ranked",
     "lane": "<prefix>:{<queue>}:lane:<lane>",
     "key_limits": "<prefix>:{<queue>}:key_limits",
     "running": "<prefix>:{<queue>}:running",
@@ -256,19 +260,21 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def with_keys(script: str) -> str:
-    """The script, in which `key_…` is from the map's line of that name: what names nothing but the
+def with_keys(parts: Sequence[str]) -> str:
+    """A script, in which `key_…` is from the map's line of that name: what names nothing but the
     prefix in the place of calls, the others as functions in one table, for a script may have no
-    more than 200 functions and variables.
+    more than 200 functions and variables. Each part has those that it needs in front of it.
     """
-    script = re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", script)
-    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", script)))
-    script = re.sub(
-        r"\bkey_(\w+)\b",
-        lambda word: f"key_map.{word[1]}" if word[1] in KEYS else word[0],
-        script,
+    return _TAG + "".join(map(_with_keys, parts))
+
+
+def _with_keys(part: str) -> str:
+    part = re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", part)
+    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", part)))
+    part = re.sub(
+        r"\bkey_(\w+)\b", lambda word: f"key_map.{word[1]}" if word[1] in KEYS else word[0], part
     )
-    return f"{_TAG}local key_map = {{\n{''.join(map(_function, used))}}}\n{script}"
+    return f"local key_map = {{\n{''.join(map(_function, used))}}}\n{part}" if used else part
 
 
 _TAG = """local tags = {}

@@ -22,6 +22,8 @@ from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
 _NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
+_FROM_HERE_ON = "@\n"
+"""A line where libraries begin: keys are put in front of these."""
 _CONFIRMED = re.compile("^-- to be confirmed by replicas", re.MULTILINE)
 _FUNCTION = re.compile(
     r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
@@ -56,13 +58,28 @@ class Script(Struct, frozen=True):
 def script(name: str) -> Script:
     """The script of this name: keys, libraries, and the file itself."""
     body = _read(_FOLDER / f"{name}.lua")
-    needs = _NEEDS.search(body)
-    assert needs is not None, f"{name}.lua does not say what it needs"
-    libraries = [_read(_FOLDER / "lib" / f"{each}.lua") for each in needs[1].split(", ")]
-    code = _without_unused(_without_comments("\n".join((*libraries, body))))
-    text = f"local PREFIX = ARGV[1]\n{keys.with_keys(_with_numbers(code))}"
+    code = _with_numbers(_without_unused(_without_comments(_with_libraries(body, set()))))
+    text = f"local PREFIX = ARGV[1]\n{keys.with_keys(code.split(_FROM_HERE_ON))}"
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, digest, _CONFIRMED.search(body) is not None)
+
+
+def _with_libraries(code: str, known: set[str]) -> str:
+    """The code, in which each line that says what it needs is replaced by that, unless it is there
+    already. A script may say it a second time further down: what its usual case can do without is
+    not made for it, if it returns before.
+    """
+
+    def needed(line: re.Match[str]) -> str:
+        texts = [_FROM_HERE_ON]
+        for each in line[1].split(", "):
+            if each not in known:
+                known.add(each)
+                library = _read(_FOLDER / "lib" / f"{each}.lua")
+                texts.append(_with_libraries(library, known).replace(_FROM_HERE_ON, ""))
+        return "\n".join(texts)
+
+    return _NEEDS.sub(needed, code)
 
 
 def names() -> list[str]:

@@ -6,10 +6,12 @@ import os
 import re
 import select
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
+from hiredis import pack_command
 from msgspec import Struct
 from redis.exceptions import (
     AskError,
@@ -146,28 +148,9 @@ class Server:
         seconds, micros = self.ask("TIME")
         return int(seconds) + int(micros) / 1000000
 
-    @contextmanager
-    def connection(self) -> Iterator[Any]:
+    def connection(self) -> _Lent:
         """A connection of one's own for a while."""
-        with translated(self.address.url):
-            connection = self._take()
-            try:
-                yield connection
-            except ReadOnlyError as error:  # another server is the primary now
-                connection.disconnect()
-                if self.address.moves:
-                    raise _being_replaced(self.address.url, error) from error
-                raise
-            except MovedError as error:
-                self._put(connection)
-                raise _moved(self.address.url, error) from error
-            except (Said, ResponseError):  # it was answered: the connection is fine
-                self._put(connection)
-                raise
-            except BaseException:
-                connection.disconnect()
-                raise
-            self._put(connection)
+        return _Lent(self)
 
     def open_connection(self) -> Any:
         """A new connection that belongs to the caller."""
@@ -183,7 +166,8 @@ class Server:
         for connection in idle:
             connection.disconnect()
 
-    def _take(self) -> Any:
+    def take(self) -> Any:
+        """A connection that nobody else uses now."""
         if self._pid != os.getpid():
             self._forget()
         while True:
@@ -196,7 +180,8 @@ class Server:
             connection.disconnect()
         return self.address.open()
 
-    def _put(self, connection: Any) -> None:
+    def put(self, connection: Any) -> None:
+        """It is fine, and used no more."""
         with self._guard:
             if len(self._idle) < _IDLE:
                 self._idle.append(connection)
@@ -233,6 +218,37 @@ class Server:
             return _confirmed(connection, replicas, patience, "EVAL", wanted.text, *given)
 
 
+class _Lent:
+    """A connection for a while. Not by `contextmanager`, which takes as long as much of the rest of
+    a call.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._url = server.address.url
+
+    def __enter__(self) -> Any:
+        with translated(self._url):
+            self._connection = self._server.take()
+        return self._connection
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        if error is None or _was_answered(error):
+            self._server.put(self._connection)
+        else:
+            self._connection.disconnect()
+        if isinstance(error, ReadOnlyError) and self._server.address.moves:
+            raise _being_replaced(self._url, error) from error
+        _raise_translated(self._url, error)
+
+
+def _was_answered(error: BaseException) -> bool:
+    """The connection is fine. If it is a read-only one, another server is the primary now."""
+    return isinstance(error, Said | ResponseError) and not isinstance(error, ReadOnlyError)
+
+
 def _confirmed(connection: Any, replicas: int, patience: int, *command: Any) -> tuple[Any, int]:
     """The answer, and how many replicas have it; both questions go out at once."""
     if not replicas:
@@ -261,8 +277,17 @@ def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]
 
 
 def _ask(connection: Any, *command: Any) -> Any:
-    connection.send_command(*command)
+    connection.send_packed_command((_packed(command),))
     return connection.read_response()
+
+
+def _packed(command: tuple[Any, ...]) -> bytes:
+    """As it is sent. The client's own way to do it looks at each argument first."""
+    try:
+        packed: bytes = pack_command(command)
+        return packed
+    except TypeError as error:
+        raise DataError(str(error)) from None
 
 
 def descriptor(connection: Any) -> int:
@@ -295,19 +320,33 @@ def _being_replaced(url: str, error: RedisError) -> StoreUnreachable:
     return StoreUnreachable(f"{url} is being replaced by another server: try again ({error})")
 
 
-@contextmanager
-def translated(url: str) -> Iterator[None]:
+class translated:  # noqa: N801  # used like a function
     """The server's errors as ours, with what to do."""
-    try:
-        yield
-    except (UnicodeEncodeError, DataError) as error:
-        raise BadInput(f"{url} can't keep this value: {error}") from error
-    except MovedError as error:
-        raise _moved(url, error) from error
-    except RedisError as error:
-        raise _translation(url, error) from error
-    except OSError as error:
-        raise StoreUnreachable(f"{url} can't be reached: {error}") from error
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        _raise_translated(self._url, error)
+
+
+def _raise_translated(url: str, error: BaseException | None) -> None:
+    match error:
+        case UnicodeEncodeError() | DataError():
+            raise BadInput(f"{url} can't keep this value: {error}") from error
+        case MovedError():
+            raise _moved(url, error) from error
+        case RedisError():
+            raise _translation(url, error) from error
+        case OSError():
+            raise StoreUnreachable(f"{url} can't be reached: {error}") from error
+        case _:
+            return
 
 
 def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -29,6 +29,11 @@ from stayer.stores.sql.rows import (
 from stayer.stores.sql.transaction import Transaction
 
 _attempt = attrgetter("attempt")
+_ALL = -1
+_MANY = 32
+"""How many lanes are looked into, each by itself."""
+_LOOKED_AT = 50, 1000
+"""How many tasks beyond those wanted are looked at where there are more, first and at last."""
 
 
 def reserve(
@@ -91,7 +96,14 @@ def best(
     tx: Transaction, queue: str, limit: int, handles: Handles, node: str | None = None
 ) -> list[int]:
     """The next tasks of a queue, best first, from all lanes that are handled on this node."""
-    lanes = handled_lanes(tx, queue, handles, node)
+    names = _lanes(tx, queue, _MANY + 1)
+    if len(names) > _MANY:
+        for more in _LOOKED_AT:
+            standing = _along_the_order(tx, queue, limit, limit + more, handles, node)
+            if standing is not None:
+                return standing
+        names = _lanes(tx, queue, _ALL)
+    lanes = _handled(names, handles, node)
     if not lanes:
         return []
     if len(lanes) == 1:
@@ -99,6 +111,30 @@ def best(
     else:
         found = tx.one("reserve.next_of_all", queue, json_cell(lanes), tx.now, limit)
     return [] if found is None else seqs_from_cell(found[0])
+
+
+def _along_the_order(
+    tx: Transaction, queue: str, limit: int, looked_at: int, handles: Handles, node: str | None
+) -> list[int] | None:
+    """The same where there are too many lanes to look into each, say one for every script: along
+    the order of all tasks. None if it takes more than a look at so many that stand first.
+    """
+    can_be_taken: dict[str, bool] = {}
+    found: list[int] = []
+    for part in ("reserve.before", "reserve.standing", "reserve.behind"):
+        rows = tx.all(part, queue, looked_at)
+        for seq, lane, start_before in rows:
+            if seq is None or (start_before is not None and start_before <= tx.now):
+                continue
+            if lane not in can_be_taken:
+                can_be_taken[lane] = bool(_handled([lane], handles, node))
+            if can_be_taken[lane]:
+                found.append(seq)
+                if len(found) == limit:
+                    return found
+        if len(rows) == looked_at:
+            return None
+    return found
 
 
 def promote(tx: Transaction, limit: int) -> float | None:
@@ -180,11 +216,14 @@ def _chosen(
 ) -> list[int]:
     if not rules.lined:
         return best(tx, queue, limit, handles, node)
-    lanes = handled_lanes(tx, queue, handles, node)
+    lanes = _handled(_lanes(tx, queue, _ALL), handles, node)
     return best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair)
 
 
-def handled_lanes(tx: Transaction, queue: str, handles: Handles, node: str | None) -> list[str]:
-    """The lanes that have something which a worker on this node (None: on any) can run."""
-    lanes = (lane for (lane,) in tx.all("reserve.lanes", queue))
+def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:
+    return [lane for (lane,) in tx.all("reserve.lanes", queue, limit)]
+
+
+def _handled(lanes: Iterable[str], handles: Handles, node: str | None) -> list[str]:
+    """Those that a worker on this node (None: on any) can run."""
     return [name for name, lane in open_to(node, lanes) if handled(lane, handles)]

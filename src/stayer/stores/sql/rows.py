@@ -65,10 +65,11 @@ _KNOWN = (
 has something else that is unusual."""
 _LONG = 8192
 _SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
+FIRST_CREATED = "(SELECT first.created FROM stayer_tasks AS first WHERE first.seq = ?2)"
 _AS_JSON = {
     "parameters": f"iif({_SHORT}, parameters, NULL)",
-    # SQLite itself would round it.
-    "created": "format('%!.17g', created)",
+    # SQLite itself would round it, and those that came together have it in common.
+    "created": f"iif(created = {FIRST_CREATED}, NULL, format('%!.17g', created))",
     # What others wrote here may be bytes, of which JSON knows nothing.
     **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
 }
@@ -159,9 +160,8 @@ def just_reserved(
     """
     tasks: dict[int, Task] = {}
     unusual: list[int] = []
-    for (
-        seq, id, name, parameters, attempt, priority, owner, created, last_order, usual,
-    ) in _read_reserved(tx, seqs):  # fmt: skip
+    rows, first_created = _read_reserved(tx, seqs)
+    for seq, id, name, parameters, attempt, priority, owner, created, last_order, usual in rows:
         if not usual:
             unusual.append(seq)
             continue
@@ -169,8 +169,8 @@ def just_reserved(
             id, queue, name, None, None, None,
             None if parameters is None else codec.unpack(parameters),
             "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, float(created), tx.now, None, None, None, _DEFAULT_POLICY, 0, (),
-            last_order,
+            worker, None, first_created if created is None else float(created), tx.now, None, None,
+            None, _DEFAULT_POLICY, 0, (), last_order,
         )  # fmt: skip
     if len(tasks) < len(seqs):
         unusual = unusual or [seq for seq in seqs if seq not in tasks]
@@ -178,13 +178,15 @@ def just_reserved(
     return [tasks[seq] for seq in seqs]
 
 
-def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> list[list[Any]]:
-    """Nothing if one of them is not what it seems: then they are read with more care."""
-    row = tx.one("reserve.read", json_cell(seqs))
+def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[list[list[Any]], Cell]:
+    """Nothing if one of them is not what it seems: then they are read with more care. And when the
+    first was made, which is null in the others that were made then.
+    """
+    row = tx.one("reserve.read", json_cell(seqs), seqs[0])
     try:
-        return [] if row is None else _rows.decode(row[0])
+        return ([], None) if row is None else (_rows.decode(row[0]), row[1])
     except (msgspec.DecodeError, UnicodeError):
-        return []
+        return [], None
 
 
 def seqs_from_cell(cell: Cell) -> list[int]:

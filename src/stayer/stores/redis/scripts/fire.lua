@@ -3,7 +3,7 @@
 --        three), 8 '1' if it is waiting, else '', 9 the tasks in groups (MessagePack, see lib/submit.lua); the rest: records, and values
 --        kept apart
 -- returns 1 if it was done, else 0
--- needs: base, record, lines, tasks, unique, submit, schedules
+-- needs: base, record, lines, tasks, unique, accept, schedules
 
 local name = ARGV[3]
 local key = key_schedule(name)

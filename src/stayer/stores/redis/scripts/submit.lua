@@ -7,9 +7,19 @@
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
 --         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
 -- to be confirmed by replicas: what was accepted must not get lost
--- needs: base, record, lines, tasks, ends, unique, submit, ties
+-- needs: base, settings, events, submit
 
-local given = cmsgpack.unpack(ARGV[3])
+local given, first = cmsgpack.unpack(ARGV[3]), 1
+local is_plain_submit = ARGV[4] == '0' and ARGV[5] == '' and ARGV[6] == '' and ARGV[7] == ''
+while is_plain_submit and given[first] and accept_all(given[first]) do first = first + 1 end
+if first > #given then
+  tell_all()
+  return {NOW, {}, {}, 0}
+end
+
+-- That was most of them. The others have to be looked at.
+-- needs: record, lines, tasks, ends, unique, accept, ties
+
 local ties = ARGV[5] ~= '' and cmsgpack.unpack(ARGV[5]) or {}
 local flow = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6]) or nil
 local decided = ARGV[7] ~= ''
@@ -25,8 +35,8 @@ if flow or #ties > 0 then
 end
 
 local known, index, fresh = {}, 0, 0
-for _, one in ipairs(given) do
-  if ARGV[4] == '1' or flow or #ties > 0 or not accept_all(one) then
+for at, one in ipairs(given) do
+  if at >= first and not (at > first and is_plain_submit and accept_all(one)) then
     fetch_all(one[G_IDS])
     for number in ipairs(one[G_IDS]) do
       local entry, how = accept(one, number)

@@ -5,7 +5,7 @@
 --        apart
 -- returns how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more
--- needs: base, record, lines, tasks, alike, ends, unique, submit, delivery, notices, change
+-- needs: base, record, lines, tasks, alike, ends, unique, accept, delivery, notices, change
 
 local KEPT = 1000
 

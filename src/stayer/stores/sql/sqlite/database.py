@@ -13,6 +13,7 @@ from pathlib import Path
 from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
 from stayer.stores.sql.rows import (
+    FIRST_CREATED,
     RESERVED_COLUMNS,
     SCHEDULE_COLUMNS,
     SHARE,
@@ -44,12 +45,11 @@ def statements() -> dict[str, str]:
         "task": TASK_COLUMNS,
         "schedule": SCHEDULE_COLUMNS,
         "reserved": RESERVED_COLUMNS,
+        "first_created": FIRST_CREATED,
         "unusual": UNUSUAL,
         "share": SHARE,
         "notice": NOTICE_COLUMNS,
-        "unneeded": texts["unneeded"],
-        "taken": texts["taken"],
-    }
+    } | {part: texts[part] for part in ("unneeded", "taken", "completed", "plainly")}
     for word, meant in stand_ins.items():
         texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
     return texts

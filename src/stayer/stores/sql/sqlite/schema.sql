@@ -152,7 +152,11 @@ CREATE INDEX stayer_tasks_ready ON stayer_tasks (
 )
 WHERE state = 'pending' AND held = 0;
 
--- The same, line by line, where there are lines.
+-- What does not stand in the order in which it came, for queues with more lanes than can be looked into.
+CREATE INDEX stayer_tasks_ranked ON stayer_tasks (queue, priority DESC, created, seq)
+WHERE priority <> 0 AND state = 'pending' AND held = 0;
+
+-- What can be taken, line by line, where there are lines.
 CREATE INDEX stayer_tasks_lines ON stayer_tasks (queue, lane, line, priority DESC, created, seq)
 WHERE state = 'pending' AND held = 0 AND share IS NOT NULL;
 

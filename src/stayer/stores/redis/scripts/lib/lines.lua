@@ -4,22 +4,10 @@
 -- stands in lines, one for each lane, share and key; and only the first of each line whose key has
 -- room stands in a lane, one for each lane and share. So a full key's line is out of everybody's way,
 -- however long it is.
+--
+-- needs: settings
 
 local HALF_LIFE, USUAL_RUN, FORGOTTEN = 86400, 60, 2592000
-
-local settings_of_queues = {}
-local function settings_of(queue)
-  local known = settings_of_queues[queue]
-  if not known then
-    local said = call('HMGET', key_queue(queue), 'paused', 'limit', 'lined', 'fair', 'key_limit', 'rate',
-                      'rate_per', 'tokens', 'tokens_at', 'notify')
-    known = {paused = said[1] == '1', limit = said[2], lined = said[3] and true, fair = said[4],
-             key_limit = said[5], rate = said[6], rate_per = said[7], tokens = said[8], tokens_at = said[9],
-             notify = said[10]}
-    settings_of_queues[queue] = known
-  end
-  return known
-end
 
 local function handler_of(r)
   if r[COMMAND] then return 'command ' .. r[COMMAND][1] end

@@ -1,5 +1,8 @@
 -- Who gets what: the best tasks of the lanes that a worker can run.
 
+-- So many lanes are looked into, each by itself; with more, so many tasks beyond those wanted are looked at.
+local MANY_LANES, LOOKED_AT_FIRST, LOOKED_AT = 32, 50, 1000
+
 -- In a queue with lines a lane has a share, too (see lib/lines.lua).
 --
 -- handles: {everything, plain, names, name patterns, programs, program patterns}; the patterns are
@@ -51,6 +54,12 @@ local function handled_lanes(queue, handles)
   return found
 end
 
+local function ids_of(tickets)
+  local ids = {}
+  for number = 1, #tickets do ids[number] = string.sub(tickets[number], 13) end
+  return ids
+end
+
 local function fill(lane, number)
   lane.rows = call('ZRANGE', lane.key, lane.taken, lane.taken + number - 1, 'WITHSCORES')
   lane.at = 1
@@ -88,8 +97,49 @@ local function merged(lanes, limit)
   return tickets
 end
 
+-- The same where there are too many lanes to look into each, say one for every script: along the order of all
+-- tasks; each that is taken has its lane by itself. Nothing if it takes more than a look at so many that stand first.
+local function along_the_order(queue, limit, handles, looked_at)
+  local tickets, lanes, known = {}, {}, {}
+  local function pick(standing, ranked)
+    local values = read_all(ids_of(standing))
+    for number = 1, #standing do
+      if #tickets == limit then return true end
+      local r = opened(values[number]).r
+      if ranked or (r[PRIORITY] or 0) == 0 then
+        local lane = lane_of(r)
+        if known[lane] == nil then known[lane] = handled_here(lane, handles) end
+        if known[lane] then
+          tickets[#tickets + 1] = standing[number]
+          lanes[#lanes + 1] = {lane = lane, key = key_lane(queue, lane), ticket = standing[number]}
+        end
+      end
+    end
+    return #tickets == limit
+  end
+  local function pick_ranked(low, high)
+    local standing = call('ZRANGEBYSCORE', key_ranked(queue), low, high, 'LIMIT', 0, looked_at)
+    return pick(standing, true), #standing == looked_at
+  end
+  local enough, cut = pick_ranked('-inf', '(0')
+  if not enough and not cut then
+    local places = call('ZRANGE', key_state(queue, 'pending'), 0, looked_at - 1)
+    for number = 1, #places do places[number] = string.sub(places[number], 17) end
+    enough, cut = pick(places, false), #places == looked_at
+  end
+  if not enough and not cut then enough, cut = pick_ranked('(0', '+inf') end
+  if enough or not cut then return tickets, lanes end
+end
+
 -- The tickets of the best tasks of a queue, and the lanes that they are in.
 local function best_of(queue, limit, handles)
+  local number = call('SCARD', key_lanes(queue))
+  -- With more lanes than tasks some have nothing: going through them all makes away with those.
+  if number > MANY_LANES and number <= call('ZCARD', key_state(queue, 'pending')) then
+    local tickets, lanes = along_the_order(queue, limit, handles, limit + LOOKED_AT_FIRST)
+    if not tickets then tickets, lanes = along_the_order(queue, limit, handles, limit + LOOKED_AT) end
+    if tickets then return tickets, lanes end
+  end
   local lanes = handled_lanes(queue, handles)
   if #lanes == 0 then return {}, lanes end
   if #lanes > 1 then return merged(lanes, limit), lanes end
@@ -99,15 +149,14 @@ local function best_of(queue, limit, handles)
   return tickets, lanes
 end
 
-local function ids_of(tickets)
-  local ids = {}
-  for number = 1, #tickets do ids[number] = string.sub(tickets[number], 13) end
-  return ids
-end
-
 local function take_out(queue, lanes)
   for _, lane in ipairs(lanes) do
-    if lane.taken > 0 then call('ZREMRANGEBYRANK', lane.key, 0, lane.taken - 1) end
+    if lane.ticket then
+      call('ZREM', lane.key, lane.ticket)
+      lane.score = call('EXISTS', lane.key) == 1
+    elseif lane.taken > 0 then
+      call('ZREMRANGEBYRANK', lane.key, 0, lane.taken - 1)
+    end
     if not lane.score then call('SREM', key_lanes(queue), lane.lane) end
   end
 end

@@ -4,12 +4,12 @@
 --
 -- An entry has: r, the record, in which what is not there is nil or false; flags; history; once touched, `was`:
 -- what the indexes know, with the numbers W_…; and `others`, if it leads some (see lib/alike.lua).
+--
+-- needs: events
 
 local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
 local QUEUED = {waiting = true, scheduled = true, pending = true}
-local EVENTS_KEPT = 100000
-local EVENTS_A_BATCH = 500
 local HISTORY_IN_RECORD = 1024
 local HISTORY_HEAD, HISTORY_TAIL = 100, 900 -- as in store.py
 
@@ -18,16 +18,7 @@ local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_
 
 local entries = {}
 local touched = {}
-local groups = {}
-local woken = {}
-local ordered = {}
 local write_notices -- by lib/notices.lua, for scripts that may have some to write
-local last
-
-local function last_number()
-  if not last then last = tonumber(call('GET', key_last()) or 0) end
-  return last
-end
 
 local function fetch(id)
   local entry = entries[id]
@@ -95,31 +86,6 @@ local function micros(created)
 end
 local function place_of(id, created, seq) return micros(created) .. ticket_of(id, seq) end
 local function place(entry) return micros(entry.r[CREATED]) .. ticket(entry) end
-
-local function wake(queue) woken[queue] = true end
-
--- Something happened: for those who watch. The answer is the event's number. Events that differ in
--- nothing but task and attempt are one group: {first number, at, queue, event, worker, note, ids,
--- attempts, or one for all}.
-local group
-local function note_event(id, queue, event, attempt, worker, note)
-  local number = (last or last_number()) + 1
-  last = number
-  if not group or group[4] ~= event or group[3] ~= queue or group[5] ~= worker or group[6] ~= note
-    or number - group[1] >= EVENTS_A_BATCH then
-    group = {number, now, queue, event, worker, note, {}, {}}
-    groups[#groups + 1] = group
-  end
-  local at = number - group[1] + 1
-  group[7][at], group[8][at] = id, attempt
-  return number
-end
-
--- The same to many new tasks of a queue, one after the other.
-local function note_events(ids, queue, event, attempts, worker)
-  groups[#groups + 1] = {last_number() + 1, now, queue, event, worker, false, ids, attempts}
-  last, group = last + #ids, nil
-end
 
 -- What an entry of a history says, apart from number and attempt (`About` in history.py).
 local function saying(about)
@@ -311,6 +277,15 @@ local function move_near(entry, stood, stands)
   end
 end
 
+-- Those that don't stand in the order in which they came; by their priorities, nothing for none.
+local function move_ranked(entry, old, new)
+  if new and new ~= 0 then
+    write_tickets(additions, key_ranked(entry.r[QUEUE]), entry, string.format('%.0f', -new))
+  elseif old and old ~= 0 then
+    write_tickets(removals, key_ranked(entry.r[QUEUE]), entry)
+  end
+end
+
 local function move_due(entry, old, new)
   if new then write(additions, key_due(), exact(new), entry.r[ID])
   elseif old then write(removals, key_due(), entry.r[ID]) end
@@ -400,6 +375,7 @@ local function move(entry)
   if before == 'pending' or state == 'pending' then
     local moves = (was[W_NEAR] or r[NEAR_NODE]) and move_near or move_lanes
     moves(entry, old == 'pending' and not entry.popped, new == 'pending')
+    move_ranked(entry, old == 'pending' and was[W_PRIORITY], new == 'pending' and r[PRIORITY])
   end
   if before == 'scheduled' or state == 'scheduled' then
     move_due(entry, before == 'scheduled' and was[W_ETA], state == 'scheduled' and r[ETA])
@@ -472,57 +448,6 @@ local function write_records()
   write_values(pairs_of)
 end
 
-local function tell_listeners()
-  if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', key_events())[2] == 0 then return end
-  local told = {}
-  for _, each in ipairs(groups) do
-    for number, id in ipairs(each[7]) do
-      local attempt = type(each[8]) == 'table' and each[8][number] or each[8]
-      told[#told + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
-                         event = each[4], attempt = attempt, worker = each[5] or cjson.null,
-                         note = each[6] or cjson.null}
-    end
-  end
-  publish(key_events(), cjson.encode(told))
-end
-
-local function write_batch(batch)
-  local newest = batch[#batch]
-  local number = newest[1] + #newest[7] - 1
-  call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)),
-       string.format('%.0f-0', number), 'e', cmsgpack.pack(batch))
-end
-
-local function write_events()
-  local batch, size = {}, 0
-  for _, each in ipairs(groups) do
-    batch[#batch + 1] = each
-    size = size + #each[7]
-    if size >= EVENTS_A_BATCH then
-      write_batch(batch)
-      batch, size = {}, 0
-    end
-  end
-  if #batch > 0 then write_batch(batch) end
-  if #groups > 0 then
-    call('SET', key_last(), string.format('%.0f', last))
-    tell_listeners()
-  end
-end
-
-local function write_wakes()
-  for queue in pairs(woken) do
-    local number = last_number()
-    call('HSET', key_queue(queue), 'wakes', number)
-    publish(key_wake(queue), number)
-  end
-  for worker in pairs(ordered) do
-    if call('EXISTS', key_worker(worker)) == 1 then
-      publish(key_orders(worker), call('HINCRBY', key_worker(worker), 'wakes', 1))
-    end
-  end
-end
-
 -- Write all that was changed; entries can be read and changed again afterwards.
 local function flush()
   if #touched > 0 then
@@ -531,9 +456,7 @@ local function flush()
     touched = {}
     if write_notices then write_notices() end
   end
-  write_events()
-  write_wakes()
-  groups, group, woken, ordered = {}, nil, {}, {}
+  tell_all()
 end
 
 -- Parameters and result of an entry that keeps one of them apart.
