@@ -86,7 +86,7 @@ class TestScripts:
     def test_keep_as_much_of_a_history_as_other_stores(self) -> None:
         from stayer.stores.redis.scripts import _FOLDER
 
-        numbers = f"local HISTORY_HEAD, HISTORY_TAIL = {HISTORY_HEAD}, {HISTORY_TAIL} "
+        numbers = f"local HISTORY_HEAD, HISTORY_TAIL = {HISTORY_HEAD}, {HISTORY_TAIL}\n"
         assert numbers in (_FOLDER / "lib" / "tasks.lua").read_text()
 
     @pytest.mark.parametrize("name", names())

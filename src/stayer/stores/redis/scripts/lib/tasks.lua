@@ -11,7 +11,8 @@ local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
 local QUEUED = {waiting = true, scheduled = true, pending = true}
 local HISTORY_IN_RECORD = 1024
-local HISTORY_HEAD, HISTORY_TAIL = 100, 900 -- as in store.py
+-- As in store.py.
+local HISTORY_HEAD, HISTORY_TAIL = 100, 900
 
 local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT, W_NEAR =
   1, 2, 3, 4, 5, 6, 7, 8, 9
