@@ -125,7 +125,7 @@ class within:  # noqa: N801  # used like a function
         self._token: Token[Context] | None = None
 
     def __enter__(self) -> None:
-        if _tracer() is not None and self._environment.get(PARENT):
+        if self._environment.get(PARENT) and _tracer() is not None:
             from opentelemetry.context import attach
 
             self._token = attach(_extracted(self._environment))

@@ -7,7 +7,7 @@ import pytest
 from stayer import control
 from stayer.core.errors import UnknownTask
 from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import FINISHED, Fault, Filter
+from stayer.core.model import FINISHED, Fault, Filter, State
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -134,6 +134,26 @@ class TestPages:
             if cursor is None:
                 break
         assert seen == names[::-1]
+
+    @pytest.mark.parametrize("states", [(), ("reserved", "started")])
+    def test_hold_what_runs_in_its_place(
+        self, store: Store, clock: Clock, states: tuple[State, ...]
+    ) -> None:
+        register(store)
+        names, taken_of_them = [], []
+        for _ in range(4):
+            names += fill(store, 10)
+            clock.advance(1)
+            taken_of_them += [task.id for task in take(store, limit=7)]
+        expected = [name for name in names if not states or name in taken_of_them]
+        cursor, seen = None, []
+        for _ in range(20):
+            page = store.find(Filter(states=states), cursor, 3)
+            seen += ids(page.tasks)
+            cursor = page.next
+            if cursor is None:
+                break
+        assert seen == expected[::-1]
 
     def test_go_by_when_tasks_were_made_not_by_when_they_changed(
         self, store: Store, clock: Clock

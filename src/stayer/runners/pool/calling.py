@@ -27,12 +27,8 @@ class ThreadApp(Protocol):
 def call(app: ThreadApp, context: ThreadContext) -> Happening:
     """Run a function to its end, in this thread."""
     try:
-        with context:
-            if telemetry.is_active():
-                with telemetry.within(context.record):
-                    value = app.call(context)
-            else:
-                value = app.call(context)
+        with context, telemetry.within(context.record):
+            value = app.call(context)
     except BaseException as error:
         return _broke_off(context, error)
     return _returned(context, value)

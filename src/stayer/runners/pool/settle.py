@@ -96,9 +96,10 @@ class Settling:
             else:
                 refused.append(job)
         settled: list[InHand] = []
+        is_traced = telemetry.is_active()
         for job, done in zip(ended, applied[len(started) :], strict=True):
             (settled if done else refused).append(job)
-            if done and telemetry.is_active():
+            if done and is_traced:
                 telemetry.attempt(job.task, job.change())
             if done and isinstance(job.outcome, Fail):
                 self._failures.tell(account(job.task, job.change(), None))

@@ -185,6 +185,8 @@ class RedisStore:
         limit: int,
         handles: Handles,
     ) -> tuple[list[bool], list[Task]]:
+        if not changes:  # a shorter script, and somebody waits for what it finds
+            return [], self.reserve(worker, queues, limit, handles)
         arguments = Arguments(fixed=6)
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))

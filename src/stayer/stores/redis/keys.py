@@ -61,7 +61,8 @@ A queue
     <prefix>:{<queue>}:unique:<unique>  sorted set: who holds a unique word, by until when
     <prefix>:{<queue>}:state:<state>  sorted set of score 0, for lists: member created in µs (16
                                    digits), number (12 digits), id; a pending task that is held is
-                                   in `held`. Its size is how many tasks are in that state.
+                                   in `held`. Of reserved and started ones, which are few and soon
+                                   gone, a set. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
     <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
     <prefix>:{<queue>}:spared      set: ids of tasks whose results are older than they are kept, but
@@ -277,12 +278,9 @@ def _with_keys(part: str) -> str:
     return f"local key_map = {{\n{''.join(map(_function, used))}}}\n{part}" if used else part
 
 
-_TAG = """local tags = {}
-local function tag(queue)
-  if not tags[queue] then
-    tags[queue] = string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'})
-  end
-  return tags[queue]
+_TAG = """local function tag(queue)
+  if not string.find(queue, '[%%{}]') then return queue end
+  return (string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'}))
 end
 """
 

@@ -5,7 +5,7 @@
 
 local name = ARGV[3]
 if call('SISMEMBER', key_queues(), name) == 0 then return redis.error_reply('UNKNOWN queue') end
-local running = call('ZCARD', key_state(name, 'reserved')) + call('ZCARD', key_state(name, 'started'))
+local running = running_now(name)
 if running > 0 then return redis.error_reply('REFUSED ' .. running) end
 whatever_memory_is_left()
 call('HSET', key_queue(name), 'paused', 1)

@@ -100,15 +100,26 @@ local function lists()
     for _, state in ipairs(STATES) do
       if (not states or states[state == 'held' and 'pending' or state])
         and (not filter[F_FINGERPRINT] or state == 'failed') then
-        found[#found + 1] = {key = key_state(queue, state), upper = upper}
+        found[#found + 1] = {key = key_state(queue, state), upper = upper, is_running = RUNNING[state]}
       end
     end
   end
   return found
 end
 
+-- What runs is in no order, and never very much.
+local function running(key)
+  local rows = {}
+  for _, member in ipairs(call('SMEMBERS', key)) do
+    if within(member) then rows[#rows + 1] = member end
+  end
+  table.sort(rows, function(one, other) return one > other end)
+  return rows
+end
+
 local function fill(list, part)
-  list.rows = call('ZREVRANGEBYLEX', list.key, list.upper, lower, 'LIMIT', 0, part)
+  list.rows = list.is_running and running(list.key)
+    or call('ZREVRANGEBYLEX', list.key, list.upper, lower, 'LIMIT', 0, part)
   list.at = 1
   list.head = list.rows[1]
 end
@@ -122,7 +133,7 @@ local function newest_of(all, part)
   local member = best.head
   best.at = best.at + 1
   best.head = best.rows[best.at]
-  if not best.head and #best.rows == part then
+  if not best.head and #best.rows == part and not best.is_running then
     best.upper = '(' .. member
     fill(best, part)
   end

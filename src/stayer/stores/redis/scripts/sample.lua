@@ -28,15 +28,21 @@ end
 
 local names = call('SMEMBERS', key_queues())
 
--- Lists are in the order of submission, so those of a minute lie together.
+-- Lists are in the order of submission, so those of a minute lie together; but what runs is in no order.
+local function count_list(queue, state, least, most)
+  local key, number = key_state(queue, state), 0
+  if not RUNNING[state] then return call('ZLEXCOUNT', key, '[' .. least, '(' .. most) end
+  for _, member in ipairs(call('SMEMBERS', key)) do
+    if member >= least and member < most then number = number + 1 end
+  end
+  return number
+end
+
 local function count_submitted(found, from, to)
-  local least = '[' .. string.format('%016d', from * 1000000)
-  local most = '(' .. string.format('%016d', to * 1000000)
+  local least, most = string.format('%016d', from * 1000000), string.format('%016d', to * 1000000)
   for _, queue in ipairs(names) do
-    local number = call('ZLEXCOUNT', key_state(queue, 'held'), least, most)
-    for _, state in ipairs(STATES) do
-      number = number + call('ZLEXCOUNT', key_state(queue, state), least, most)
-    end
+    local number = count_list(queue, 'held', least, most)
+    for _, state in ipairs(STATES) do number = number + count_list(queue, state, least, most) end
     if number > 0 then add(found, queue, 'submitted', number) end
   end
 end

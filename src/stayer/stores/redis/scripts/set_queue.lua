@@ -94,7 +94,7 @@ local function note_runs(fair)
   call('DEL', key_runs(name))
   if not fair then return end
   for _, state in ipairs({'reserved', 'started'}) do
-    for _, member in ipairs(call('ZRANGE', key_state(name, state), 0, -1)) do
+    for _, member in ipairs(call('SMEMBERS', key_state(name, state))) do
       local entry = fetch(string.sub(member, 29))
       call('HSET', key_runs(name), entry.r[ID], exact(reserved_at(entry)) .. ' ' .. share_of(entry.r, fair))
     end

@@ -9,6 +9,10 @@
 
 local HALF_LIFE, USUAL_RUN, FORGOTTEN = 86400, 60, 2592000
 
+local function running_now(queue)
+  return call('SCARD', key_state(queue, 'reserved')) + call('SCARD', key_state(queue, 'started'))
+end
+
 local function handler_of(r)
   if r[COMMAND] then return 'command ' .. r[COMMAND][1] end
   if r[NAME] then return 'name ' .. r[NAME] end
@@ -194,7 +198,6 @@ local function rate_allows(queue)
   local level = settings.rate and rate_level(settings) or 1
   if level + ALMOST >= 1 or settings.paused then return nil end
   if call('ZCARD', key_state(queue, 'pending')) + call('ZCARD', key_state(queue, 'held')) == 0 then return nil end
-  local running = call('ZCARD', key_state(queue, 'reserved')) + call('ZCARD', key_state(queue, 'started'))
-  if settings.limit and running >= tonumber(settings.limit) then return nil end
+  if settings.limit and running_now(queue) >= tonumber(settings.limit) then return nil end
   return now + (1 - level) * settings.rate_per / settings.rate
 end

@@ -3,7 +3,8 @@
 local STATES = {'waiting', 'scheduled', 'pending', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
 
 local function count(queue, state)
-  local number = call('ZCARD', key_state(queue, state))
+  local is_running = state == 'reserved' or state == 'started'
+  local number = call(is_running and 'SCARD' or 'ZCARD', key_state(queue, state))
   if state == 'pending' then number = number + call('ZCARD', key_state(queue, 'held')) end
   return number
 end

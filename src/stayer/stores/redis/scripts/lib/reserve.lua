@@ -166,8 +166,7 @@ local function room(queue, enough)
   if settings.paused then return 0 end
   if settings.rate then enough = math.min(enough, math.floor(rate_level(settings) + ALMOST)) end
   if not settings.limit then return enough end
-  local running = call('ZCARD', key_state(queue, 'reserved')) + call('ZCARD', key_state(queue, 'started'))
-  return math.min(enough, settings.limit - running)
+  return math.min(enough, settings.limit - running_now(queue))
 end
 
 local function take_tokens(queue, number)

@@ -85,7 +85,7 @@ local function micros(created)
   end
   return created_text
 end
-local function place_of(id, created, seq) return micros(created) .. ticket_of(id, seq) end
+local function place_of(id, created, seq) return string.format('%s%012d%s', micros(created), seq, id) end
 local function place(entry) return micros(entry.r[CREATED]) .. ticket(entry) end
 
 -- What an entry of a history says, apart from number and attempt (`About` in history.py).
@@ -235,8 +235,12 @@ local held_key = kept(key_held)
 
 local function move_lists(entry, old, new)
   local list_of = lists_of(entry.r[QUEUE])
-  if old then write_places(removals, list_of(old), entry) end
-  if new then write_places(additions, list_of(new), entry, '0') end
+  if old then write_places(RUNNING[old] and departures or removals, list_of(old), entry) end
+  if RUNNING[new] then
+    write_places(arrivals, list_of(new), entry)
+  elseif new then
+    write_places(additions, list_of(new), entry, '0')
+  end
 end
 
 local function move_lanes(entry, stood, stands)
