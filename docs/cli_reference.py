@@ -38,7 +38,7 @@ bytes are `{"base64": "…"}`.
 | 1 | failed: a task that was waited for, a check of `doctor`; or the answer to a question was no |
 | 2 | bad input, an unknown id, or a store that can't be used as it is |
 | 3 | a task that was waited for was cancelled |
-| 4 | the store can't be reached |
+| 4 | the store, or a part of it, can't be reached |
 | 5 | a worker that was told to drain has finished what it had |
 | 124 | the time was over |
 | 130 | interrupted (Ctrl-C) |

@@ -50,6 +50,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
@@ -468,6 +469,18 @@ class TransactionalStore(Store, Protocol):
     def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
         """As `submit`, on the caller's own connection to the same database, inside its
         transaction (begun if there is none): the tasks exist if and only if the caller commits.
+        """
+
+
+@runtime_checkable
+class PartedStore(Protocol):
+    """A store in several places, each of which may be away by itself. What is asked of all queues
+    fails then; whoever wants to see the rest names the queues that can be reached.
+    """
+
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """Which of these queues, or of all, can be reached now. Raises StoreUnreachable if none
+        can, or if nobody can say which there are.
         """
 
 

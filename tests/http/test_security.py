@@ -287,7 +287,7 @@ def test_a_proxy_is_believed_only_if_it_is_trusted(
     lines = [
         json.loads(record.message) for record in caplog.records if record.name == "stayer.audit"
     ]
-    assert [line["from"] for line in lines] == ["127.0.0.1", "203.0.113.9"]
+    assert [line["from"] for line in lines] == ["127.0.0.1"] * 2 + ["203.0.113.9"] * 2
     assert "Secure" not in plain.headers["set-cookie"]
     assert "Secure" in secure.headers["set-cookie"]
 
@@ -316,6 +316,34 @@ def test_every_change_is_written_down(tmp_path: Path, store: Store, url: str) ->
     assert all(line["at"].endswith("Z") and line["from"] == "127.0.0.1" for line in lines)
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
     assert secret not in audit.read_text() + server.log.read_text()
+
+
+def test_logins_and_logouts_are_written_down(
+    tmp_path: Path, url: str, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "stayer.audit")
+    ours: Any = {"X_Stayer_Request": "1"}
+    with served_here(tmp_path, url) as site:
+        code = site.access.make_code()
+        secret = site.access.add("ann", "read")
+        by_code = site("POST", "/v1/session", {"code": code}, role=None)
+        site("POST", "/v1/session", {"code": code}, role=None).is_problem(401, "unauthorized")
+        by_token = site("POST", "/v1/session", {"token": secret}, role=None)
+        cookie = by_token.headers["set-cookie"].partition(";")[0]
+        assert site("DELETE", "/v1/session", role=None, Cookie=cookie, **ours).status == 204
+    said = [record.message for record in caplog.records if record.name == "stayer.audit"]
+    lines = [json.loads(each) for each in said]
+    assert by_code.json["name"] == "login link"
+    assert [
+        (line["who"], line["role"], line["by"], line["did"], line["status"]) for line in lines
+    ] == [
+        ("login link", by_code.json["role"], "login link", "POST /v1/session", 200),
+        (None, None, None, "POST /v1/session", 401),
+        ("ann", "read", "token", "POST /v1/session", 200),
+        ("ann", "read", "session", "DELETE /v1/session", 204),
+    ]
+    assert code not in "".join(said)
+    assert secret not in "".join(said)
 
 
 def test_the_file_of_tokens_keeps_no_token_and_is_private(tmp_path: Path) -> None:

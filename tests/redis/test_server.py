@@ -13,7 +13,7 @@ import pytest
 from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done, Snooze, decide
 from stayer.core.model import Filter
-from stayer.store import HISTORY_HEAD, HISTORY_TAIL, Store
+from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.scripts import names, script
@@ -82,12 +82,6 @@ class TestScripts:
         assert header.startswith("-- ")
         assert "-- needs: base" in header
         assert "returns" in header
-
-    def test_keep_as_much_of_a_history_as_other_stores(self) -> None:
-        from stayer.stores.redis.scripts import _FOLDER
-
-        numbers = f"local HISTORY_HEAD, HISTORY_TAIL = {HISTORY_HEAD}, {HISTORY_TAIL} "
-        assert numbers in (_FOLDER / "lib" / "tasks.lua").read_text()
 
     @pytest.mark.parametrize("name", names())
     def test_are_sound(self, store: RedisStore, name: str) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import rich_click as click
+from msgspec.structs import replace
 
 from stayer import control, explain
 from stayer.cli.command import FILTER, Given, argument, command
 from stayer.cli.output import (
     many,
     note,
+    note_away,
     on_screen,
     print_json,
     print_json_array,
@@ -23,8 +26,9 @@ from stayer.cli.silent import silent_workers
 from stayer.cli.values import DURATION, complete_task
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import QUEUED, RUNNING, Filter, Task
+from stayer.core.model import QUEUED, RUNNING, Filter, Page, Task
 from stayer.core.units import format_duration
+from stayer.partly import partly
 from stayer.store import Store
 
 LIMIT = 50
@@ -47,7 +51,7 @@ _ENDED = {"complete": 0, "failed": 1, "cancelled": 3}
 @click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="Print a record a line, as JSON.")
 @click.option("--ids", "form", flag_value="ids", help="Print only the ids, one a line.")
-def ls(given: Given, asked: Asked, held: bool, limit: int, watch: bool, form: str | None) -> None:
+def ls(given: Given, asked: Asked, held: bool, limit: int, watch: bool, form: str | None) -> int:
     """List tasks, newest first.
 
     Shows the beginning of a generated id: as much as it takes to name the task. AGE counts from
@@ -61,36 +65,52 @@ def ls(given: Given, asked: Asked, held: bool, limit: int, watch: bool, form: st
         from stayer.cli.live import watch_tasks
 
         watch_tasks(store, filter, limit)
-        return
+        return 0
+    found = _Found(store, filter)
     match form:
         case "json":
-            print_json_array(map(codec.record, _found(store, filter, limit)))
+            print_json_array(map(codec.record, found.tasks(limit)))
         case "jsonl":
-            print_json_lines(map(codec.record, _found(store, filter, limit)))
+            print_json_lines(map(codec.record, found.tasks(limit)))
         case "ids":
-            print_lines(task.id for task in _found(store, filter, limit))
+            print_lines(task.id for task in found.tasks(limit))
         case _:
-            _print_table(store, filter, limit)
+            _print_table(store, filter, found, limit)
+    return note_away(found.away)
 
 
-def _found(store: Store, filter: Filter, limit: int) -> Iterator[Task]:
-    """Up to `limit` tasks (0: all), fetching no more than it takes."""
-    if not limit:
-        yield from control.find_all(store, filter)
-        return
-    cursor: str | None = None
-    while limit > 0:
-        page = store.find(filter, cursor, min(limit, control.BATCH))
-        yield from page.tasks
-        limit -= len(page.tasks)
-        cursor = page.next
-        if cursor is None:
-            return
+class _Found:
+    """Tasks that match, as far as their queues can be reached."""
+
+    def __init__(self, store: Store, filter: Filter) -> None:
+        self._store = store
+        self._filter = filter
+        self.away: dict[str, str] = {}
+
+    def tasks(self, limit: int) -> Iterator[Task]:
+        """Up to `limit` of them (0: all), fetching no more than it takes."""
+        left, cursor = limit or math.inf, None
+        while left > 0:
+            page = self._page(cursor, int(min(left, control.BATCH)))
+            yield from page.tasks
+            left -= len(page.tasks)
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def _page(self, cursor: str | None, limit: int) -> Page:
+        def read(queues: Sequence[str]) -> Page:
+            self._filter = replace(self._filter, queues=tuple(queues))
+            return self._store.find(self._filter, cursor, limit)
+
+        page, away = partly(self._store, self._filter.queues, read)
+        self.away.update(away)
+        return page
 
 
-def _print_table(store: Store, filter: Filter, limit: int) -> None:
+def _print_table(store: Store, filter: Filter, found: _Found, limit: int) -> None:
     # One more than is shown tells whether there are more.
-    tasks = list(_found(store, filter, limit + 1 if limit else 0))
+    tasks = list(found.tasks(limit + 1 if limit else 0))
     shown = tasks[:limit] if limit else tasks
     if not tasks:
         note(f"no tasks match in {store.url}" if filter != Filter() else f"no tasks in {store.url}")
@@ -99,7 +119,9 @@ def _print_table(store: Store, filter: Filter, limit: int) -> None:
     from stayer.cli.task_tables import tasks_table
 
     now = store.now()
-    draw(tasks_table(shown, now, silent_workers(store, shown, now)))
+    # Who is silent is known from all queues together.
+    silent = {} if found.away else silent_workers(store, shown, now)
+    draw(tasks_table(shown, now, silent))
     if len(tasks) > len(shown):
         note(f"there are more than these {many(limit)}: -n {10 * limit} shows more, -n 0 all")
 

@@ -46,6 +46,17 @@ def note(text: str) -> None:
     click.echo(f"stayer: {safe(' '.join(text.split()))}", err=True)
 
 
+def note_away(away: dict[str, str]) -> int:
+    """Say what a list has nothing of, if so; the exit code, for programs that don't read it."""
+    if not away:
+        return 0
+    from stayer.core.errors import StoreUnreachable
+    from stayer.core.reach import told
+
+    note(told(away))
+    return StoreUnreachable.exit_code
+
+
 def json_text(value: JSON, *, pretty: bool = False) -> str:
     """JSON that is also harmless on a terminal."""
     from stayer.core import codec

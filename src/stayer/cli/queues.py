@@ -9,7 +9,7 @@ import rich_click as click
 
 from stayer import control
 from stayer.cli.command import Decorated, Given, Group, argument
-from stayer.cli.output import many, note, print_json, print_json_array, say
+from stayer.cli.output import many, note, note_away, print_json, print_json_array, say
 from stayer.cli.selection import check_queues, confirm, note_new_queues
 from stayer.cli.values import KEEP, LIMIT, complete_queue
 from stayer.config.parsing import FOREVER
@@ -18,6 +18,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.units import format_duration
+from stayer.partly import partly
 
 _ENDED = {
     "complete": "complete tasks",
@@ -48,13 +49,13 @@ NAME = argument(
 @click.group(cls=Group, invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print an array of queues, as JSON.")
 @click.pass_context
-def queues(context: click.Context, as_json: bool) -> None:
+def queues(context: click.Context, as_json: bool) -> int:
     """List queues; drop one, set its limits, hooks or what it keeps."""
     if context.invoked_subcommand is not None:
-        return
+        return 0
     given: Given = context.obj
     store = given.store()
-    found = store.queues()
+    found, away = partly(store, (), store.queues)
     if as_json:
         print_json_array(map(codec.queue_record, found))
     elif not found:
@@ -63,6 +64,7 @@ def queues(context: click.Context, as_json: bool) -> None:
         from stayer.cli.tables import draw, queues_table
 
         draw(queues_table(found, store.now()))
+    return note_away(away)
 
 
 @queues.command()

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import note, print_json_array
+from stayer.cli.output import note, note_away, print_json_array
 from stayer.cli.values import DURATION, complete_queue
 from stayer.core import figures
 from stayer.core.errors import BadInput
 from stayer.core.figures import Figures
 from stayer.core.units import format_duration
+from stayer.partly import partly
 from stayer.store import Store
 
 _DAY = 86400.0
@@ -38,7 +39,7 @@ _MOST = 3000
 def stats(
     given: Given, queues: tuple[str, ...], each: bool, since: float, step: float | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Show what the queues did: how deep they were, what was submitted and what ended.
 
     Counted each minute by a worker or a server; kept by the minute for 2 days, by the hour for 90
@@ -47,7 +48,7 @@ def stats(
     """
     store = given.store()
     names = queues if queues or each else None
-    found = _figures(store, since, _checked(since, step), names)
+    found, away = _figures(store, since, _checked(since, step), names)
     if as_json:
         print_json_array(map(figures.record, found))
     elif not found:
@@ -59,6 +60,7 @@ def stats(
         from stayer.cli.tables import draw, figures_table
 
         draw(figures_table(found, by_queue=names is not None))
+    return note_away(away)
 
 
 def _checked(since: float, step: float | None) -> float:
@@ -72,7 +74,16 @@ def _checked(since: float, step: float | None) -> float:
     return step
 
 
-def _figures(store: Store, since: float, step: float, names: Sequence[str] | None) -> list[Figures]:
+def _figures(
+    store: Store, since: float, step: float, names: Sequence[str] | None
+) -> tuple[list[Figures], dict[str, str]]:
     now = store.now()
-    found = store.figures(now - since, now, figures.level(step, since), names)
-    return figures.together(found, step)
+
+    def read(queues: Sequence[str]) -> list[Figures]:
+        asked = None if names is None and not queues else queues
+        return store.figures(now - since, now, figures.level(step, since), asked)
+
+    found, away = partly(store, names or (), read)
+    if names is None and away:
+        found = figures.total(found)
+    return figures.together(found, step), away

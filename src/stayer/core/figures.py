@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
@@ -62,6 +63,24 @@ def together(points: Iterable[Figures], step: float) -> list[Figures]:
         known = found.get((at, point.queue))
         found[at, point.queue] = _moved(point, at) if known is None else _joined(known, point)
     return [found[key] for key in sorted(found)]
+
+
+def total(points: Iterable[Figures]) -> list[Figures]:
+    """Of several queues together: the age is that of the oldest; what nobody knows adds nothing."""
+    found: dict[float, Figures] = {}
+    for point in points:
+        known = found.get(point.at)
+        whole = replace(point, queue="")
+        found[point.at] = whole if known is None else _added(known, whole)
+    return [found[at] for at in sorted(found)]
+
+
+def _added(one: Figures, other: Figures) -> Figures:
+    sums: dict[str, Any] = {}
+    for name in (*MEASURED, *COUNTED):
+        known = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
+        sums[name] = (max if name == "age" else sum)(known) if known else None
+    return replace(one, **sums)
 
 
 def _moved(point: Figures, at: float) -> Figures:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
 from stayer.core import units
 from stayer.core.errors import BadInput
-from stayer.core.model import Filter, State
+from stayer.core.model import JSON, Filter, State
+from stayer.http.problem import without_place
+from stayer.partly import partly
 from stayer.store import Store
+
+T = TypeVar("T")
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -41,12 +46,22 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     limit: Limit = PAGE
 
 
+Partial = Annotated[
+    bool,
+    Meta(
+        description="While a part of the store is away, answer with what can be reached; `away` "
+        "has the queues that can't be, and why. Else that is a 503."
+    ),
+]
+
+
 class ListQuery(TaskFilter, frozen=True, kw_only=True):
     """Which tasks, and how much of each."""
 
     brief: Annotated[
         bool, Meta(description="Null for parameters, result, env and traceback: they can be large.")
     ] = False
+    partial: Partial = False
 
 
 def says_nothing(asked: TaskFilter) -> bool:
@@ -57,6 +72,16 @@ def says_nothing(asked: TaskFilter) -> bool:
         for name in asked.__struct_fields__
         if name not in ignored
     )
+
+
+def part_of(
+    store: Store, queues: Sequence[str], read: Callable[[Sequence[str]], T], partial: bool
+) -> tuple[T, dict[str, JSON]]:
+    """What is there of these queues, and what the answer says of those that can't be reached."""
+    if not partial:
+        return read(queues), {}
+    found, away = partly(store, queues, read)
+    return found, {"away": {name: without_place(why, store.url) for name, why in away.items()}}
 
 
 def to_filter(store: Store, asked: TaskFilter) -> Filter:

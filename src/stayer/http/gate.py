@@ -39,7 +39,7 @@ from stayer.http.route import (
     read_query,
 )
 from stayer.http.service import Service
-from stayer.http.session import Principal, by_token
+from stayer.http.session import Opened, Principal, by_token
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +157,8 @@ class Gate:
         else:
             assert route.run is not None
             outcome = await self.service.call(route.run, call)
+        if isinstance(outcome, Opened):
+            passage.who = outcome.who
         return outcome if isinstance(outcome, Response) else _said(scope, headers, outcome)
 
     def _check_host(self, headers: Headers) -> None:
@@ -262,7 +264,7 @@ class Gate:
         self.service.audit.note(
             who.name if who else None,
             who.role if who else None,
-            ("session" if who.by_cookie else "token") if who else None,
+            who.by if who else None,
             _address(scope),
             scope["method"],
             scope["raw_path"],

@@ -290,6 +290,11 @@ def _schemas() -> Schema:
         "Task": task,
         "Tasks": _object(tasks=_array("Task")),
         "TaskPage": _object(tasks=_array("Task"), next=_optional(_STRING)),
+        "Away": {
+            "type": "object",
+            "properties": {"away": {"type": "object", "additionalProperties": _STRING}},
+        },
+        "FoundTasks": {"allOf": [{"$ref": f"{_REF}TaskPage"}, {"$ref": f"{_REF}Away"}]},
         "TaskWithHistory": _with(
             "Task", {"attempts": _array("Attempt"), "events": _array("Event")}
         ),
@@ -349,7 +354,7 @@ def _schemas() -> Schema:
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
-        "Queues": _object(queues=_array("Queue")),
+        "Queues": {"allOf": [_object(queues=_array("Queue")), {"$ref": f"{_REF}Away"}]},
         "Dropped": _object(name=_STRING, left=_INTEGER),
         "ScheduleToMake": _struct(WrittenSchedule),
         "Schedule": {

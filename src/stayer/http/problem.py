@@ -81,10 +81,13 @@ def response(error: Problem | StayerError, store: str = "") -> Response:
     more: dict[str, JSON] = {}
     if isinstance(error, errors.TaskFailed) and error.error is not None:
         more["error"] = msgspec.to_builtins(error.error)
-    detail = str(error)
-    if store:
-        detail = detail.replace(f" in {store}", "").replace(store, "the store")
+    detail = without_place(str(error), store) if store else str(error)
     return _response(errors.kind(kind), title, status, detail, headers, more)
+
+
+def without_place(said: str, store: str) -> str:
+    """The same without where the database is."""
+    return said.replace(f" in {store}", "").replace(store, "the store")
 
 
 def _response(

@@ -14,7 +14,7 @@ from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.model import FINISHED, JSON, Fair, Kept
 from stayer.core.queue_settings import WrittenSettings
 from stayer.core.units import CENTURY
-from stayer.http.filters import Limit
+from stayer.http.filters import Limit, Partial, part_of
 from stayer.http.route import Answer, Call
 
 _BUDGET = 5.0
@@ -25,12 +25,14 @@ class QueueNames(Struct, frozen=True, kw_only=True):
     """Which queues."""
 
     name: Annotated[tuple[str, ...], Meta(description="This queue. Repeat it for more.")] = ()
+    partial: Partial = False
 
 
 def find(call: Call) -> Answer:
     """Those named, or all."""
-    found = call.store.queues(call.query.name)
-    return Answer({"queues": [codec.queue_record(queue) for queue in found]})
+    asked: QueueNames = call.query
+    found, away = part_of(call.store, asked.name, call.store.queues, asked.partial)
+    return Answer({"queues": [codec.queue_record(queue) for queue in found], **away})
 
 
 def show(call: Call) -> Answer:

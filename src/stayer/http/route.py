@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FIELDS_LIMIT = 2000
 JSON_MEDIA = "application/json"
 EVENT_STREAM = "text/event-stream"
+SESSION = "/v1/session"
 
 
 Headers: TypeAlias = Mapping[bytes, bytes]
@@ -109,8 +110,10 @@ class Route(Struct, frozen=True, kw_only=True):
 
     @property
     def changes(self) -> bool:
-        """Whether it changes something: then it is written down who did it."""
-        return self.method not in ("GET", "HEAD") and self.role in ("submit", "operate")
+        """Whether it changes something, or who is let in: then it is written down who did it."""
+        if self.method in ("GET", "HEAD"):
+            return False
+        return self.role in ("submit", "operate") or self.path == SESSION
 
 
 class Found(NamedTuple):

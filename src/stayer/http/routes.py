@@ -17,7 +17,7 @@ from stayer.http import (
     workers,
 )
 from stayer.http.filters import ListQuery, TaskFilter
-from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Route
+from stayer.http.route import EVENT_STREAM, JSON_MEDIA, SESSION, Route
 from stayer.http.tasks import CancelBody
 
 _TASK = "/v1/tasks/{id}"
@@ -40,7 +40,7 @@ _SUBMITTING = (
 _LOOKING = (
     Route(
         method="GET", path="/v1/tasks", role="read", run=tasks.find,
-        summary="List tasks, newest first, page by page.", query=ListQuery, answer="TaskPage",
+        summary="List tasks, newest first, page by page.", query=ListQuery, answer="FoundTasks",
     ),
     Route(
         method="GET", path="/v1/failures", role="read", run=faults.find,
@@ -334,16 +334,16 @@ _SYSTEM = (
         summary="The store's clock, and the number of the newest event.", answer="Clock",
     ),
     Route(
-        method="GET", path="/v1/session", role="read", run=system.whoami,
+        method="GET", path=SESSION, role="read", run=system.whoami,
         summary="Who asks, and with which role.", answer="Who",
     ),
     Route(
-        method="POST", path="/v1/session", role=None, run=system.login,
+        method="POST", path=SESSION, role=None, run=system.login,
         summary="Swap the code of a login link, or a token, for the cookie of a session.",
         body=system.LoginBody, body_needed=True, answer="Who", problems=(401, 415, 429),
     ),
     Route(
-        method="DELETE", path="/v1/session", role="read", run=system.logout,
+        method="DELETE", path=SESSION, role="read", run=system.logout,
         summary="End the session.", status=(204,),
     ),
     Route(

@@ -9,7 +9,7 @@ import time
 
 import msgspec
 from msgspec import Struct
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from stayer.http.access import Access, Role, Token
 
@@ -28,6 +28,22 @@ class Principal(Struct, frozen=True):
     until: float = float("inf")
     queues: tuple[str, ...] = ()
     """Only these; none named: all. Sessions have none."""
+
+    @property
+    def by(self) -> str:
+        """What let them in; who comes by a login link has neither session nor token yet."""
+        if self.by_cookie:
+            return "session"
+        return "login link" if self.token is None else "token"
+
+
+class Opened(JSONResponse):
+    """The answer that opens a session."""
+
+    def __init__(self, who: Principal) -> None:
+        shown = {"name": who.name, "role": who.role}
+        super().__init__(shown, headers={"cache-control": "no-store"})
+        self.who = who
 
 
 class _Session(Struct, frozen=True):

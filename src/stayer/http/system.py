@@ -14,7 +14,7 @@ from stayer.core.units import rfc3339
 from stayer.http import files, metrics
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
-from stayer.http.session import Principal, by_token
+from stayer.http.session import Opened, Principal, by_token
 
 
 async def healthz(call: Call) -> Response:
@@ -91,20 +91,17 @@ def login(call: Call) -> Response:
             "this login link was used, or is too old: `stayer token link` makes another",
             {"www-authenticate": "Bearer"},
         )
-    response = JSONResponse(_who(who), headers={"cache-control": "no-store"})
+    response = Opened(who)
     path = service.settings.root_path or "/"
     service.sessions.begin(response, who, path=path, secure=call.request.url.scheme == "https")
     return response
 
 
-def _who(who: Principal) -> dict[str, JSON]:
-    return {"name": who.name, "role": who.role}
-
-
 def whoami(call: Call) -> Answer:
     """Who asks, and with which role."""
     assert call.who is not None
-    return Answer(_who(call.who), headers={"cache-control": "no-store"})
+    shown: dict[str, JSON] = {"name": call.who.name, "role": call.who.role}
+    return Answer(shown, headers={"cache-control": "no-store"})
 
 
 def logout(call: Call) -> Response:

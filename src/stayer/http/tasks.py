@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -18,11 +18,12 @@ from stayer.core.model import (
     QUEUED,
     RUNNING,
     Filter,
+    Page,
     State,
     Task,
 )
 from stayer.explain import explain as find_reasons
-from stayer.http.filters import ListQuery, TaskFilter, moment, says_nothing, to_filter
+from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
 
@@ -30,9 +31,15 @@ from stayer.store import Store
 def find(call: Call) -> Answer:
     """A page of tasks, newest first."""
     asked: ListQuery = call.query
-    page = call.store.find(to_filter(call.store, asked), asked.cursor, asked.limit)
+    filter = to_filter(call.store, asked)
+
+    def read(queues: Sequence[str]) -> Page:
+        wanted = replace(filter, queues=tuple(queues))
+        return call.store.find(wanted, asked.cursor, asked.limit)
+
+    page, away = part_of(call.store, asked.queue, read, asked.partial)
     tasks = [_without_bulk(task) for task in page.tasks] if asked.brief else page.tasks
-    return Answer({"tasks": [codec.record(task) for task in tasks], "next": page.next})
+    return Answer({"tasks": [codec.record(task) for task in tasks], "next": page.next, **away})
 
 
 def _without_bulk(task: Task) -> Task:

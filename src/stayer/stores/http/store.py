@@ -52,6 +52,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.http import records
@@ -297,6 +298,12 @@ class HttpStore:
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         answer = self._ask("GET", "/v1/queues", {"name": tuple(names)})
         return [records.queue(shown) for shown in answer["queues"]]
+
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """As `PartedStore.reach`, as the server sees it."""
+        query: Query = {"name": tuple(queues), "partial": True}
+        answer = self._ask("GET", "/v1/queues", query)
+        return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         wanted: dict[str, Any] = dict(settings)

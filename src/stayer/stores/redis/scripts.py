@@ -17,7 +17,7 @@ from msgspec import Struct
 from stayer.core import fingerprint
 from stayer.core.lifecycle import EXPIRED
 from stayer.core.notices import KEPT as NOTICES_KEPT
-from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
+from stayer.store import HISTORY_HEAD, HISTORY_TAIL, LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
@@ -41,6 +41,8 @@ _CONSTANTS = {
     "LOG_PIECE": LOG_PIECE,
     "FINGERPRINT_LENGTH": fingerprint.LENGTH,
     "NOTICES_KEPT": NOTICES_KEPT,
+    "HISTORY_HEAD": HISTORY_HEAD,
+    "HISTORY_TAIL": HISTORY_TAIL,
 }
 
 

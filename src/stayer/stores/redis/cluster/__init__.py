@@ -33,6 +33,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Waiter
 from stayer.stores.findings import Finding
@@ -314,6 +315,10 @@ class ClusterStore:
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         wanted = sorted(set(names)) or self._shards.names()
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
+
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """As `PartedStore.reach`."""
+        return listing.reach(self._shards, queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])

@@ -7,14 +7,14 @@ moment in several queues has no order of its own: the queue's name decides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
-from msgspec.structs import replace
-
-from stayer.core.errors import BadInput
-from stayer.core.figures import COUNTED, MEASURED, Figures
+from stayer.core.errors import BadInput, StoreUnreachable
+from stayer.core.figures import Figures, total
 from stayer.core.model import Filter, Page, Task
+from stayer.core.reach import Reach
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.find import Place, find_places
 
 _DIGITS = 28
@@ -47,6 +47,19 @@ def _page(found: Sequence[tuple[Place, str, Task]], limit: int) -> Page:
     return Page(tuple(shown), f"{place}{queue}")
 
 
+def reach(shards: Shards, queues: Sequence[str]) -> Reach:
+    """Asks each of them, but a node that hangs only once."""
+    tour, there, away = Tour(shards), list[str](), dict[str, str]()
+    for name in sorted(set(queues)) or shards.names():
+        if tour.at(name, partial(shards.of(name).queues, [name])) is None:
+            away[name] = tour.why
+        else:
+            there.append(name)
+    if away and not there:
+        raise StoreUnreachable(tour.why)
+    return Reach(tuple(there), away)
+
+
 def figures(
     shards: Shards, since: float, until: float, step: int, queues: Sequence[str] | None
 ) -> list[Figures]:
@@ -57,18 +70,5 @@ def figures(
             each for name in names for each in shards.of(name).figures(since, until, step, [name])
         ]
         return sorted(found, key=lambda each: (each.at, each.queue))
-    by_moment: dict[float, Figures] = {}
-    for shard in (shards.of(LOBBY), *shards.all()):
-        for each in shard.figures(since, until, step, None):
-            known = by_moment.get(each.at)
-            by_moment[each.at] = each if known is None else _sum(known, each)
-    return [by_moment[at] for at in sorted(by_moment)]
-
-
-def _sum(one: Figures, other: Figures) -> Figures:
-    """The age is that of the oldest; what nobody knows adds nothing."""
-    sums: dict[str, Any] = {}
-    for name in (*MEASURED, *COUNTED):
-        known = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
-        sums[name] = (max if name == "age" else sum)(known) if known else None
-    return replace(one, **sums)
+    shown = (shards.of(LOBBY), *shards.all())
+    return total(each for shard in shown for each in shard.figures(since, until, step, None))

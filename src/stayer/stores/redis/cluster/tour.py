@@ -30,6 +30,11 @@ class Tour:
         self._silent: set[object] = set()
 
     @property
+    def why(self) -> str:
+        """What kept the last step from being done."""
+        return str(self._why)
+
+    @property
     def is_slow(self) -> bool:
         """So much time was lost with waiting in vain that the rest had better be left for later."""
         return self._wasted > _LONG

@@ -1,0 +1,28 @@
+"""Reading what can be reached of a store, part of which is away. For lists that people look at:
+what acts on all that it finds must not take a part for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from stayer.core.errors import StoreUnreachable
+from stayer.store import PartedStore, Store
+
+T = TypeVar("T")
+
+
+def partly(
+    store: Store, queues: Sequence[str], read: Callable[[Sequence[str]], T]
+) -> tuple[T, dict[str, str]]:
+    """What `read` finds in these queues (none named: in all), and which of them it leaves out
+    because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
+    """
+    try:
+        return read(queues), {}
+    except StoreUnreachable:
+        if not isinstance(store, PartedStore):
+            raise
+        reach = store.reach(queues)
+    return read(reach.queues if reach.away else queues), reach.away
