@@ -146,19 +146,23 @@ class ClusterStore:
             far.relay(Tour(self._shards), queues, _AT_ONCE, _ROUNDS)
 
     def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
-        applied = self._commit(changes)
+        places = self._shards.places([change.id for change in changes])
+        applied = self._commit(changes, places)
         missed = [number for number, task in enumerate(applied) if task is None]
         if missed:
-            # A place that was remembered may be one of the past.
-            self._shards.forget(changes[number].id for number in missed)
-            again = self._commit([changes[number] for number in missed])
+            # A place that was remembered may be one of the past. If it is not, the answer stands:
+            # a change of the same batch that came later must not let this one in.
+            named = [changes[number].id for number in missed]
+            self._shards.forget(named)
+            anew = self._shards.places(named)
+            missed = [at for at in missed if anew.get(changes[at].id) != places.get(changes[at].id)]
+            again = self._commit([changes[number] for number in missed], anew)
             for number, task in zip(missed, again, strict=True):
                 applied[number] = task
         return applied
 
-    def _commit(self, changes: Sequence[Change]) -> list[Task | None]:
+    def _commit(self, changes: Sequence[Change], places: Mapping[str, str]) -> list[Task | None]:
         applied: list[Task | None] = [None] * len(changes)
-        places = self._shards.places([change.id for change in changes])
         waits = [(places[c.id], c.waits) for c in changes if c.waits and c.id in places]
         far.listen(self._shards, waits, {})
         for queue, numbered in far.in_order(changes, places):
