@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -20,6 +22,7 @@ from stayer.runners.pool.hands import Hands, InHand
 from stayer.runners.pool.pool import Pool
 from stayer.store import Store, Waiter
 from stayer.stores import open_store
+from tests.faults.fleet import until
 
 
 class AnApp:
@@ -57,11 +60,13 @@ def test_a_pool_that_is_to_finish_and_has_nothing_does_not_lie_down(
         store="", worker="w", app="", queues=("default",), evenly=False, threads=2, lease=60.0,
         time_limit=None, state=str(tmp_path),
     )  # fmt: skip
-    ours, _ = link.pair()
+    ours, theirs = link.pair()
     app = cast(ThreadApp, AnApp())
     pool = Pool(setup, store, app, Begun(tmp_path / "begun", 2), ours)
     pool.hear(link.Finish(stop=True))
     pool.run()
+    ours.close()
+    os.close(theirs)
     assert waiter.times == 0
 
 
@@ -76,13 +81,81 @@ class Gate:
         self._all_here.wait(60)
 
 
-def test_all_threads_have_something_to_do_however_short_it_is(store: Store, tmp_path: Path) -> None:
-    ended: queue.SimpleQueue[InHand] = queue.SimpleQueue()
-    hands = Hands(cast(ThreadApp, Gate(8)), 8, Begun(tmp_path / "begun", 8), ended.put)
-    tasks = [Task(f"t{number}", "q", state="reserved", worker="w") for number in range(24)]
-    contexts = [ThreadContext(task, store, lambda *_: None) for task in tasks]
-    hands.take(InHand(each.record, each, False, 0.0) for each in contexts)
-    hands.begin()
-    jobs = [ended.get(timeout=60) for _ in tasks]
-    assert {job.task.id for job in jobs} == {task.id for task in tasks}
-    assert [job.outcome for job in jobs] == [Done(None)] * len(jobs)
+class Hasty:
+    """An app whose tasks do nothing but say which thread they are in."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def call(self, task: ThreadContext) -> None:
+        self.threads.append(threading.get_ident())
+
+
+class Crew:
+    """Hands that have been given so many tasks."""
+
+    def __init__(self, app: object, store: Store, path: Path, number: int = 24) -> None:
+        self.ended: queue.SimpleQueue[InHand] = queue.SimpleQueue()
+        self.hands = Hands(cast(ThreadApp, app), 8, Begun(path, 8), self.ended.put)
+        tasks = [Task(f"t{each}", "q", state="reserved", worker="w") for each in range(number)]
+        contexts = [ThreadContext(task, store, lambda *_: None) for task in tasks]
+        self.hands.take(InHand(each.record, each, False, 0.0) for each in contexts)
+        self._wanted = {task.id for task in tasks}
+
+    def check(self) -> None:
+        jobs = [self.ended.get(timeout=60) for _ in self._wanted]
+        assert {job.task.id for job in jobs} == self._wanted
+        assert [job.outcome for job in jobs] == [Done(None)] * len(jobs)
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    return tmp_path / "begun"
+
+
+def test_tasks_that_are_not_short_get_all_threads(store: Store, begun: Path) -> None:
+    crew = Crew(Gate(8), store, begun)
+
+    def all_are_at_it() -> bool:
+        crew.hands.begin()
+        return len(crew.hands.running) == 8 or not crew.ended.empty()
+
+    until(all_are_at_it)
+    crew.check()
+
+
+def test_a_pool_that_has_nothing_else_to_do_uses_all_threads(store: Store, begun: Path) -> None:
+    crew = Crew(Gate(8), store, begun)
+    crew.hands.fill()
+    crew.check()
+
+
+def test_short_tasks_run_one_after_the_other(store: Store, begun: Path) -> None:
+    app = Hasty()
+    crew = Crew(app, store, begun)
+    crew.hands.begin()
+    crew.check()
+    assert len(set(app.threads)) == 1
+
+
+def test_threads_leave_when_tasks_turn_out_to_be_short(
+    store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but one, at the end of the task that each of them is at."""
+    monkeypatch.setattr("stayer.runners.pool.hands._LONG", 60.0)
+    gate = threading.Event()
+
+    class Slow(Hasty):
+        def call(self, task: ThreadContext) -> None:
+            super().call(task)
+            gate.wait(60)
+            time.sleep(0.001)  # so that others would have their turn
+
+    app = Slow()
+    crew = Crew(app, store, begun)
+    crew.hands.fill()
+    until(lambda: len(app.threads) == 8)
+    crew.hands.begin()
+    gate.set()
+    crew.check()
+    assert len(set(app.threads[8:])) == 1

@@ -21,6 +21,13 @@ from stayer.runners.pool.context import ThreadContext
 
 logger = logging.getLogger("stayer.pool")
 
+_SHORT = 0.0001
+"""Tasks that take less (in seconds) run one after the other: more threads would only fight over the
+GIL, with each other and with the loop that talks to the store."""
+_LONG = 0.002
+"""One that has taken so long is not short, whatever those before it were."""
+_A_WHILE = 1.0
+"""For how long all threads are used before it is looked again how long tasks take."""
 _TRIAL = 3.0
 _STRAY = 70
 """The exit code of a copy of this process: what becomes of a task is not for it to say."""
@@ -89,6 +96,9 @@ class Hands:
         self._waiting: deque[InHand] = deque()
         self._running: set[InHand] = set()
         self._trial: InHand | None = None
+        self._wanted = 1
+        self._wide_until = 0.0
+        self._alone = self._took = 0.0
         self._threads = 0
         self._idle = 0
         self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
@@ -115,13 +125,32 @@ class Hands:
             self._waiting.extend(tasks)
 
     def begin(self) -> None:
-        """Let all begin that can."""
-        if not self._waiting or len(self._running) >= self._number:
-            return
+        """Let one begin, or all that can if tasks are not as short as that."""
+        if self._waiting:
+            self._fill(self._reckon())
+
+    def fill(self) -> None:
+        """Let all begin that can: nobody else has anything to do."""
+        if self._waiting:
+            self._fill(self._number)
+
+    def _fill(self, number: int) -> None:
         with self._lock:
-            startable = self._pick(self._number)
+            self._wanted = number
+            startable = self._pick(number)
         for job in startable:
             self._launch(job)
+
+    def _reckon(self) -> int:
+        """How many are to run at once, by how long tasks took that ran alone."""
+        now = time.monotonic()
+        if now >= self._wide_until:
+            with self._lock:
+                oldest = min((job.begun_at or now for job in self._running), default=now)
+            if now - oldest > _LONG or self._took > self._alone * _SHORT:
+                self._wide_until = now + _A_WHILE
+        self._alone = self._took = 0.0
+        return self._number if now < self._wide_until else 1
 
     def let_go(self, wanted: Callable[[InHand], bool]) -> list[InHand]:
         """Those of the waiting that are wanted back; they will not begin."""
@@ -173,18 +202,26 @@ class Hands:
 
     def _succeed(self, job: InHand) -> InHand | None:
         """Who begins in its place, if anybody does. Under the lock."""
-        running = self._running
-        if not self._waiting or self._waiting[0].is_suspect or job not in running:
-            number = len(running)
+        running, now = self._running, time.monotonic()
+        number = len(running)
+        if number == 1:  # none fought with it over the GIL
+            self._alone += 1
+            self._took += now - (job.begun_at or now)
+        if (
+            not self._waiting
+            or self._waiting[0].is_suspect
+            or job not in running
+            or number > self._wanted
+        ):
             running.discard(job)
             self._begun.leave(job.place)
-            return next(iter(self._pick(number)), None)
+            return next(iter(self._pick(min(number, self._wanted))), None)
         following = self._waiting.popleft()
         running.remove(job)
         running.add(following)
         following.place = job.place
         self._begun.replace(job.place, *following.key)
-        following.begun_at = time.monotonic()
+        following.begun_at = now
         return following
 
     def _launch(self, job: InHand) -> None:

@@ -233,7 +233,7 @@ class Pool:
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
-        self._hands.begin()
+        self._hands.fill()
         if self._look_at_the_clock():
             return
         until = self._next_due

@@ -8,7 +8,8 @@ for whatever reason, goes the way of all changes (`commit.py`), which says wheth
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
+
+from msgspec.structs import astuple
 
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Change, Task
@@ -17,22 +18,28 @@ from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.rows import cells, json_cell, seqs_from_cell
 from stayer.stores.sql.transaction import Transaction
 
-_COMMON = ("state", "worker", "attempt", "last_order", "queue")
-_common = attrgetter(*_COMMON)
-_rest = attrgetter(*(set(Change.__struct_fields__) - {"id", "result", *_COMMON}))
+_position = Change.__struct_fields__.index
+_COMMON = slice(_position("state"), _position("to"))
+_BEFORE, _BEHIND = (
+    slice(_position("to"), _position("result")),
+    slice(_position("result") + 1, None),
+)
 _WIDEST = 256
 """Results up to this length are written in columns."""
 _WORTH_IT = 25
 """How many tasks a statement has to be for, that several are better than one."""
-_PLAIN = _rest(decide(Task("", "", state="reserved", worker=""), Done()))
+_PLAIN = astuple(decide(Task("", "", state="reserved", worker=""), Done()))
 
 
 def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """The changes in their order, plain ones that belong together as one group."""
     group: list[Change] = []
     common: object = None
+    before, behind = _PLAIN[_BEFORE], _PLAIN[_BEHIND]
     for change in changes:
-        plain = _common(change) if change.queue is not None and _rest(change) == _PLAIN else None
+        fields = astuple(change)
+        is_plain = fields[_BEFORE] == before and fields[_BEHIND] == behind
+        plain = fields[_COMMON] if is_plain and change.queue is not None else None
         if group and (plain is None or plain != common):
             yield group
             group = []
@@ -47,7 +54,7 @@ def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozen
     texts = _texts(group)
     if texts is None:
         return frozenset()
-    state, worker, attempt, last_order, queue = _common(group[0])
+    state, worker, attempt, last_order, queue = astuple(group[0])[_COMMON]
     line = history.after_number(tx.now, "complete", attempt, True, "done", "done")
     common = tx.now, worker, line, state, attempt, last_order, queue
     number = ledger.numbers(len(group))
