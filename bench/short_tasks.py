@@ -17,7 +17,7 @@ from bench.processes import pace, process
 TASKS = {"stayer": 40_000, "huey": 2_000}
 """As many as take a second or two."""
 THREADS = 8
-ROUNDS = 3
+ROUNDS = 5
 
 
 def threads() -> None:

@@ -95,6 +95,8 @@ class Store(Protocol):
 
     url: str
     """Where it is, with any password left out."""
+    a_turn: int
+    """How many tasks a `turn` should take at most: others wait for as long as that takes."""
 
     # Life
 

@@ -29,10 +29,8 @@ logger = logging.getLogger("stayer.pool")
 
 _AHEAD = 0.1
 """What ended in so many seconds is how many tasks are taken beyond those that run at once."""
-_MOST_AHEAD = 1000
-_A_TURN = 500
-"""How many are taken at once: half of them, so that the hands have something to do meanwhile; and
-others who want to write wait no longer than that takes."""
+_TURNS_AHEAD = 2
+"""How many turns' worth at most: the hands have something to do while the store is at the next."""
 _BREATH = 0.002
 """How long the end of a short task waits for those of others, if the hands have more to do."""
 _PATIENCE = 1.0
@@ -117,10 +115,12 @@ class Pool:
         self._reckon()
         room = self._room()
         if self._settling.waiting or (room and self._stirred):
-            if self._hands.are_busy and self._settling.ended < _A_TURN // 4:
+            if self._hands.are_busy and self._settling.ended < self._store.a_turn // 4:
                 time.sleep(_BREATH)
                 self._collect_ended()
-            self._turn(min(room, _A_TURN))  # before all else: somebody may be waiting for it
+            self._turn(
+                min(room, self._store.a_turn)
+            )  # before all else: somebody may be waiting for it
             self._look_around()
         else:
             self._look_around()
@@ -210,7 +210,8 @@ class Pool:
         now = time.monotonic()
         while self._recent and now - self._recent[0][0] > _AHEAD:
             self._recent.popleft()
-        ahead = min(_MOST_AHEAD, sum(number for _, number in self._recent))
+        most = _TURNS_AHEAD * self._store.a_turn
+        ahead = min(most, sum(number for _, number in self._recent))
         return max(0, self._setup.threads + ahead - self._hands.load)
 
     def _turn(self, room: int) -> None:

@@ -96,6 +96,8 @@ def _path(kind: str, name: str, *rest: str) -> str:
 class HttpStore:
     """A store that a server has."""
 
+    a_turn = 500
+
     def __init__(self, url: str, connection: Connection) -> None:
         self.url = url
         self._ask = connection.ask

@@ -73,6 +73,8 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore
 class RedisStore:
     """The contract on a Redis or Valkey server: each operation is one script."""
 
+    a_turn = 500
+
     def __init__(self, server: Server) -> None:
         self.url = server.address.url
         self._server = server

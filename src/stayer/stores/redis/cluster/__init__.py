@@ -64,6 +64,8 @@ class ClusterStore:
     that may each be done again.
     """
 
+    a_turn = 500
+
     def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
         self.url = nodes.url
         self._nodes = nodes

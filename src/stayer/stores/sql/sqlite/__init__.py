@@ -95,6 +95,8 @@ def _make_default_folder(url: str, folder: str) -> None:
 class SqliteStore:
     """The contract on a SQLite file: each operation is one transaction."""
 
+    a_turn = 1000
+
     def __init__(self, url: str, database: Database) -> None:
         self.url = url
         self.path = database.path

@@ -158,16 +158,16 @@ WHERE priority <> 0 AND state = 'pending' AND held = 0;
 
 -- What can be taken, line by line, where there are lines.
 CREATE INDEX stayer_tasks_lines ON stayer_tasks (queue, lane, line, priority DESC, created, seq)
-WHERE state = 'pending' AND held = 0 AND share IS NOT NULL;
+WHERE share IS NOT NULL AND state = 'pending' AND held = 0;
 
 -- Whom a unique word belongs to; what runs of a key.
 CREATE INDEX stayer_tasks_unique ON stayer_tasks (queue, "unique", unique_end)
 WHERE "unique" IS NOT NULL;
 CREATE INDEX stayer_tasks_keys ON stayer_tasks (queue, key)
-WHERE state IN ('reserved', 'started') AND key IS NOT NULL;
+WHERE key IS NOT NULL AND state IN ('reserved', 'started');
 
 CREATE INDEX stayer_tasks_shares ON stayer_tasks (queue, share)
-WHERE state IN ('reserved', 'started') AND share IS NOT NULL;
+WHERE share IS NOT NULL AND state IN ('reserved', 'started');
 
 CREATE INDEX stayer_tasks_due ON stayer_tasks (eta)
 WHERE state = 'scheduled';
