@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from stayer.core import codec
 from stayer.core.model import Report
 from stayer.runners.pool.link import News
@@ -41,6 +43,20 @@ def test_large_checkpoints_go_one_after_the_other(hands: Hands) -> None:
     carried = [report.id for _ in tasks for report in beat(hands) if report.checkpoint is not None]
     assert sorted(carried) == ["a", "b", "c"]
     assert not any(held.has_urgent_news() for held in tasks)
+
+
+def test_one_beat_is_for_the_first_news_of_all(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred tasks that began together would cost a hundred beats, else."""
+    monkeypatch.setattr(Held, "age", lambda held: 60.0)
+    tasks = [hands.take(id) for id in ("a", "b", "c")]
+    beat(hands)
+    for held in tasks:
+        write(held, "log", 10)
+    assert hands.holdings.have_urgent_news()
+    assert {report.id for report in beat(hands)} == {"a", "b", "c"}
+    assert not hands.holdings.have_urgent_news()
 
 
 def test_who_always_has_much_to_tell_keeps_nobody_waiting(hands: Hands) -> None:

@@ -86,6 +86,13 @@ class Holdings:
             held.lost and held.lost_at > dead_by and not held.run.has_ended() for held in self
         )
 
+    def have_urgent_news(self) -> bool:
+        """One of them has something that must not wait for the next beat. Each is asked: the first
+        news of a task count once, and one beat is for those of all.
+        """
+        urgent = [held for held in self if held.has_urgent_news()]
+        return bool(urgent)
+
     def show(self) -> None:
         """Somebody watches: let the keepers look every second."""
         now = moment()

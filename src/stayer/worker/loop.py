@@ -269,7 +269,7 @@ class WorkerLoop(BeatingWorker):
             self._holdings.show()
 
     def _send_urgent_news(self) -> None:
-        if self._heart is not None and any(held.has_urgent_news() for held in self._holdings):
+        if self._heart is not None and self._holdings.have_urgent_news():
             self._try(self._heart.beat_now)
 
     def _tell_history(self) -> None:
