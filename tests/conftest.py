@@ -1,6 +1,8 @@
 """What every test stands on."""
 
+import asyncio
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,20 @@ settings.load_profile("stayer")
 for deaf in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(deaf) is signal.SIG_IGN:
         signal.signal(deaf, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def out_of_the_browsers_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A browser that an earlier test has opened keeps its event loop running in this thread: a test
+    that is not about it must be able to run one of its own.
+    """
+    loop = None if "browser" in request.fixturenames else asyncio._get_running_loop()
+    if loop is None:
+        yield
+        return
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(loop)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

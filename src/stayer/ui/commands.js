@@ -26,6 +26,8 @@ export const COMMANDS = {
   addSchedule: "stayer cron add nightly '30 2 * * *' -- make report",
   /** @param {string} id */
   show: (id) => `stayer show ${operand(id)}`,
+  /** @param {string} id */
+  showAll: (id) => `stayer show --json ${operand(id)}`,
   link: "stayer token link",
 };
 

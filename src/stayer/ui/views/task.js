@@ -209,7 +209,7 @@ function facts(view, task) {
   view.error.hidden = !task.error;
   if (task.error) fill(view.error, h("h2", null, task.state === "failed" ? "It failed" : "The last error"), h("p.error-line", null, h("b", null, clean(task.error.type, 80)), " ", clean(task.error.message, 600)),
     task.error.traceback ? h("pre.traceback", { tabindex: 0 }, String(task.error.traceback).slice(-20_000)) : null);
-  keyed(view.events, shownEvents(task.events), (/** @type {any} */ event) => String(event.number), (event) => ({
+  keyed(view.events, shownEvents(task.id, task.events), (/** @type {any} */ event) => String(event.number), (event) => ({
     node: h("li", null, badge(event.event), h("span.quiet", null, clean([event.attempt ? `attempt ${event.attempt}` : "", event.note ?? ""].filter(Boolean).join(", "), 120)), when(event.at)),
   }));
 }
