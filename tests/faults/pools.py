@@ -98,8 +98,11 @@ def steps(task: Context, path: str) -> list:
 
 @app.task(name="stamper")
 def stamper(task: Context, path: str, stop: str) -> str:
+    """Goes on though it is asked to stop, but says that it was."""
     while not os.path.exists(stop):
         stamp(path, task.attempt)
+        if task.why is not None:
+            open(path + ".asked", "a").close()
         time.sleep(0.005)
     return "stamped"
 
@@ -191,6 +194,10 @@ class PoolFleet(Fleet):
         return self.call(
             id, "stamper", path=str(self.stamps(id)), stop=str(self.folder / f"{id}.stop")
         )
+
+    def was_asked_to_stop(self, id: str) -> bool:
+        """A stamper: so the pool has heard of it, too."""
+        return Path(f"{self.stamps(id)}.asked").exists()
 
     def has_completed(self, number: int) -> bool:
         [queue] = self.store.queues(["default"])

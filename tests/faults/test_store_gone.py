@@ -34,8 +34,10 @@ def store_gone(fleet: Fleet) -> Iterator[None]:
 
 
 def test_a_task_is_frozen_when_the_lease_is_over_and_goes_on_afterwards(fleet: Fleet) -> None:
-    fleet.worker("one")
-    fleet.worker("two")
+    # A keeper that does not get to it in time, a sixth of the lease, is killed: so much has to be
+    # enough on a busy machine.
+    fleet.worker("one", lease=6.0)
+    fleet.worker("two", lease=6.0)
     fleet.stamper("a")
     fleet.until_stamped("a")
     until(lambda: fleet.get("a").state == "started")
