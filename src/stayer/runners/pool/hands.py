@@ -96,9 +96,9 @@ class Hands:
         self._waiting: deque[InHand] = deque()
         self._running: set[InHand] = set()
         self._trial: InHand | None = None
-        self._wanted = 1
+        self._wanted = 1  # how many are to run at once
         self._wide_until = 0.0
-        self._alone = self._took = 0.0
+        self._alone = self._took = 0.0  # how many ran alone since the last look, and for how long
         self._threads = 0
         self._idle = 0
         self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
@@ -144,12 +144,12 @@ class Hands:
     def _reckon(self) -> int:
         """How many are to run at once, by how long tasks took that ran alone."""
         now = time.monotonic()
-        if now >= self._wide_until:
-            with self._lock:
+        with self._lock:
+            if now >= self._wide_until:
                 oldest = min((job.begun_at or now for job in self._running), default=now)
-            if now - oldest > _LONG or self._took > self._alone * _SHORT:
-                self._wide_until = now + _A_WHILE
-        self._alone = self._took = 0.0
+                if now - oldest > _LONG or self._took > self._alone * _SHORT:
+                    self._wide_until = now + _A_WHILE
+            self._alone = self._took = 0.0
         return self._number if now < self._wide_until else 1
 
     def let_go(self, wanted: Callable[[InHand], bool]) -> list[InHand]:

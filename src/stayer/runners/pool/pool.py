@@ -118,9 +118,8 @@ class Pool:
             if self._hands.are_busy and self._settling.ended < self._store.a_turn // 4:
                 time.sleep(_BREATH)
                 self._collect_ended()
-            self._turn(
-                min(room, self._store.a_turn)
-            )  # before all else: somebody may be waiting for it
+            # Before all else: somebody may be waiting for it.
+            self._turn(min(room, self._store.a_turn))
             self._look_around()
         else:
             self._look_around()

@@ -20,10 +20,8 @@ from stayer.stores.sql.transaction import Transaction
 
 _position = Change.__struct_fields__.index
 _COMMON = slice(_position("state"), _position("to"))
-_BEFORE, _BEHIND = (
-    slice(_position("to"), _position("result")),
-    slice(_position("result") + 1, None),
-)
+_BEFORE = slice(_position("to"), _position("result"))
+_BEHIND = slice(_position("result") + 1, None)
 _WIDEST = 256
 """Results up to this length are written in columns."""
 _WORTH_IT = 25

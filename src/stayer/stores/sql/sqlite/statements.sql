@@ -328,7 +328,7 @@ state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_fr
 
 -- name: plainly
 -- Where that is all there is to do: not for those on which others depend, or whose runs count (share), or of
--- which somebody wants to hear. The signs keep all indexes out.
+-- which somebody wants to hear. The signs keep other indexes than those of id and seq out.
 +state = ?4 AND +worker = ?2 AND attempt = ?5 AND last_order = ?6 AND +queue = ?7
     AND dependents = 0 AND share IS NULL AND notify IS NULL
     AND (SELECT q.notify FROM stayer_queues AS q WHERE q.name = ?7) IS NULL;
