@@ -20,6 +20,7 @@ from stayer.stores.redis.address import (
     arguments_of,
     bad,
     hosts_of,
+    login_and_hosts,
     read_options,
     split,
     without_secrets,
@@ -40,7 +41,7 @@ def parse(url: str) -> Address:
     """
     options = read_options(url)
     parts = split(url)
-    login, at, hosts = parts.netloc.rpartition("@")
+    login, hosts = login_and_hosts(parts)
     service, _, database = parts.path.strip("/").partition("/")
     if not service or (database and not database.isdecimal()):
         raise bad(
@@ -49,7 +50,7 @@ def parse(url: str) -> Address:
     sentinel_user = options.left.pop("sentinel_username", None)
     sentinel_password = options.left.pop("sentinel_password", None)
     scheme = parts.scheme.partition("+")[0]
-    plain = f"{scheme}://{login}{at}primary/{database or 0}?{urlencode(options.left)}"
+    plain = f"{scheme}://{login}primary/{database or 0}?{urlencode(options.left)}"
     connection_class, arguments = arguments_of(url, plain, options)
     to_sentinel = {
         **arguments,
