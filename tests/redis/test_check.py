@@ -13,7 +13,7 @@ import pytest
 from stayer.stores import open_store
 from stayer.stores.findings import Finding
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import _version
+from stayer.stores.redis.check import _memory, _version
 from tests.cli.running import Apart
 from tests.contract.builders import PATIENCE
 from tests.redis import pushing
@@ -67,7 +67,12 @@ def test_one_that_is_full_takes_no_more(own_server: Starts) -> None:
     assert findings(server)["memory"].status == "ok"
     setting(server, "maxmemory", "500kb")
     found = findings(server)["memory"]
-    assert (found.status, "takes no tasks" in found.message) == ("warn", True)
+    assert (found.status, "no task is taken" in found.message) == ("fail", True)
+
+
+def test_one_that_is_nearly_full_is_warned_of() -> None:
+    found = _memory({"maxmemory": "100", "used_memory": "99"})
+    assert (found.status, "a full server takes no tasks" in found.message) == ("warn", True)
 
 
 @pytest.mark.parametrize(

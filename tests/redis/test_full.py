@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from stayer import control
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done
 from stayer.core.model import FINISHED, LogPiece, Report
@@ -17,6 +18,7 @@ from tests.contract.builders import (
     check_counts,
     counts,
     fill,
+    get,
     ids,
     new,
     register,
@@ -76,6 +78,38 @@ def test_what_has_ended_can_be_forgotten(store: RedisStore, way: str) -> None:
             assert store.drop_queue("gone", 9) == 0
     assert (counts(store, "gone"), counts(store)) == ({}, {"pending": 1})
     check_counts(store)
+
+
+def test_what_waits_can_be_cancelled_and_forgotten(store: RedisStore) -> None:
+    """With what waits for it in turn."""
+    first, second, last = fill(store, 3)
+    submit(store, new("then", after=(last,)))
+    fill_up(store)
+    assert control.hold(store, second).held
+    for id in (first, last):
+        assert control.cancel(store, id).state == "cancelled"
+    assert get(store, "then").state == "cancelled"
+    assert len(store.purge(None, FINISHED, float("inf"), 9)) == 3
+    assert counts(store) == {"pending": 1}
+    check_counts(store)
+
+
+def test_what_runs_can_be_asked_to_end_and_a_queue_be_paused(store: RedisStore) -> None:
+    task = started(store)
+    fill_up(store)
+    assert control.cancel(store, task.id).cancel_wanted
+    assert control.set_queue(store, "q", paused=True).paused
+    assert control.set_queue(store, "q", retention={"complete": 60.0}).retention
+    with pytest.raises(StoreUnusable, match="no memory left"):
+        control.set_queue(store, "q", key_limit=1)
+
+
+def test_what_needs_memory_is_still_refused(store: RedisStore) -> None:
+    task = started(store)
+    fill_up(store)
+    with pytest.raises(StoreUnusable, match="no memory left: nothing was changed"):
+        apply(store, task, Done("x" * 5000))
+    assert counts(store) == {"started": 1}
 
 
 def test_a_worker_keeps_its_lease_and_what_it_tells(store: RedisStore) -> None:

@@ -119,8 +119,10 @@ def _memory(info: dict[str, str]) -> Finding:
         used = int(info.get("used_memory", 0)) / limit if limit else 0.0
         if used > _NEARLY_FULL:
             todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
-            message = f"{used:.0%} of {said} is used: a full server takes no tasks"
-            return Finding("memory", "warn", message, todo)
+            is_full = used >= 1.0
+            then = "no task is taken" if is_full else "a full server takes no tasks"
+            message = f"{used:.0%} of {said} is used: {then}"
+            return Finding("memory", "fail" if is_full else "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
     todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"

@@ -112,7 +112,8 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
         case OutOfMemoryError():
             return StoreUnusable(
                 f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
-                "that have ended, for example with `stayer purge --older 1d`"
+                "that have ended, for example with `stayer purge --older 1d`; what waits can be "
+                "cancelled first"
             )
         case AskError() | TryAgainError():
             return StoreUnreachable(
