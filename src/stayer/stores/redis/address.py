@@ -9,7 +9,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode
 
 from msgspec import Struct
 from redis.backoff import NoBackoff
-from redis.connection import Connection, UnixDomainSocketConnection, parse_url
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from stayer.core.errors import BadConfig, BadInput
@@ -125,6 +126,8 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
             "driver_info": None,
             "decode_responses": False,
         }
+        if connection_class is SSLConnection:
+            connection_class = _with_tls(url, given)
         if connection_class is UnixDomainSocketConnection:
             if not given.get("path"):
                 raise bad(url, "write unix:///path/of/the/socket")
@@ -135,10 +138,24 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
         connection_class(**arguments)  # says if one of them is unknown
     except TypeError as error:
         unknown = re.search("unexpected keyword argument '(.*)'", str(error))
-        raise bad(url, f"no option is called {unknown[1]!r}" if unknown else str(error)) from error
-    except ValueError as error:
+        raise bad(url, _no_option(unknown[1]) if unknown else str(error)) from error
+    except (ValueError, RedisError) as error:
         raise bad(url, str(error)) from error
     return connection_class, arguments
+
+
+def _with_tls(url: str, given: dict[str, Any]) -> Any:
+    """The class of a connection with TLS, once its files have been looked at."""
+    from stayer.stores.redis import tls  # rarely needed
+
+    if problem := tls.what_is_wrong(given):
+        raise bad(url, problem)
+    return tls.QuickSSLConnection
+
+
+def _no_option(name: str) -> str:
+    hint = ": for TLS write rediss, not redis" if name.startswith("ssl_") else ""
+    return f"no option is called {name!r}{hint}"
 
 
 def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from stayer.core.errors import StoreError, StoreUnusable
+import shlex
+
+from redis.exceptions import NoPermissionError
+
+from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
+from stayer.stores.redis.translation import node_of_cluster, why_hung_up
 
 OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
@@ -34,9 +39,7 @@ def refuse_what_will_not_do(server: Server) -> None:
     """A node of a cluster, what is too old, and a user who may do too little."""
     url = server.address.url
     if _is_in_cluster(server):
-        raise StoreUnusable(
-            f"{url} is a node of a cluster: write redis+cluster:// in front of its host and port"
-        )
+        raise node_of_cluster(url)
     version = server_version(server)
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
@@ -48,14 +51,23 @@ def refuse_too_few_rights(server: Server) -> None:
     """A user who may not do all that scripts do: he would do the half of it."""
     if server.address.user is None:
         return
-    refused = [command.decode() for command in server.run("rights")]
+    refused = _refused_commands(server)
     if refused:
-        prefix = server.address.prefix.partition(":")[0]
+        user, prefix = server.address.user, server.address.prefix.partition(":")[0]
         raise StoreUnusable(
-            f"{server.address.url} does not let user {server.address.user} do all that Stayer does "
-            f"({', '.join(dict.fromkeys(refused))}): give the rights that it needs, "
-            f"ACL SETUSER {server.address.user} {rights(prefix)}"
+            f"{server.address.url} does not let user {user} do all that Stayer does "
+            f"({', '.join(refused)}): give the rights that it needs, "
+            f"redis-cli ACL SETUSER {shlex.quote(user)} {shlex.join(rights(prefix).split())}"
         )
+
+
+def _refused_commands(server: Server) -> list[str]:
+    try:
+        return list(dict.fromkeys(command.decode() for command in server.run("rights")))
+    except StoreUnusable as error:
+        if isinstance(error.__cause__, NoPermissionError):
+            return ["EVALSHA"]
+        raise
 
 
 def rights(prefix: str) -> str:
@@ -69,7 +81,7 @@ def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
     try:
         return _numbers(_info(server, "server").get("redis_version", ""))
-    except StoreError:
+    except StoreUnusable:
         return None
 
 
@@ -77,7 +89,12 @@ def _is_in_cluster(server: Server) -> bool:
     """Whether it has only some of the keys; False if it does not tell."""
     try:
         return _info(server, "cluster").get("cluster_enabled") == "1"
-    except StoreError:
+    except StoreUnreachable as error:
+        hint = why_hung_up(server.address.url, str(error))
+        if hint in str(error):
+            raise
+        raise StoreUnreachable(f"{error}{hint}") from error
+    except StoreUnusable:
         return False
 
 
