@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.contract.builders import (
     submit,
     take,
 )
+from tests.faults.fleet import Fleet, until
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import RedisServer, serving
 
@@ -142,3 +144,24 @@ def test_what_else_a_server_refuses_is_said_in_the_same_words(store: RedisStore)
     store._server.ask("REPLICAOF", "NO", "ONE")
     assert "is a read-only replica: give the URL of its primary" in str(said)
     assert len(take(store, limit=9)) == 1
+
+
+def test_a_worker_says_what_the_server_says(
+    own_server: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    """It answers: it only refuses."""
+    fleet = Fleet(tmp_path, own_server().url())
+    assert isinstance(fleet.store, RedisStore)
+    log = tmp_path / "one.log"
+    try:
+        fleet.worker(lease=30)
+        fleet.stamper("a")
+        fleet.until_state("a", "started")
+        fleet.store._server.ask("CONFIG", "SET", "maxmemory", 1)
+        fleet.finish("a")
+        until(lambda: "no memory left: nothing was changed" in log.read_text())
+        fleet.store._server.ask("CONFIG", "SET", "maxmemory", 0)
+        assert fleet.until_ended("a").state == "complete"
+        assert "does not answer" not in log.read_text()
+    finally:
+        fleet.close()
