@@ -1,0 +1,441 @@
+"""Records, and parts of tasks kept beside them, that are gone: whatever meets them goes on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from stayer.core.flows import NewFlow
+from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Start, Tell, decide
+from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Policy, Task
+from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
+from tests.contract.builders import (
+    Clock,
+    apply,
+    beat,
+    check_counts,
+    counts,
+    fill,
+    get,
+    happened,
+    ids,
+    new,
+    register,
+    started,
+    submit,
+    take,
+    taken,
+)
+from tests.servers.redis import RedisServer
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(shared_server: RedisServer, clock: Clock) -> Iterator[RedisStore]:
+    store = open_store(shared_server.url(), clock=clock)
+    assert isinstance(store, RedisStore)
+    store.setup()
+    register(store)
+    yield store
+    store.close()
+
+
+def key(store: RedisStore, name: str) -> str:
+    return f"{store._server.address.prefix}:{name}"
+
+
+def lose(store: RedisStore, *ids: str, of: str = "task") -> None:
+    for id in ids:
+        assert store._server.ask("DEL", key(store, f"{of}:{id}")) == 1
+
+
+def tidy(store: RedisStore) -> None:
+    """Let time pass as workers do, until there is nothing left to be seen to."""
+    while store.promote(100) == 0.0:
+        pass
+
+
+def sweep(store: RedisStore, clock: Clock) -> None:
+    """What a minute does."""
+    clock.advance(61)
+    store.sample()
+    tidy(store)
+
+
+def left_of(store: RedisStore, id: str) -> list[str]:
+    """The keys in which something of the task is left."""
+    found = []
+    ask = store._server.ask
+    reads: dict[bytes, Callable[[str], Any]] = {
+        b"string": lambda name: [],
+        b"stream": lambda name: [],
+        b"list": lambda name: ask("LRANGE", name, 0, -1),
+        b"set": lambda name: ask("SMEMBERS", name),
+        b"zset": lambda name: ask("ZRANGE", name, 0, -1),
+        b"hash": lambda name: ask("HGETALL", name),
+    }
+    for name in map(bytes.decode, ask("KEYS", key(store, "*"))):
+        if name.endswith((":missing", f":purged:{id}")) or (
+            ":upstreams:" in name and not name.endswith(id)  # as of what was deleted
+        ):
+            continue
+        if f":{id}" in name or any(id.encode() in each for each in reads[ask("TYPE", name)](name)):
+            found.append(name)
+    return found
+
+
+def told_missing(store: RedisStore) -> list[tuple[str, str | None]]:
+    rows = [
+        msgspec.json.decode(row)
+        for row in store._server.ask("LRANGE", key(store, "missing"), 0, -1)
+    ]
+    return [(row["id"], row["state"]) for row in reversed(rows)]
+
+
+def is_lost(store: RedisStore, id: str, state: str) -> None:
+    """All of it is gone, all say so, and the counts are right."""
+    assert left_of(store, id) == []
+    assert told_missing(store) == [(id, state)]
+    assert happened([each for each in store.watch(0, 0, 10_000) if each.id == id]) == ["deleted"]
+    check_counts(store)
+
+
+class TestAReserve:
+    def test_passes_over_what_has_no_record(self, store: RedisStore) -> None:
+        names = fill(store, 5)
+        lose(store, names[0], names[2])
+        assert ids(take(store, limit=2)) == [names[1], names[3]]
+        tidy(store)
+        assert counts(store) == {"pending": 1, "reserved": 2}
+        assert ids(take(store, limit=9)) == [names[4]]
+        check_counts(store)
+
+    def test_finds_nothing_where_nothing_else_is(self, store: RedisStore) -> None:
+        [id] = fill(store, 1)
+        lose(store, id)
+        assert take(store) == []
+        tidy(store)
+        is_lost(store, id, "pending")
+
+    def test_passes_it_over_among_many_programs(self, store: RedisStore) -> None:
+        names = [new(f"t{at:02d}", command=(f"p{at}",), priority=at // 25) for at in range(50)]
+        submit(store, *names)
+        lose(store, "t25", "t00")
+        assert ids(take(store, limit=26)) == [*(f"t{at}" for at in range(26, 50)), "t01", "t02"]
+        tidy(store)
+        assert counts(store) == {"pending": 22, "reserved": 26}
+        assert ids(take(store, limit=50)) == [f"t{at:02d}" for at in range(3, 25)]
+        assert take(store) == []
+        assert left_of(store, "t00") == left_of(store, "t25") == []
+
+    @pytest.mark.parametrize("settings", [{"key_limit": 1}, {"fair": "owner"}])
+    def test_passes_it_over_in_lines(self, store: RedisStore, settings: Any) -> None:
+        store.set_queue("q", **settings)
+        names = fill(store, 3, key="k", owner="o")
+        [other] = fill(store, 1, key="other", owner="p")
+        lose(store, names[0])
+        assert set(ids(take(store, limit=2))) == {names[1], other}
+        tidy(store)
+        is_lost(store, names[0], "pending")
+
+    def test_goes_on_in_a_turn(self, store: RedisStore) -> None:
+        task = started(store)
+        names = fill(store, 2)
+        lose(store, names[0])
+        applied, given = store.turn("w", [decide(task, Done())], ["q"], 1, EVERYTHING)
+        assert (applied, ids(given)) == ([True], [names[1]])
+
+    def test_of_a_place_that_is_the_old_ones_gives_nothing(self, store: RedisStore) -> None:
+        """The id was submitted again: it must not run twice."""
+        names = fill(store, 2)
+        lose(store, names[0])
+        submit(store, new(names[0]))
+        assert ids(take(store, limit=9)) == [names[1], names[0]]
+        assert take(store) == []
+        tidy(store)
+        assert counts(store) == {"reserved": 2}
+        assert told_missing(store) == []
+        check_counts(store)
+
+    def test_of_one_queue_does_not_give_what_is_in_another_now(self, store: RedisStore) -> None:
+        [id] = fill(store, 1)
+        lose(store, id)
+        submit(store, new(id, "elsewhere"))
+        assert take(store) == []
+        tidy(store)
+        assert (counts(store), counts(store, "elsewhere")) == ({}, {"pending": 1})
+        assert ids(take(store, queues="elsewhere")) == [id]
+
+
+def ending_in(state: str, store: RedisStore) -> Task:
+    match state:
+        case "waiting":
+            return submit(store, new("up", "other"), new("zq-it", after=("up",)))[1]
+        case "scheduled":
+            return submit(store, new("zq-it", delay=30.0))[0]
+        case "pending":
+            return submit(store, new("zq-it", priority=3, expire=30.0))[0]
+        case "held":
+            return submit(store, new("zq-it", held=True))[0]
+        case "reserved":
+            return taken(store, id="zq-it")
+        case "started":
+            return apply(store, started(store, id="zq-it", key="k"), Ask("pause"))
+        case "complete":
+            return apply(store, started(store, id="zq-it"), Done("x" * 5000))
+        case "failed":
+            return apply(store, started(store, id="zq-it"), Fail(Fault("Oops", "no")))
+        case _:
+            return apply(store, submit(store, new("zq-it"))[0], Cancel())
+
+
+EVERY = ("waiting", "scheduled", "pending", "held", "reserved", "started", *FINISHED)
+
+
+class TestInEveryState:
+    @pytest.mark.parametrize("state", EVERY)
+    def test_a_task_that_nobody_meets_is_found(
+        self, store: RedisStore, clock: Clock, state: str
+    ) -> None:
+        ending_in(state, store)
+        lose(store, "zq-it")
+        sweep(store, clock)
+        is_lost(store, "zq-it", "pending" if state == "held" else state)
+
+    @pytest.mark.parametrize("state", EVERY)
+    def test_everything_else_goes_on(self, store: RedisStore, clock: Clock, state: str) -> None:
+        task = ending_in(state, store)
+        lose(store, "zq-it")
+        clock.advance(40)
+        tidy(store)
+        assert store.commit([decide(task, Cancel())] if state not in FINISHED else []) in (
+            [],
+            [None],
+        )
+        assert beat(store, "w", 2).orders == ()
+        assert store.holdings("w") == []
+        assert store.peek("q", 9) == []
+        assert store.find(Filter(queues=("q",)), None, 9).tasks == ()
+        assert store.find(Filter(prefix="zq-it"), None, 9).tasks == ()
+        store.queues()
+        store.failures([], 9)
+        store.durations("q", 9)
+        store.set_queue("q", fair="owner", key_limit=2)
+        store.set_queue("q", fair=None, key_limit=None)
+        assert store.purge(None, FINISHED, float("inf"), 9) == []
+        store.forget(
+            {"complete": 0.0, "failed": 0.0, "cancelled": 0.0, "log": 0.0, "result": 0.0}, 9
+        )
+        sweep(store, clock)
+        is_lost(store, "zq-it", "pending" if state == "held" else state)
+        [after] = fill(store, 1, "q")
+        assert ids(take(store)) == [after]
+
+    @pytest.mark.parametrize("state", EVERY)
+    def test_its_queue_can_be_dropped(self, store: RedisStore, clock: Clock, state: str) -> None:
+        ending_in(state, store)
+        lose(store, "zq-it")
+        sweep(store, clock) if state in ("reserved", "started") else None
+        assert store.drop_queue("q", 9) == 0
+        sweep(store, clock)
+        assert left_of(store, "zq-it") == []
+
+    @pytest.mark.parametrize("state", EVERY)
+    def test_its_id_is_free_unless_it_had_ended(
+        self, store: RedisStore, clock: Clock, state: str
+    ) -> None:
+        ending_in(state, store)
+        lose(store, "zq-it")
+        sweep(store, clock)
+        [answer] = store.submit([new("zq-it")])
+        assert answer.fresh == (state not in FINISHED)
+        assert answer.purged == (state in FINISHED)
+
+
+class TestWhatRan:
+    def test_gives_its_place_back(self, store: RedisStore, clock: Clock) -> None:
+        store.set_queue("q", limit=1, key_limit=1)
+        [task] = fill(store, 1, key="k")
+        assert ids(take(store)) == [task]
+        [following] = fill(store, 1, key="k")
+        lose(store, task)
+        assert take(store) == []
+        assert store.holdings("w") == []  # a worker compares notes
+        tidy(store)
+        assert ids(take(store)) == [following]
+        is_lost(store, task, "reserved")
+
+    def test_is_not_handed_on_by_a_burial(self, store: RedisStore, clock: Clock) -> None:
+        gone, kept = started(store), started(store)
+        register(store, "judge")
+        lose(store, gone.id)
+        clock.advance(1000)
+        assert ids(store.bury("judge", {"w": 1})) == [kept.id]
+        tidy(store)
+        is_lost(store, gone.id, "started")
+
+    def test_of_a_worker_that_is_forgotten_itself_is_handed_on(
+        self, store: RedisStore, clock: Clock
+    ) -> None:
+        task = started(store)
+        judge = register(store, "judge")
+        lose(store, "w", of="worker")
+        assert ids_of_workers(store) == ["judge"]
+        clock.advance(1000)
+        [suspect] = beat(store, judge, 2).suspects
+        assert ids(store.bury("judge", {suspect.worker: suspect.number})) == [task.id]
+
+    def test_a_resubmitted_one_is_left_alone_by_what_is_left_of_the_old(
+        self, store: RedisStore, clock: Clock
+    ) -> None:
+        """What stood for the old one, by times and ends, must not touch the new one."""
+        apply(store, started(store, id="done"), Done())
+        submit(store, new("due", delay=30.0), new("late", expire=30.0))
+        lose(store, "due", "late", "done")
+        submit(store, *(new(id) for id in ("due", "late", "done")))
+        running = [apply(store, task, Start(pid=1)) for task in take(store, limit=9)]
+        assert len(running) == 3
+        clock.advance(40)
+        tidy(store)
+        store.purge(None, FINISHED, float("inf"), 9)
+        store.forget({"complete": 0.0}, 9)
+        sweep(store, clock)
+        assert [get(store, task.id) for task in running] == running
+        check_counts(store)
+
+
+def ids_of_workers(store: RedisStore) -> list[str]:
+    return [worker.id for worker in store.workers()]
+
+
+class TestInAFlow:
+    def flow(self, store: RedisStore) -> None:
+        tasks = (
+            new("zq-a", flow="f"),
+            new("zq-b", flow="f", part="p"),
+            new("zq-c", flow="f", after=("zq-a", "zq-b")),
+        )
+        store.submit_flow(NewFlow(id="f", name="f"), tasks)
+
+    def test_what_waits_for_it_hears_of_it(self, store: RedisStore, clock: Clock) -> None:
+        self.flow(store)
+        lose(store, "zq-a")
+        sweep(store, clock)
+        assert (get(store, "zq-c").state, get(store, "zq-b").state) == ("cancelled", "pending")
+        found = store.flow("f")
+        assert found is not None
+        assert {state: n for part in found.counts.values() for state, n in part.items()} == {
+            "pending": 1,
+            "cancelled": 1,
+        }
+        is_lost(store, "zq-a", "pending")
+
+    def test_one_that_waits_lets_the_others_go_on(self, store: RedisStore, clock: Clock) -> None:
+        self.flow(store)
+        lose(store, "zq-c")
+        for task in take(store, limit=2):
+            apply(store, apply(store, task, Start(pid=1)), Done())
+        sweep(store, clock)
+        found = store.flow("f")
+        assert found is not None
+        assert found.counts == {"": {"complete": 1}, "p": {"complete": 1}}
+        is_lost(store, "zq-c", "waiting")
+
+    def test_with_nothing_left_it_is_gone(self, store: RedisStore, clock: Clock) -> None:
+        self.flow(store)
+        lose(store, "zq-a", "zq-b", "zq-c")
+        sweep(store, clock)
+        assert store.flow("f") is None
+        assert store.flows(None, 9).flows == ()
+
+
+class TestParametersThatAreGone:
+    LONG = "x" * 5000
+
+    def test_let_the_task_fail_and_say_why(self, store: RedisStore) -> None:
+        names = fill(store, 2, parameters=self.LONG, policy=Policy(retries=3))
+        lose(store, names[0], of="parameters")
+        [given] = take(store, limit=1)
+        assert (given.id, given.parameters) == (names[1], self.LONG)
+        failed = get(store, names[0])
+        assert (failed.state, failed.ending) == ("failed", "error")
+        assert failed.error is not None
+        assert (failed.error.type, "submit it again" in failed.error.message) == (
+            "ParametersLost",
+            True,
+        )
+
+    def test_in_a_turn(self, store: RedisStore) -> None:
+        task = started(store)
+        names = fill(store, 3, parameters=b"bytes")
+        lose(store, names[1], of="parameters")
+        _, given = store.turn("w", [decide(task, Done())], ["q"], 2, EVERYTHING)
+        assert ids(given) == [names[0], names[2]]
+        assert get(store, names[1]).state == "failed"
+
+    def test_a_result_that_is_gone_is_none(self, store: RedisStore) -> None:
+        task = apply(store, started(store), Done(self.LONG))
+        lose(store, task.id, of="result")
+        assert get(store, task.id).result is None
+
+
+class TestWhereOperatorsLook:
+    def test_doctor_tells(self, store: RedisStore) -> None:
+        [id] = fill(store, 1)
+        assert "records" not in [finding.check for finding in store.check()]
+        lose(store, id)
+        assert take(store) == []
+        tidy(store)
+        [finding] = [each for each in store.check() if each.check == "records"]
+        assert (finding.status, "1 tasks were lost" in finding.message) == ("warn", True)
+
+    def test_the_log_tells(self, store: RedisStore, caplog: pytest.LogCaptureFixture) -> None:
+        names = fill(store, 2)
+        lose(store, *names)
+        assert take(store) == []
+        with caplog.at_level(logging.WARNING):
+            tidy(store)
+        assert "the records of 2 tasks are gone" in caplog.text
+
+
+class TestOtherKeysThatAreGone:
+    def test_the_number_of_the_last_event(self, store: RedisStore) -> None:
+        fill(store, 3)
+        assert store._server.ask("DEL", key(store, "last")) == 1
+        names = fill(store, 1)
+        assert ids(take(store, limit=9))[-1:] == names
+
+    def test_the_beginning_of_a_long_history(self, store: RedisStore) -> None:
+        task = taken(store, policy=Policy(retries=1))
+        told = decide(task, Tell("said", "x" * 50))
+        store.commit([told] * 300)
+        lose(store, task.id, of="history")
+        for _ in range(12):
+            assert all(store.commit([told] * 100))
+        assert store.events(task.id)
+        assert store.attempts(task.id)
+
+    def test_a_notice(self, store: RedisStore) -> None:
+        register(store, "h")
+        submit(
+            store,
+            new(notify=("ended:http://x.example/a",)),
+            new(notify=("ended:http://x.example/b",)),
+        )
+        for task in take(store, limit=2):
+            apply(store, task, Cancel())
+            apply(store, get(store, task.id), Done())
+        [first, second] = store.notices(None, None, None, 9).notices
+        lose(store, first.id, of="notice")
+        assert [each.id for each in store.notices(None, None, None, 9).notices] == [second.id]
+        assert [each.id for each in store.take_notices([""], 9, 60.0, 3600.0)] == [second.id]
+        assert [each.id for each in store.take_notices([""], 9, 60.0, 0.0)] == []
