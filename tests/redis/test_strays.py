@@ -101,6 +101,10 @@ def told_missing(store: RedisStore) -> list[tuple[str, str | None]]:
     return [(row["id"], row["state"]) for row in reversed(rows)]
 
 
+def listed(store: RedisStore) -> list[Task]:
+    return list(store.find(Filter(queues=("q",)), None, 99).tasks)
+
+
 def is_lost(store: RedisStore, id: str, state: str) -> None:
     """All of it is gone, all say so, and the counts are right."""
     assert left_of(store, id) == []
@@ -156,15 +160,26 @@ class TestAReserve:
 
     def test_of_a_place_that_is_the_old_ones_gives_nothing(self, store: RedisStore) -> None:
         """The id was submitted again: it must not run twice."""
-        names = fill(store, 2)
-        lose(store, names[0])
-        submit(store, new(names[0]))
-        assert ids(take(store, limit=9)) == [names[1], names[0]]
+        names = fill(store, 4)
+        for again in (names[0], names[2]):
+            lose(store, again)
+            submit(store, new(again))
+        assert ids(listed(store)) == [names[2], names[0], names[3], names[1]]
+        assert ids(take(store, limit=9)) == [names[1], names[3], names[0], names[2]]
         assert take(store) == []
         tidy(store)
-        assert counts(store) == {"reserved": 2}
+        assert counts(store) == {"reserved": 4}
         assert told_missing(store) == []
         check_counts(store)
+
+    def test_nor_among_many_programs(self, store: RedisStore) -> None:
+        names = [f"t{at:02d}" for at in range(50)]
+        submit(store, *(new(name, command=(name,)) for name in names))
+        lose(store, "t00")
+        submit(store, new("t00", command=("t00",)))
+        assert ids(take(store)) == ["t01"]
+        assert ids(take(store, limit=99)) == [*names[2:], "t00"]
+        assert take(store) == []
 
     def test_of_one_queue_does_not_give_what_is_in_another_now(self, store: RedisStore) -> None:
         [id] = fill(store, 1)
@@ -317,6 +332,14 @@ def ids_of_workers(store: RedisStore) -> list[str]:
     return [worker.id for worker in store.workers()]
 
 
+def test_a_unique_word_is_free_again(store: RedisStore, clock: Clock) -> None:
+    submit(store, new("zq-it", unique="word"))
+    lose(store, "zq-it")
+    submit(store, new("other", unique="word"))
+    sweep(store, clock)
+    is_lost(store, "zq-it", "pending")
+
+
 class TestInAFlow:
     def flow(self, store: RedisStore) -> None:
         tasks = (
@@ -368,6 +391,7 @@ class TestParametersThatAreGone:
         assert (given.id, given.parameters) == (names[1], self.LONG)
         failed = get(store, names[0])
         assert (failed.state, failed.ending) == ("failed", "error")
+        assert failed.attempt == 1  # another try is of no use
         assert failed.error is not None
         assert (failed.error.type, "submit it again" in failed.error.message) == (
             "ParametersLost",
