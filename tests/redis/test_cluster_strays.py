@@ -39,7 +39,7 @@ def test_it_is_passed_over_and_told_of(store: ClusterStore) -> None:
     tidy(store)
     check_counts(store)
     [finding] = [each for each in store.check() if each.check == "records"]
-    assert "1 tasks were lost" in finding.message
+    assert "tasks lost: 1" in finding.message
     assert ":{q}:missing" in (finding.todo or "")
 
 

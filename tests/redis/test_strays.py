@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 
 from stayer.core.flows import NewFlow
-from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Start, Tell, decide
-from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Policy, Task
+from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Start, decide
+from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Task
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import (
@@ -22,7 +20,6 @@ from tests.contract.builders import (
     counts,
     fill,
     get,
-    happened,
     ids,
     new,
     register,
@@ -31,6 +28,7 @@ from tests.contract.builders import (
     take,
     taken,
 )
+from tests.redis.losing import is_lost, left_of, listed, lose, sweep, tidy, told_missing
 from tests.servers.redis import RedisServer
 
 
@@ -47,70 +45,6 @@ def store(shared_server: RedisServer, clock: Clock) -> Iterator[RedisStore]:
     register(store)
     yield store
     store.close()
-
-
-def key(store: RedisStore, name: str) -> str:
-    return f"{store._server.address.prefix}:{name}"
-
-
-def lose(store: RedisStore, *ids: str, of: str = "task") -> None:
-    for id in ids:
-        assert store._server.ask("DEL", key(store, f"{of}:{id}")) == 1
-
-
-def tidy(store: RedisStore) -> None:
-    """Let time pass as workers do, until there is nothing left to be seen to."""
-    while store.promote(100) == 0.0:
-        pass
-
-
-def sweep(store: RedisStore, clock: Clock) -> None:
-    """What a minute does."""
-    clock.advance(61)
-    store.sample()
-    tidy(store)
-
-
-def left_of(store: RedisStore, id: str) -> list[str]:
-    """The keys in which something of the task is left."""
-    found = []
-    ask = store._server.ask
-    reads: dict[bytes, Callable[[str], Any]] = {
-        b"string": lambda name: [],
-        b"stream": lambda name: [],
-        b"list": lambda name: ask("LRANGE", name, 0, -1),
-        b"set": lambda name: ask("SMEMBERS", name),
-        b"zset": lambda name: ask("ZRANGE", name, 0, -1),
-        b"hash": lambda name: ask("HGETALL", name),
-    }
-    for name in map(bytes.decode, ask("KEYS", key(store, "*"))):
-        if name.endswith((":missing", f":purged:{id}")) or (
-            ":upstreams:" in name and not name.endswith(id)  # as of what was deleted
-        ):
-            continue
-        if f":{id}" in name or any(id.encode() in each for each in reads[ask("TYPE", name)](name)):
-            found.append(name)
-    return found
-
-
-def told_missing(store: RedisStore) -> list[tuple[str, str | None]]:
-    rows = [
-        msgspec.json.decode(row)
-        for row in store._server.ask("LRANGE", key(store, "missing"), 0, -1)
-    ]
-    return [(row["id"], row["state"]) for row in reversed(rows)]
-
-
-def listed(store: RedisStore) -> list[Task]:
-    return list(store.find(Filter(queues=("q",)), None, 99).tasks)
-
-
-def is_lost(store: RedisStore, id: str, state: str) -> None:
-    """All of it is gone, all say so, and the counts are right."""
-    assert left_of(store, id) == []
-    assert told_missing(store) == [(id, state)]
-    assert happened([each for each in store.watch(0, 0, 10_000) if each.id == id]) == ["deleted"]
-    check_counts(store)
 
 
 class TestAReserve:
@@ -379,87 +313,3 @@ class TestInAFlow:
         sweep(store, clock)
         assert store.flow("f") is None
         assert store.flows(None, 9).flows == ()
-
-
-class TestParametersThatAreGone:
-    LONG = "x" * 5000
-
-    def test_let_the_task_fail_and_say_why(self, store: RedisStore) -> None:
-        names = fill(store, 2, parameters=self.LONG, policy=Policy(retries=3))
-        lose(store, names[0], of="parameters")
-        [given] = take(store, limit=1)
-        assert (given.id, given.parameters) == (names[1], self.LONG)
-        failed = get(store, names[0])
-        assert (failed.state, failed.ending) == ("failed", "error")
-        assert failed.attempt == 1  # another try is of no use
-        assert failed.error is not None
-        assert (failed.error.type, "submit it again" in failed.error.message) == (
-            "ParametersLost",
-            True,
-        )
-
-    def test_in_a_turn(self, store: RedisStore) -> None:
-        task = started(store)
-        names = fill(store, 3, parameters=b"bytes")
-        lose(store, names[1], of="parameters")
-        _, given = store.turn("w", [decide(task, Done())], ["q"], 2, EVERYTHING)
-        assert ids(given) == [names[0], names[2]]
-        assert get(store, names[1]).state == "failed"
-
-    def test_a_result_that_is_gone_is_none(self, store: RedisStore) -> None:
-        task = apply(store, started(store), Done(self.LONG))
-        lose(store, task.id, of="result")
-        assert get(store, task.id).result is None
-
-
-class TestWhereOperatorsLook:
-    def test_doctor_tells(self, store: RedisStore) -> None:
-        [id] = fill(store, 1)
-        assert "records" not in [finding.check for finding in store.check()]
-        lose(store, id)
-        assert take(store) == []
-        tidy(store)
-        [finding] = [each for each in store.check() if each.check == "records"]
-        assert (finding.status, "1 tasks were lost" in finding.message) == ("warn", True)
-
-    def test_the_log_tells(self, store: RedisStore, caplog: pytest.LogCaptureFixture) -> None:
-        names = fill(store, 2)
-        lose(store, *names)
-        assert take(store) == []
-        with caplog.at_level(logging.WARNING):
-            tidy(store)
-        assert "the records of 2 tasks are gone" in caplog.text
-
-
-class TestOtherKeysThatAreGone:
-    def test_the_number_of_the_last_event(self, store: RedisStore) -> None:
-        fill(store, 3)
-        assert store._server.ask("DEL", key(store, "last")) == 1
-        names = fill(store, 1)
-        assert ids(take(store, limit=9))[-1:] == names
-
-    def test_the_beginning_of_a_long_history(self, store: RedisStore) -> None:
-        task = taken(store, policy=Policy(retries=1))
-        told = decide(task, Tell("said", "x" * 50))
-        store.commit([told] * 300)
-        lose(store, task.id, of="history")
-        for _ in range(12):
-            assert all(store.commit([told] * 100))
-        assert store.events(task.id)
-        assert store.attempts(task.id)
-
-    def test_a_notice(self, store: RedisStore) -> None:
-        register(store, "h")
-        submit(
-            store,
-            new(notify=("ended:http://x.example/a",)),
-            new(notify=("ended:http://x.example/b",)),
-        )
-        for task in take(store, limit=2):
-            apply(store, task, Cancel())
-            apply(store, get(store, task.id), Done())
-        [first, second] = store.notices(None, None, None, 9).notices
-        lose(store, first.id, of="notice")
-        assert [each.id for each in store.notices(None, None, None, 9).notices] == [second.id]
-        assert [each.id for each in store.take_notices([""], 9, 60.0, 3600.0)] == [second.id]
-        assert [each.id for each in store.take_notices([""], 9, 60.0, 0.0)] == []

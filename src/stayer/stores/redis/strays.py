@@ -18,7 +18,7 @@ from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis.server import Server
 
-_AT_ONCE = 200
+_AT_ONCE = 100
 _A_MINUTE = 10_000
 """How many members of lists are looked at each minute: some milliseconds of the server's time."""
 _KEPT = 1000
@@ -36,10 +36,10 @@ def see_to_noted(server: Server) -> int:
     lost = int(server.run("strays", _AT_ONCE, 0))
     if lost:
         logger.warning(
-            "the records of %d tasks are gone from %s, so they are lost: was something evicted, or "
-            "deleted by hand? `stayer doctor` says more",
-            lost,
+            "tasks lost from %s: %d. Their records are gone, evicted or deleted by hand: "
+            "`stayer doctor` says what to do",
             server.address.url,
+            lost,
         )
     return lost
 
@@ -68,7 +68,7 @@ def check(server: Server) -> list[Finding]:
     if not number:
         return []
     shown = f"{number:,} or more" if number >= _KEPT else f"{number:,}"
-    message = f"{shown} tasks were lost: their records were gone, evicted or deleted by hand"
+    message = f"tasks lost: {shown}. Their records were gone, evicted or deleted by hand"
     todo = (
         f"set maxmemory-policy noeviction, look which they are (LRANGE {name} 0 9), submit them "
         f"again, then forget them (DEL {name})"
