@@ -97,6 +97,11 @@ local function merged(lanes, limit)
   return tickets
 end
 
+-- Whether the record is of the task that stands there, and says so too.
+local function is_as_said(entry, standing)
+  return entry and entry.r[STATE] == 'pending' and entry.r[SEQ] == number_of(standing)
+end
+
 -- What stands here without its record; what else there is of it is seen to by strays.lua. Who only looks writes nothing.
 local function pass_over(queue, standing)
   if my_node then note_stray(string.sub(standing, 13), queue, standing) end
@@ -110,11 +115,11 @@ local function along_the_order(queue, limit, handles, looked_at)
     local values = read_all(ids_of(standing))
     for number = 1, #standing do
       if #tickets == limit then return true end
-      local r = values[number] and opened(values[number]).r
-      if not r or r[SEQ] ~= number_of(standing[number]) then
+      local entry = values[number] and opened(values[number])
+      if not is_as_said(entry, standing[number]) then
         pass_over(queue, standing[number])
-      elseif ranked or (r[PRIORITY] or 0) == 0 then
-        local lane = lane_of(r)
+      elseif ranked or (entry.r[PRIORITY] or 0) == 0 then
+        local lane = lane_of(entry.r)
         if known[lane] == nil then known[lane] = handled_here(lane, handles) end
         if known[lane] then
           tickets[#tickets + 1] = standing[number]
@@ -199,11 +204,6 @@ local function node_of(worker)
   local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining')
   drains = known[3] == '1'
   return not known[2] and known[1] or nil
-end
-
--- Whether the record is of the task that stands there, and says so too.
-local function is_as_said(entry, standing)
-  return entry and entry.r[STATE] == 'pending' and entry.r[SEQ] == number_of(standing)
 end
 
 -- Who stands first in a lane of firsts.
