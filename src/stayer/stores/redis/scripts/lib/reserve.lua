@@ -99,7 +99,7 @@ end
 
 -- Whether the record is of the task that stands there, and says so too.
 local function is_as_said(entry, standing)
-  return entry and entry.r[STATE] == 'pending' and entry.r[SEQ] == number_of(standing)
+  return entry and entry.r[STATE] == 'pending' and entry.r[SEQ] - string.sub(standing, 1, 12) == 0
 end
 
 -- What stands here without its record; what else there is of it is seen to by strays.lua. Who only looks writes nothing.
@@ -276,7 +276,7 @@ local function give_all(queue, tickets, worker, node, said, given)
     local leader, kind, own_end, record_end = leader_of(leaders, id, value)
     local created, seq
     if leader then created, seq = birth_of(value) end
-    if leader and seq == number_of(tickets[number]) then
+    if leader and seq - string.sub(tickets[number], 1, 12) == 0 then
       given[#given + 1] = follow(leader, id, micros(created) .. tickets[number], keys[number], value, own_end,
                                  record_end, nil, note_given(id, leader.r))
     else
