@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stayer import control, outage
+from stayer import control, trouble
 from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError, UnknownWorker
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.lifecycle import Interrupt
@@ -178,7 +178,7 @@ class Heart:
                 self.beat_now()
                 pause = min(self._interval, _WATCHED) if self.watched else self._interval
                 if failures:
-                    outage.is_over()
+                    trouble.is_over()
                     logger.info("beats of %s get through again", self._worker.id)
                 failures = 0
             except LeaseLost:
@@ -189,7 +189,7 @@ class Heart:
                 failures += 1
                 pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
                 if isinstance(error, StayerError):
-                    outage.tell(logger, f"beat of {self._worker.id} failed, trying again", error)
+                    trouble.tell(logger, f"beat of {self._worker.id} failed, trying again", error)
                 else:
                     logger.exception("beat of %s failed, trying again", self._worker.id)
 

@@ -1,35 +1,40 @@
-"""A store that can't be used is told of once in a while, whichever parts of a program find out."""
+"""Waiting for a store that is away, for those who wait for hours anyway."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
-_QUIET = 60.0
-"""For how long the same is not told again, in seconds."""
+from stayer.core.errors import StoreUnreachable
 
-_told: dict[str, float] = {}
-_guard = threading.Lock()
+logger = logging.getLogger("stayer")
 
+_PAUSE = (0.1, 5.0)
 
-def tell(logger: logging.Logger, what: str, error: Exception) -> None:
-    """A warning with what follows and why; who wants to hear of each time listens for details."""
-    logger.log(logging.WARNING if _is_news(str(error)) else logging.DEBUG, "%s: %s", what, error)
-
-
-def is_over() -> None:
-    """The next one is news."""
-    with _guard:
-        _told.clear()
+T = TypeVar("T")
+Tell = Callable[[str], object]
 
 
-def _is_news(text: str) -> bool:
-    with _guard:
-        now = time.monotonic()
-        for known in [each for each, at in _told.items() if now - at >= _QUIET]:
-            del _told[known]
-        if text in _told:
-            return False
-        _told[text] = now
-        return True
+def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning) -> T:
+    """What the store answers. While it can't be reached it is asked again, up to the deadline, when
+    the error is raised; who waits is told of the beginning and the end of that.
+    """
+    pause, is_away = _PAUSE[0], False
+    while True:
+        try:
+            answer = ask()
+        except StoreUnreachable as error:
+            left = _PAUSE[1] if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise
+            if not is_away:
+                tell(f"{error}; trying again, what runs is not concerned")
+            is_away = True
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _PAUSE[1])
+        else:
+            if is_away:
+                tell("the store answers again")
+            return answer

@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import Callable
 
-from stayer import outage
+from stayer import trouble
 from stayer.core.errors import StoreError
 from stayer.heart import moment
 from stayer.worker.signals import Hurry
@@ -40,7 +40,7 @@ class Patience:
         except StoreError as error:
             pause = self.next_pause()
             self.rest(pause)
-            outage.tell(logger, f"asking the store again in {pause:.1f} s", error)
+            trouble.tell(logger, f"asking the store again in {pause:.1f} s", error)
             return False
         self.succeeded()
         return True

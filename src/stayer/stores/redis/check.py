@@ -8,6 +8,7 @@ from redis.exceptions import NoPermissionError
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
+from stayer.stores.redis import strays
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.translation import node_of_cluster, why_hung_up
@@ -20,8 +21,9 @@ _NEARLY_FULL = 0.9
 
 def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
-    names = (key(name, server.address.prefix) for name in ("incoming", "refused"))
-    return [*check_node(server, True), incoming(server, *names)]
+    prefix = server.address.prefix
+    names = (key(name, prefix) for name in ("incoming", "refused"))
+    return [*check_node(server, True), *strays.check(server), incoming(server, *names)]
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stayer import outage
+from stayer import trouble
 from stayer.core.errors import StoreUnreachable
 
 logger = logging.getLogger("stayer.test")
@@ -17,11 +17,11 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixture) -> None:
-    outage.is_over()
+    trouble.is_over()
     caplog.set_level(logging.DEBUG, "stayer.test")
-    outage.tell(logger, "asking again", StoreUnreachable("gone"))
-    outage.tell(logger, "a beat failed", StoreUnreachable("gone"))
-    outage.tell(logger, "asking again", StoreUnreachable("full"))
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    trouble.tell(logger, "a beat failed", StoreUnreachable("gone"))
+    trouble.tell(logger, "asking again", StoreUnreachable("full"))
     assert told(caplog) == ["asking again: gone", "asking again: full"]
     assert len(caplog.records) == 3, "each time, for whoever wants details"
 
@@ -29,10 +29,10 @@ def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixtur
 def test_after_its_end_and_after_a_while_it_is_news(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outage.is_over()
-    outage.tell(logger, "asking again", StoreUnreachable("gone"))
-    outage.is_over()
-    outage.tell(logger, "asking again", StoreUnreachable("gone"))
-    monkeypatch.setattr(outage, "_QUIET", 0.0)
-    outage.tell(logger, "asking again", StoreUnreachable("gone"))
+    trouble.is_over()
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    trouble.is_over()
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    monkeypatch.setattr(trouble, "_QUIET", 0.0)
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
     assert told(caplog) == ["asking again: gone"] * 3
