@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+import redis
 from redis.exceptions import NoPermissionError
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
@@ -17,13 +18,20 @@ OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
 _NEARLY_FULL = 0.9
+_LOOKS, _A_LOOK = 20, 1000
+"""How often a server is asked for so many of its keys when other prefixes are looked for."""
 
 
 def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
     prefix = server.address.prefix
     names = (key(name, prefix) for name in ("incoming", "refused"))
-    return [*check_node(server, True), *strays.check(server), incoming(server, *names)]
+    return [
+        *check_node(server, True),
+        *strays.check(server),
+        incoming(server, *names),
+        *_other_prefixes(server),
+    ]
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:
@@ -124,11 +132,12 @@ def _version(info: dict[str, str]) -> Finding:
     name, version = "Redis", info.get("redis_version", "unknown")
     if "valkey_version" in info:
         name, version = "Valkey", info["valkey_version"]
+    said = f"{name} {version}, asked by redis-py {redis.__version__}"
     numbers = _numbers(info.get("redis_version", ""))
     if numbers is not None and numbers < _WITH_FUNCTIONS:
         todo = "upgrade it: this version gets no more security fixes"
-        return Finding("server", "warn", f"{name} {version}", todo)
-    return Finding("server", "ok", f"{name} {version}")
+        return Finding("server", "warn", said, todo)
+    return Finding("server", "ok", said)
 
 
 def _memory(info: dict[str, str]) -> Finding:
@@ -179,11 +188,32 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         message = f"{number} connected, {wanted or 'some'} needed to write"
         message += f", {needed} to confirm" if needed else ""
         return [Finding("replicas", "ok", message)]
+    if needed:  # nobody is told that a task was taken which they don't have
+        return [Finding("replicas", "ok", f"{number} connected, {needed} to confirm")]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
     )
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+
+
+def _other_prefixes(server: Server) -> list[Finding]:
+    """If nothing is here: perhaps it is next door. Looks at some keys only, for it is a hint."""
+    mine = server.address.prefix
+    if server.ask("EXISTS", key("queues", mine)):
+        return []
+    cursor, found = b"0", set[str]()
+    for _ in range(_LOOKS):
+        cursor, names = server.ask("SCAN", cursor, "MATCH", key("meta", "*"), "COUNT", _A_LOOK)
+        found |= {name.decode(errors="replace").rpartition(":")[0] for name in names}
+        if cursor == b"0":
+            break
+    others = sorted(found - {mine})
+    if not others:
+        return []
+    message = f"there are no tasks below {mine!r}, but there may be some below {', '.join(others)}"
+    todo = f"if these are meant, write prefix={others[0]} in the URL"
+    return [Finding("prefix", "warn", message, todo)]
 
 
 def incoming(server: Server, list_of: str, refused: str) -> Finding:
