@@ -1,0 +1,73 @@
+"""Claims on ids whose submitter died: what becomes of them when their tasks are gone."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from stayer.core.lifecycle import Done, decide
+from stayer.core.model import FINISHED, Filter
+from stayer.store import REMEMBERED
+from stayer.stores import open_store
+from stayer.stores.redis.cluster import ClusterStore
+from tests.contract.builders import Clock, get, ids, new, register, take
+from tests.redis.dying import Killed, Mortal, deaths
+from tests.servers.cluster import Cluster
+
+
+def forget_purged_ids(store: ClusterStore) -> None:
+    """As the servers do when the time is over, which they don't take from the test's clock."""
+    for server in store._nodes.primaries():
+        for name in server.ask("KEYS", f"{store._nodes.options.prefix}:*:purged:*"):
+            server.ask("DEL", name)
+
+
+def test_a_task_whose_submitter_died_does_not_run_again_when_its_id_is_forgotten(
+    cluster: Cluster,
+) -> None:
+    ran = 0
+    for requests in count():
+        url, clock = cluster.url(), Clock()
+        mortal = Mortal(url, requests)
+        try:
+            mortal.store.submit([new("a")])
+            died = False
+        except Killed:
+            died = True
+        store = open_store(url, clock=clock)
+        assert isinstance(store, ClusterStore)
+        register(store)
+        if taken := take(store):
+            ran += 1
+            store.commit([decide(task, Done()) for task in taken])
+            clock.advance(1)
+            assert store.purge(None, FINISHED, store.now(), 10) == ["a"]
+            [claim] = store._shards.claims.find(["a"])
+            assert claim is not None
+            assert claim.task is None
+
+            clock.advance(REMEMBERED + 1)
+            forget_purged_ids(store)
+            assert store.get(["a"]) == [None]
+            assert store.find(Filter(), None, 10).tasks == ()
+            [again] = store.submit([new("a", "r")])
+            assert (again.fresh, get(store, "a").queue) == (True, "r")
+        mortal.store.close()
+        store.close()
+        if not died:
+            break
+    assert ran > 1
+
+
+def test_a_task_whose_submitter_died_stays_deleted_with_its_queue(cluster: Cluster) -> None:
+    dropped = 0
+    for store, _ in deaths(
+        cluster, 1, lambda store: None, lambda store, _: store.submit([new("a"), new("b")])
+    ):
+        there = sorted(ids(store.find(Filter(), None, 10).tasks))
+        if there:
+            assert store.drop_queue("q", 1) == 1
+            assert store.drop_queue("q", 10) == 0
+            assert store.get(there) == [None] * len(there)
+            assert store.queues() == []
+            dropped += 1
+    assert dropped > 1
