@@ -9,6 +9,7 @@ from stayer.core.model import FINISHED, Filter
 from stayer.store import REMEMBERED
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.keys import key
 from tests.contract.builders import Clock, get, ids, new, register, take
 from tests.redis.dying import Killed, Mortal, deaths
 from tests.servers.cluster import Cluster
@@ -19,6 +20,12 @@ def forget_purged_ids(store: ClusterStore) -> None:
     for server in store._nodes.primaries():
         for name in server.ask("KEYS", f"{store._nodes.options.prefix}:*:purged:*"):
             server.ask("DEL", name)
+
+
+def seconds_left(store: ClusterStore, id: str) -> int:
+    """Until the claim on an id expires; -1: never."""
+    name = key("claim", store._nodes.options.prefix, id=id)
+    return int(store._nodes.ask(name, "TTL", name))
 
 
 def test_a_task_whose_submitter_died_does_not_run_again_when_its_id_is_forgotten(
@@ -44,6 +51,7 @@ def test_a_task_whose_submitter_died_does_not_run_again_when_its_id_is_forgotten
             [claim] = store._shards.claims.find(["a"])
             assert claim is not None
             assert claim.task is None
+            assert 0 < seconds_left(store, "a") <= REMEMBERED
 
             clock.advance(REMEMBERED + 1)
             forget_purged_ids(store)
@@ -51,6 +59,7 @@ def test_a_task_whose_submitter_died_does_not_run_again_when_its_id_is_forgotten
             assert store.find(Filter(), None, 10).tasks == ()
             [again] = store.submit([new("a", "r")])
             assert (again.fresh, get(store, "a").queue) == (True, "r")
+            assert seconds_left(store, "a") == -1, "as long as its task is there"
         mortal.store.close()
         store.close()
         if not died:
