@@ -80,3 +80,20 @@ def test_a_task_whose_submitter_died_stays_deleted_with_its_queue(cluster: Clust
             assert store.queues() == []
             dropped += 1
     assert dropped > 1
+
+
+def test_a_claim_that_another_took_over_is_not_the_first_ones_any_more(cluster: Cluster) -> None:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    claims = store._shards.claims
+    [first] = claims.claim([new("a", "q")])
+    second = claims.take_over(first, new("a", "r"))
+    assert second is not None
+    assert claims.take_over(first, new("a", "s")) is None
+    claims.settle([first])
+    claims.expire([first])
+    [kept] = claims.find(["a"])
+    assert kept is not None
+    assert (kept.queue, kept.nonce, kept.task) == ("r", second.nonce, second.task)
+    assert seconds_left(store, "a") == -1
+    store.close()
