@@ -112,7 +112,7 @@ def submit_some(store: Store, count: int) -> int:
     return len(store.submit([_new(id) for id in ids.generate_many(count)]))
 
 
-_held: dict[int, list[Task]] = {}
+_held: dict[int, Sequence[Task]] = {}
 
 
 def _turn(store: Store) -> int:
@@ -124,7 +124,7 @@ def _turn(store: Store) -> int:
 
 
 def complete_all(store: Store, tasks: int, batch: int) -> int:
-    held: list[Task] = []
+    held: Sequence[Task] = ()
     done = 0
     while done < tasks:
         changes = [decide(task, Done(1)) for task in held]

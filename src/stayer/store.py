@@ -20,7 +20,7 @@ Rules that hold for every operation:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
 from stayer.core.explanation import Explanation
@@ -69,6 +69,10 @@ HISTORY_HEAD = 100
 HISTORY_TAIL = 900
 """What is kept of a task's history at least: its first and its last events. What lies between goes
 when older events are moved out of the task's record, with logs and usage of its attempts."""
+
+
+Meanwhile = Callable[[], object] | None
+"""What a caller could do while the store is at work."""
 
 
 class Waiter(Protocol):
@@ -199,9 +203,14 @@ class Store(Protocol):
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], list[Task]]:
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
         """Commit, then reserve, in one round trip: the hot loop of short tasks, so the answer says
         only which changes were applied. Raises LeaseLost as reserve does; nothing is applied then.
+
+        `meanwhile` is called once, while somebody else is at work on it if it is somebody else who
+        does it; not at all if it comes to nothing before. Tasks may be read when they are looked
+        at.
         """
 
     def promote(self, limit: int) -> float | None:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from stayer import control
 from stayer.core.errors import LeaseLost, Refused
 from stayer.core.lifecycle import Ask, Done, Fail, Happening, Interrupt, decide
-from stayer.core.model import EVERYTHING, RUNNING, Change, Fault, Filter
+from stayer.core.model import EVERYTHING, RUNNING, Change, Fault, Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, beat, commit, get, ids, new, register, take
@@ -192,7 +192,7 @@ def turn_until_done(ready: Ready, url: str, worker: str) -> list[str]:
         register(store, worker)
         ready()
         done: list[str] = []
-        held = take(store, worker, limit=2)
+        held: Sequence[Task] = take(store, worker, limit=2)
         while held:
             changes = [decide(task, Done(worker)) for task in held]
             done += ids(held)

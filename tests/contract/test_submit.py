@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.errors import StayerError
+from stayer.core.errors import BadInput, StayerError
 from stayer.core.lifecycle import Done
 from stayer.core.model import FINISHED, Policy, Task, Value
 from stayer.store import REMEMBERED, Store
@@ -252,6 +252,33 @@ def test_thousands_may_come_in_one_call(store: Store) -> None:
     assert [task and task.id for task in store.get(names)] == names
     assert not any(answer.fresh for answer in store.submit([new(name) for name in names]))
     assert counts(store) == {"pending": 3000}
+
+
+def test_each_of_many_is_told_what_became_of_it(store: Store) -> None:
+    """Wherever in the call it stands: known before, twice in the call, or new."""
+    submit(store, new("known", parameters=1))
+    names = [f"t{number}" for number in range(700)]
+    names[310], names[650], names[453] = "known", "t5", "t451"
+
+    answers = store.submit([new(name, parameters=at) for at, name in enumerate(names)])
+
+    assert [answer.task.id for answer in answers] == names
+    assert [at for at, answer in enumerate(answers) if not answer.fresh] == [310, 453, 650]
+    assert (answers[310].task.parameters, answers[650].task.parameters) == (1, 5)
+    assert answers[333].task == get(store, "t333")
+    order = ids(store.peek("q", 1000))
+    assert order == ["known", *(name for at, name in enumerate(names) if at not in (310, 453, 650))]
+    check_counts(store)
+
+
+@pytest.mark.parametrize("at", [0, 299, 699])
+def test_many_of_which_one_can_not_be_kept_are_not_accepted(store: Store, at: int) -> None:
+    tasks = [new(f"t{number}") for number in range(700)]
+    tasks[at] = new("bad", parameters={"x": float("nan")})
+    with pytest.raises(BadInput, match=r"(?i)nan"):
+        store.submit(tasks)
+    assert counts(store) == {}
+    assert not any(store.get([task.id for task in tasks]))
 
 
 def test_what_one_submits_the_other_sees(store: Store, other: Store) -> None:

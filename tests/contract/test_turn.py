@@ -174,3 +174,34 @@ def test_a_turn_of_a_stranger_does_nothing(store: Store) -> None:
     with pytest.raises(LeaseLost):
         store.turn("stranger", [decide(held, Done())], ["q"], 0, EVERYTHING)
     assert get(store, held.id) == held
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_something_else_can_be_done_meanwhile(store: Store, number: int) -> None:
+    """Once, and before the answer is there."""
+    register(store)
+    names = fill(store, 6)
+    held = take(store, limit=3)
+    order: list[str] = []
+
+    changes = [decide(task, Done()) for task in held[:number]]
+    _, fresh = store.turn(
+        "w", changes, ["q"], 2, EVERYTHING, lambda: order.append(get(store, names[5]).state)
+    )
+
+    assert order == ["pending"]
+    assert len(fresh) == 2
+    assert (fresh[1].id, ids(fresh)) == (names[4], names[3:5])
+    assert fresh[1].attempt == 1
+
+
+def test_what_is_done_meanwhile_may_fail(store: Store) -> None:
+    """Then the answer is lost; whoever asks next is not given it."""
+    register(store)
+    names = fill(store, 3)
+    [held] = take(store, limit=1)
+    with pytest.raises(ZeroDivisionError):
+        store.turn("w", [decide(held, Done())], ["q"], 1, EVERYTHING, lambda: 1 / 0)
+    assert [task and task.id for task in store.get(names)] == names
+    assert set(ids(store.holdings("w"))) <= set(names)
+    check_counts(store)

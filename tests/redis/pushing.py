@@ -23,12 +23,12 @@ def take_and_die(ready: Ready, url: str, when: str) -> None:
     assert isinstance(store, RedisStore)
     run = store._server.run
 
-    def fatal(name: str, *arguments: Any) -> Any:
+    def fatal(name: str, *arguments: Any, **rest: Any) -> Any:
         if name == "take_incoming":
             if when == "after":
-                run(name, *arguments)
+                run(name, *arguments, **rest)
             os._exit(0)
-        return run(name, *arguments)
+        return run(name, *arguments, **rest)
 
     store._server.run = fatal  # type: ignore[method-assign]
     ready()

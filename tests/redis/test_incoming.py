@@ -203,10 +203,10 @@ class TestDeleting:
         push({"delete": "a"})
         ask = store._server.run
 
-        def slowly(name: str, *arguments: Any) -> Any:
+        def slowly(name: str, *arguments: Any, **rest: Any) -> Any:
             if name == "take_incoming" and get(other, "a").held is False:
                 control.hold(other, "a")
-            return ask(name, *arguments)
+            return ask(name, *arguments, **rest)
 
         store._server.run = slowly  # type: ignore[method-assign]
         incoming.take(store._server, 10)

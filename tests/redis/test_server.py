@@ -17,6 +17,7 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.scripts import names, script
+from stayer.stores.redis.submitting import in_parts
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     PATIENCE,
@@ -62,6 +63,51 @@ class TestScripts:
             plain(store)("SCRIPT", "FLUSH")
             assert get(store, name).state == "complete"
         check_counts(store)
+
+    def test_that_the_server_forgot_are_sent_again_for_each_part_of_many(
+        self, store: RedisStore
+    ) -> None:
+        """Before the first of them, or while they come."""
+        for number, forgets in enumerate(([0], [1], [2], [0, 1, 2, 3, 4])):
+            tasks = [new(f"t{number}-{each}") for each in range(900)]
+            parts = in_parts(tasks, 200)
+            assert parts is not None
+            server = store._server
+
+            def calls(
+                parts: Iterator[list[object]] = parts, forgets: list[int] = forgets
+            ) -> Iterator[list[object]]:
+                for at, part in enumerate(parts):
+                    if at in forgets:
+                        plain(store)("SCRIPT", "FLUSH")
+                    yield part
+
+            answers = list(server.run_each("submit", calls()))
+            assert [answer[1:] for answer in answers] == [[[], [], 0]] * 5
+        assert counts(store) == {"pending": 3600}
+        check_counts(store)
+
+    def test_of_which_one_is_refused_leave_a_connection_that_can_be_used(
+        self, store: RedisStore
+    ) -> None:
+        server = store._server
+        parts = in_parts([new(f"t{each}") for each in range(900)], 200)
+        assert parts is not None
+        first, second, *rest = parts
+        second[0] = b"no MessagePack"
+        told: list[object] = []
+        with pytest.raises(StoreUnusable, match="user_script"):
+            told.extend(server.run_each("submit", [first, second, *rest]))
+        assert plain(store)("ECHO", "this is the answer") == b"this is the answer"
+        assert store.get(["t0"])[0] is not None
+        assert store.get(["t200"]) == [None]
+        check_counts(store)
+
+    def test_take_none_of_many_if_one_can_not_be_kept(self, store: RedisStore) -> None:
+        many = [new(f"t{each}") for each in range(900)]
+        with pytest.raises(BadInput, match="priority"):
+            store.submit([*many, new("bad", priority=2**60)])
+        assert counts(store) == {}
 
     def test_are_sent_once(self, store: RedisStore) -> None:
         fill(store, 1)

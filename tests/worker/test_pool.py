@@ -6,14 +6,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from stayer.core.lifecycle import Done
-from stayer.core.model import Task, Worker
+from stayer.core.errors import StoreUnreachable
+from stayer.core.lifecycle import Done, Stop
+from stayer.core.model import EVERYTHING, Order, Orders, Task, Worker
+from stayer.core.submission import new_task
 from stayer.runners.pool import link
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
@@ -159,3 +161,134 @@ def test_threads_leave_when_tasks_turn_out_to_be_short(
     gate.set()
     crew.check()
     assert len(set(app.threads[8:])) == 1
+
+
+def test_a_short_task_that_was_kept_waiting_does_not_bring_all_threads(
+    store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process, say: one is no proof that tasks are long."""
+    monkeypatch.setattr("stayer.runners.pool.hands._LONG", 60.0)
+    monkeypatch.setattr("stayer.runners.pool.hands._SHORT", 0.05)
+
+    class Once(Hasty):
+        def call(self, task: ThreadContext) -> None:
+            super().call(task)
+            if len(self.threads) == 1:
+                time.sleep(0.5)
+            begin_again()
+
+    app = Once()
+    crew = Crew(app, store, begun)
+    begin_again = crew.hands.begin
+    begin_again()
+    crew.check()
+    assert len(set(app.threads)) == 1
+
+
+class Counting:
+    """An app that says what it ran."""
+
+    names = ("nothing",)
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def is_async(self, name: str) -> bool:
+        return False
+
+    def call(self, task: ThreadContext) -> None:
+        self.gate.wait(60)
+        self.ran.append(task.id)
+
+
+class Lap:
+    """A pool whose loop is gone through step by step."""
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store = store
+        self.app = Counting()
+        setup = link.Setup(
+            store="", worker="w", app="", queues=("default",), evenly=False, threads=2,
+            lease=60.0, time_limit=None, state=str(folder),
+        )  # fmt: skip
+        self.link, self._theirs = link.pair()
+        begun = Begun(folder / "begun", 2)
+        self.pool = Pool(setup, store, cast(ThreadApp, self.app), begun, self.link)
+        self.pool._once()  # which compares with the store
+        self.pool._has_slept = True
+        store.submit([new_task(queue="default", id=f"t{each}", name="nothing") for each in "123"])
+        self.tasks = store.reserve("w", ["default"], 3, EVERYTHING)
+
+    def states(self) -> list[str]:
+        return [task.state for task in self.store.get(["t1", "t2", "t3"]) if task is not None]
+
+    def finish(self) -> None:
+        self.pool.hear(link.Finish(stop=False))
+        self.pool.run()
+        self.link.close()
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def lap(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lap]:
+    monkeypatch.setattr(store, "waiter", lambda *_: cast(Waiter, Sleepless()))
+    lap = Lap(store, tmp_path)
+    yield lap
+    lap.finish()
+
+
+def test_what_has_arrived_is_looked_at_while_the_store_is_at_the_next_turn(
+    lap: Lap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+    real = lap.store.turn
+
+    def turn(*given: object) -> object:
+        *rest, meanwhile = given
+        before = len(lap.pool._held)
+        cast(Callable[[], object], meanwhile)()
+        seen.append((before, len(lap.pool._held)))
+        return real(*rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lap.store, "turn", turn)
+    lap.pool._arrived = lap.tasks
+    lap.pool._turn(1)
+    assert seen == [(0, 3)]
+    until(lambda: len(lap.app.ran) == 3)
+
+
+def test_an_order_for_what_has_just_arrived_is_obeyed(lap: Lap) -> None:
+    lap.app.gate.clear()
+    lap.pool._arrived = lap.tasks
+    lap.pool.hear(link.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
+    lap.pool._hear_messages()
+    assert lap.pool._held["t3", 1].outcome == Stop()
+    lap.app.gate.set()
+
+
+def test_what_has_arrived_is_not_taken_a_second_time(lap: Lap) -> None:
+    """When what the pool has is compared with what the store says."""
+    lap.pool._arrived = lap.tasks
+    lap.pool._unsure = True
+    while lap.states() != ["complete"] * 3:
+        lap.pool._once()
+    assert sorted(lap.app.ran) == ["t1", "t2", "t3"]
+
+
+def test_what_has_arrived_is_run_though_the_store_is_away(
+    lap: Lap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> object:
+        lap.pool.hear(link.Finish(stop=False))
+        monkeypatch.undo()
+        raise StoreUnreachable("away")
+
+    monkeypatch.setattr(lap.store, "turn", away)
+    monkeypatch.setattr("stayer.runners.pool.pool._BACKOFF", (0.0, 0.0))
+    lap.pool._arrived = lap.tasks
+    lap.pool._stirred = True
+    lap.pool.run()
+    assert set(lap.states()) <= {"complete", "pending"}
+    assert len(lap.app.ran) == len(set(lap.app.ran)) == lap.states().count("complete") > 0

@@ -17,7 +17,7 @@ from stayer.cli.output import many, note, on_screen, print_json_array, print_lin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids, submission
-from stayer.core.errors import BadInput, Refused, StayerError
+from stayer.core.errors import BadInput, Refused, StayerError, StoreError
 from stayer.core.model import NewTask, Submitted
 from stayer.core.written import parse_submission
 from stayer.store import Store
@@ -147,9 +147,13 @@ def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator
                     note(f"{'' if answer.purged else 'warning: '}task {new.id} {other}")
             yield answers
     except StayerError as error:
-        number = tally.accepted
-        news = f"the first {many(number)} were accepted, the rest was not"
-        error.args = (f"{error} ({news if number else 'nothing was accepted'})",)
+        news = f"the first {many(tally.accepted)} were accepted, the rest was not"
+        if isinstance(error, StoreError):  # what was on its way may have arrived
+            unknown = f"some of the {CHUNK:,} after them may have been"
+            news = f"{many(tally.accepted)} were accepted, {unknown}"
+        elif not tally.accepted:
+            news = "nothing was accepted"
+        error.args = (f"{error} ({news})",)
         raise
 
 

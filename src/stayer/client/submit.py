@@ -15,7 +15,7 @@ from stayer import control, telemetry
 from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
-from stayer.core.errors import BadInput, Refused, StayerError
+from stayer.core.errors import BadInput, Refused, StayerError, StoreError
 from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value, WhenFailed
 from stayer.store import Store, TransactionalStore
 
@@ -194,6 +194,10 @@ def submit_many(
             for new, answer in zip(chunk, answers, strict=True):
                 _warn_of_other(new, answer)
                 yield answer.task
+    except StoreError as error:
+        unknown = f"some of the {CHUNK:,} after them may have been"
+        _tell(error, f"the first {accepted} tasks were accepted, {unknown}")
+        raise
     except Exception as error:
         _tell(error, f"the first {accepted} tasks were accepted, the rest was not")
         raise

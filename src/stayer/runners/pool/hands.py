@@ -24,8 +24,11 @@ logger = logging.getLogger("stayer.pool")
 _SHORT = 0.0001
 """Tasks that take less (in seconds) run one after the other: more threads would only fight over the
 GIL, with each other and with the loop that talks to the store."""
-_LONG = 0.002
+_LONG = 0.005
 """One that has taken so long is not short, whatever those before it were."""
+_FEW, _MANY = 5, 50
+"""After how many tasks they can be told to be long, and after how many it is looked anew. One of
+them may have been kept waiting by others: the longest is left out."""
 _A_WHILE = 1.0
 """For how long all threads are used before it is looked again how long tasks take."""
 _TRIAL = 3.0
@@ -98,7 +101,9 @@ class Hands:
         self._trial: InHand | None = None
         self._wanted = 1  # how many are to run at once
         self._wide_until = 0.0
-        self._alone = self._took = 0.0  # how many ran alone since the last look, and for how long
+        # How many ran alone since it was looked anew, for how long, and the longest of them.
+        self._alone = 0
+        self._took = self._longest = 0.0
         self._threads = 0
         self._idle = 0
         self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
@@ -147,9 +152,11 @@ class Hands:
         with self._lock:
             if now >= self._wide_until:
                 oldest = min((job.begun_at or now for job in self._running), default=now)
-                if now - oldest > _LONG or self._took > self._alone * _SHORT:
+                usual = (self._took - self._longest) / max(1, self._alone - 1)
+                if now - oldest > _LONG or (self._alone >= _FEW and usual > _SHORT):
                     self._wide_until = now + _A_WHILE
-            self._alone = self._took = 0.0
+            if self._alone >= _MANY or now < self._wide_until:
+                self._alone, self._took, self._longest = 0, 0.0, 0.0
         return self._number if now < self._wide_until else 1
 
     def let_go(self, wanted: Callable[[InHand], bool]) -> list[InHand]:
@@ -205,8 +212,10 @@ class Hands:
         running, now = self._running, time.monotonic()
         number = len(running)
         if number == 1:  # none fought with it over the GIL
+            took = now - (job.begun_at or now)
             self._alone += 1
-            self._took += now - (job.begun_at or now)
+            self._took += took
+            self._longest = max(self._longest, took)
         if (
             not self._waiting
             or self._waiting[0].is_suspect

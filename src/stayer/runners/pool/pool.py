@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from stayer import clock
@@ -52,6 +52,9 @@ class Pool:
         self._handles = Handles(names=app.names)
         self._hands = Hands(app, setup.threads, begun, self._on_end)
         self._held: dict[tuple[str, int], InHand] = {}
+        self._arrived: Sequence[Task] = ()
+        """Given to us by the last turn, and not yet looked at: there is time for that while the
+        store is at the next one."""
         self._ended: deque[InHand] = deque()
         self._messages: deque[Message] = deque()
         self._settling = Settling(store, setup.worker, os.getpid())
@@ -96,16 +99,18 @@ class Pool:
             except StoreError as error:
                 logger.warning("the store does not answer, again in %.1f s: %s", self._pause, error)
                 self._unsure = True
+                self._take_arrived()
                 time.sleep(self._pause)
                 self._pause = min(self._pause * 2, _BACKOFF[1], self._setup.lease / 8)
             except LeaseLost:
                 raise
             except Exception:
                 logger.exception("something went wrong, going on")
+                self._unsure = True
                 time.sleep(_BACKOFF[1])
 
     def _finished(self) -> bool:
-        return self._finishing and not self._held
+        return self._finishing and not self._held and not self._arrived
 
     def _once(self) -> None:
         self._hands.begin()
@@ -126,6 +131,8 @@ class Pool:
             self._sleep()
 
     def _hear_messages(self) -> None:
+        if self._messages:
+            self._take_arrived()  # they may be about these
         while self._messages:
             match self._messages.popleft():
                 case Ask(orders=orders):
@@ -193,6 +200,7 @@ class Pool:
         now = time.monotonic()
         if not self._unsure and now < self._next_reckoning:
             return
+        self._take_arrived()
         theirs = {
             (task.id, task.attempt): task for task in self._store.holdings(self._setup.worker)
         }
@@ -211,28 +219,28 @@ class Pool:
             self._recent.popleft()
         most = _TURNS_AHEAD * self._store.a_turn
         ahead = min(most, sum(number for _, number in self._recent))
-        return max(0, self._setup.threads + ahead - self._hands.load)
+        return max(0, self._setup.threads + ahead - self._hands.load - len(self._arrived))
 
     def _turn(self, room: int) -> None:
         queues = self._setup.queues
         if self._setup.evenly:
             self._turns = (self._turns + 1) % len(queues)
             queues = queues[self._turns :] + queues[: self._turns]
-        settled, tasks = self._settling.turn(queues, room, self._handles)
+        settled, tasks = self._settling.turn(queues, room, self._handles, self._take_arrived)
         for job in settled:
             self._held.pop(job.key, None)
         # What was handed back for want of a thread must not make room for itself.
         ran = sum(job.begun_at is not None for job in settled)
         self._recent.append((time.monotonic(), ran))
         self._stirred = len(tasks) == room
-        self._take(tasks)
-        # With another turn to come they begin then, and have Python for themselves while the store
-        # is at it.
-        if not self._stirred:
-            self._hands.begin()
+        self._take_arrived()  # those before, if there was no time for it
+        self._arrived = tasks
+        if not (self._stirred and self._hands.are_busy):  # nobody has to wait for it
+            self._take_arrived()
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
+        self._take_arrived()
         self._hands.fill()
         if self._look_at_the_clock():
             return
@@ -251,6 +259,12 @@ class Pool:
             self._asleep = False
 
     # What happens to tasks
+
+    def _take_arrived(self) -> None:
+        tasks, self._arrived = self._arrived, ()
+        if tasks:
+            self._take(tasks)
+            self._hands.begin()
 
     def _take(self, tasks: Iterable[Task]) -> None:
         fresh: list[InHand] = []

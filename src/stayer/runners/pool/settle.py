@@ -14,7 +14,7 @@ from stayer.core.errors import BadInput, StoreError
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import RUNNING, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
-from stayer.store import Store
+from stayer.store import Meanwhile, Store
 
 logger = logging.getLogger("stayer.pool")
 
@@ -75,15 +75,17 @@ class Settling:
         self._ended[job] = None
 
     def turn(
-        self, queues: Sequence[str], limit: int, handles: Handles
-    ) -> tuple[list[InHand], list[Task]]:
+        self, queues: Sequence[str], limit: int, handles: Handles, meanwhile: Meanwhile
+    ) -> tuple[list[InHand], Sequence[Task]]:
         """Tell it and take more: those about which nothing is left to say, and the new ones."""
         started, ended = list(self._started), list(self._ended)
         changes = [decide(job.task, self._start) for job in started]
         # A short task has come and gone before its start was told: then nobody needs to know.
         changes += [job.change() for job in ended]
         try:
-            applied, tasks = self._store.turn(self._worker, changes, queues, limit, handles)
+            applied, tasks = self._store.turn(
+                self._worker, changes, queues, limit, handles, meanwhile
+            )
         except BadInput:
             self._find_what_is_refused(ended)
             return [], []

@@ -54,7 +54,7 @@ from stayer.core.model import (
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
-from stayer.store import Waiter
+from stayer.store import Meanwhile, Waiter
 from stayer.stores.http import records
 from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
 
@@ -423,7 +423,8 @@ class HttpStore:
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], list[Task]]:
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
         self._for_workers()
 
     def promote(self, limit: int) -> float | None:

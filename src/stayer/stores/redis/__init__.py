@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, Unpack
 from uuid import uuid4
@@ -43,7 +43,7 @@ from stayer.core.model import (
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
-from stayer.store import Waiter
+from stayer.store import Meanwhile, Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import failures, figures, incoming, notices, reading, record, schedules
 from stayer.stores.redis import flows as ties
@@ -55,12 +55,22 @@ from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
 from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import Decided, Promised, packed_groups, packed_ties
+from stayer.stores.redis.submitting import (
+    FIXED,
+    Decided,
+    Promised,
+    has_one_twice,
+    in_parts,
+    packed_groups,
+    packed_ties,
+)
 from stayer.stores.redis.wake import waiter_for, watch
 
 SCHEMA = 1
 _AT_ONCE, _ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
+_A_PART = 200
+"""Of so many plain tasks at a time the server is told: it is at them while the next are packed."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
@@ -71,7 +81,9 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore
 
 
 class RedisStore:
-    """The contract on a Redis or Valkey server: each operation is one script."""
+    """The contract on a Redis or Valkey server: each operation is one script (many new tasks are
+    several, one after the other).
+    """
 
     a_turn = 500
 
@@ -105,16 +117,15 @@ class RedisStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        now, told, waiting, needed = self._submit(tasks)
-        known = _known(tasks, told)
-        return [
-            known[at]
-            if at in known
-            else Submitted(
-                record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
-            )
-            for at, new in enumerate(tasks)
-        ]
+        parts = in_parts(tasks, _A_PART)
+        if parts is None:
+            return _submitted(tasks, *self._submit(tasks))
+        answers = self._server.run_each("submit", parts)
+        accepted: list[Submitted] = []
+        for now, told, *_ in answers:
+            first = len(accepted)
+            accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+        return accepted
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         try:
@@ -138,11 +149,10 @@ class RedisStore:
         if decided is not None:
             needed |= decided.needed
         states = b"" if decided is None else record.pack(decided.states)
-        arguments = Arguments(fixed=7)
+        arguments = Arguments(FIXED)
         packed = record.pack(packed_groups(tasks, arguments, needed))
-        twice = int(len({new.id for new in tasks}) < len(tasks))
         now, *answer = self._run(
-            "submit", packed, twice, record.pack(tied) if tied else "", flow, states,
+            "submit", packed, has_one_twice(tasks), record.pack(tied) if tied else "", flow, states,
             *arguments.values,
         )  # fmt: skip
         if len(answer) == 1:
@@ -186,15 +196,18 @@ class RedisStore:
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], list[Task]]:
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
         if not changes:  # a shorter script, and somebody waits for what it finds
+            if meanwhile is not None:
+                meanwhile()
             return [], self.reserve(worker, queues, limit, handles)
         arguments = Arguments(fixed=6)
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
             refused, values, kept_apart, told = self._run(
-                "turn", worker, limit, wanted, packed, *arguments.values
+                "turn", worker, limit, wanted, packed, *arguments.values, meanwhile=meanwhile
             )
         except Said:
             raise _may_take_no_tasks(worker) from None
@@ -203,7 +216,7 @@ class RedisStore:
         applied = [True] * len(changes)
         for number in refused:
             applied[number] = False
-        return applied, record.tasks(values, kept_apart)
+        return applied, record.Unread(values, kept_apart) if values else []
 
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_ = self._run("promote", limit, limit)
@@ -390,6 +403,24 @@ def _retention(retention: Mapping[Kept, float | None]) -> bytes:
     """For how long what is kept, as the scripts get it."""
     said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
     return record.pack([part for pair in said for part in pair])
+
+
+def _submitted(
+    tasks: Sequence[NewTask],
+    now: float,
+    told: Sequence[record.Raw],
+    waiting: Collection[str] = (),
+    needed: Collection[str] = (),
+) -> list[Submitted]:
+    known = _known(tasks, told)
+    return [
+        known[at]
+        if at in known
+        else Submitted(
+            record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
+        )
+        for at, new in enumerate(tasks)
+    ]
 
 
 def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:

@@ -11,7 +11,7 @@ rest in common, their kind, are many, and both sides work that out once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -109,7 +109,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
     if form is not None and apart(form):
         flags, kept = PARAMETERS_BYTES if isinstance(form, bytes) else PARAMETERS_TEXT, None
     own = pack((0.0, 0.0, 0.0, new.id, False if kept is None else kept, False))[1:]
-    if dependents or not _is_plain(new):
+    if dependents or not is_plain(new):
         count, kind = _kind(new, dependents)
     else:
         count, kind = _plain_kind(new.queue, new.owner, new.name)
@@ -169,7 +169,7 @@ def _without_head(fields: list[Raw]) -> tuple[int, bytes]:
     return len(OWN) + len(fields), packed[1 if len(fields) < 16 else 3 :]
 
 
-def _is_plain(new: NewTask) -> bool:
+def is_plain(new: NewTask) -> bool:
     """It has nothing but parameters, an owner and a name, as most have."""
     if new.key is not None or new.unique is not None or new.notify or new.flow is not None:
         return False
@@ -210,6 +210,28 @@ def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
         index, parameters, result = kept_apart[number : number + 3]
         found[index] = _completed(found[index], values[index][0], parameters, result)
     return found
+
+
+class Unread(Sequence[Task]):
+    """The same, read when they are looked at."""
+
+    def __init__(self, values: Sequence[Raw], kept_apart: Sequence[Raw]) -> None:
+        self._answer = values, kept_apart
+        self._tasks: list[Task] | None = None
+
+    def __len__(self) -> int:
+        return len(self._answer[0])
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._read()[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._read())
+
+    def _read(self) -> list[Task]:
+        if self._tasks is None:
+            self._tasks = tasks(*self._answer)
+        return self._tasks
 
 
 def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task | None]:

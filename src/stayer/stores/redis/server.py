@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,7 @@ from redis.exceptions import (
 )
 
 from stayer.core.errors import StoreUnreachable
+from stayer.store import Meanwhile
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.scripts import Script, script
 from stayer.stores.redis.translation import (
@@ -69,11 +71,18 @@ class Server:
         self._guard = threading.Lock()
         self._pid = os.getpid()
 
-    def run(self, name: str, *arguments: Any) -> Any:
+    def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
         """What a script answers; raises Said for what it refuses."""
-        return self.run_at(self.address.prefix, (), name, *arguments)
+        return self.run_at(self.address.prefix, (), name, *arguments, meanwhile=meanwhile)
 
-    def run_at(self, prefix: str, keys: tuple[str, ...], name: str, *arguments: Any) -> Any:
+    def run_at(
+        self,
+        prefix: str,
+        keys: tuple[str, ...],
+        name: str,
+        *arguments: Any,
+        meanwhile: Meanwhile = None,
+    ) -> Any:
         """The same below another prefix; the keys say which node of a cluster is meant."""
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
@@ -81,7 +90,7 @@ class Server:
         replicas = self.address.replicas if wanted.confirmed else 0
         with self.connection() as connection:
             try:
-                answer, confirmed = self._evaluated(connection, wanted, given, replicas)
+                answer, confirmed = self._evaluated(connection, wanted, given, replicas, meanwhile)
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
@@ -90,6 +99,29 @@ class Server:
         if confirmed < replicas:
             raise self._unconfirmed(name, confirmed)
         return answer
+
+    def run_each(self, name: str, calls: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        """What a script answers to each of these, in their order. The server is at one while the
+        next is made, and what it has answered before is used.
+        """
+        wanted = script(name)
+        now = "" if self._clock is None else repr(float(self._clock()))
+        replicas = self.address.replicas if wanted.confirmed else 0
+        confirmed = 0
+        sent: deque[tuple[Any, ...]] = deque()
+        with self.connection() as connection:
+            for arguments in calls:
+                given = (0, self.address.prefix, now, *arguments)
+                connection.send_packed_command((_packed(("EVALSHA", wanted.digest, *given)),))
+                sent.append(given)
+                if len(sent) > 1:
+                    yield from _next_answers(connection, wanted, sent)
+            while sent:
+                yield from _next_answers(connection, wanted, sent)
+            if replicas:
+                confirmed = self._confirmations(connection)
+        if confirmed < replicas:
+            raise self._unconfirmed(name, confirmed)
 
     def run_many(self, prefix: str, calls: Sequence[Call]) -> list[Any]:
         """Several scripts, each with a key of its own, in one round trip; a Moved stands for the
@@ -193,14 +225,25 @@ class Server:
         self._pid = os.getpid()
 
     def _evaluated(
-        self, connection: Any, wanted: Script, given: tuple[Any, ...], replicas: int
+        self,
+        connection: Any,
+        wanted: Script,
+        given: tuple[Any, ...],
+        replicas: int,
+        meanwhile: Meanwhile,
     ) -> tuple[Any, int]:
         """What a script answers, and how many replicas have confirmed it, if they have to."""
-        patience = round(self.address.confirming * 1000)
+        by_digest, by_text = ("EVALSHA", wanted.digest, *given), ("EVAL", wanted.text, *given)
+        if not replicas:
+            try:
+                return _ask(connection, *by_digest, meanwhile=meanwhile), 0
+            except NoScriptError:  # so nothing was done yet
+                return _ask(connection, *by_text), 0
+        wait = ("WAIT", replicas, round(self.address.confirming * 1000))
         try:
-            return _confirmed(connection, replicas, patience, "EVALSHA", wanted.digest, *given)
-        except NoScriptError:  # so nothing was done yet
-            return _confirmed(connection, replicas, patience, "EVAL", wanted.text, *given)
+            return _confirmed(connection, by_digest, wait, meanwhile)
+        except NoScriptError:
+            return _confirmed(connection, by_text, wait)
 
 
 class _Lent:
@@ -234,12 +277,16 @@ def _was_answered(error: BaseException) -> bool:
     return isinstance(error, Said | ResponseError) and not isinstance(error, ReadOnlyError)
 
 
-def _confirmed(connection: Any, replicas: int, patience: int, *command: Any) -> tuple[Any, int]:
+def _confirmed(
+    connection: Any,
+    command: tuple[Any, ...],
+    wait: tuple[Any, ...],
+    meanwhile: Meanwhile = None,
+) -> tuple[Any, int]:
     """The answer, and how many replicas have it; both questions go out at once."""
-    if not replicas:
-        return _ask(connection, *command), 0
-    questions = [command, ("WAIT", replicas, patience)]
-    connection.send_packed_command(connection.pack_commands(questions))
+    connection.send_packed_command(connection.pack_commands([command, wait]))
+    if meanwhile is not None:
+        meanwhile()
     try:
         answer = connection.read_response()
     except ResponseError:
@@ -249,20 +296,41 @@ def _confirmed(connection: Any, replicas: int, patience: int, *command: Any) -> 
     return answer, connection.read_response()
 
 
-def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The answers, errors among them."""
-    connection.send_packed_command(connection.pack_commands(commands))
-    answers: list[Any] = []
-    for _ in commands:
-        try:
-            answers.append(connection.read_response())
-        except ResponseError as error:
-            answers.append(error)
+def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]]) -> list[Any]:
+    """To the first of what was sent; to all of it, if the server did not know the script."""
+    given = sent.popleft()
+    first = _read(connection)
+    if not isinstance(first, ResponseError):
+        return [first]
+    answers = [first, *(_read(connection) for _ in sent)]
+    asked = [given, *sent]
+    sent.clear()
+    for at, answer in enumerate(answers):
+        if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
+            answers[at] = _ask(connection, "EVAL", wanted.text, *asked[at])
+        elif isinstance(answer, ResponseError):
+            raise plain(answer)
     return answers
 
 
-def _ask(connection: Any, *command: Any) -> Any:
+def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The answers, errors among them."""
+    connection.send_packed_command(connection.pack_commands(commands))
+    return [_read(connection) for _ in commands]
+
+
+def _read(connection: Any) -> Any:
+    """An answer, or an error in its place."""
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+def _ask(connection: Any, *command: Any, meanwhile: Meanwhile = None) -> Any:
     connection.send_packed_command((_packed(command),))
+    if meanwhile is not None:
+        meanwhile()
     return connection.read_response()
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.model import NewTask
 from stayer.stores.redis.changes import Arguments
-from stayer.stores.redis.record import Raw, apart, from_new
+from stayer.stores.redis.record import Raw, apart, from_new, is_plain, pack
 
 
 class Decided(Struct, frozen=True):
@@ -25,6 +26,9 @@ class Promised(Exception):
     """On a cluster: a unique word is promised to another task: `nonce id`."""
 
 
+FIXED = 7
+"""How many arguments of the script come before the values."""
+Form: TypeAlias = "str | bytes | None"
 _AT_ONCE = 1000
 """How many tasks may be in a group: each is a few arguments of a command in Lua."""
 
@@ -35,7 +39,38 @@ def packed_groups(
     """Neighbours that differ in nothing that the indexes know are a group. `needed` are those that
     others of them are to run after.
     """
-    forms = [codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT) for new in tasks]
+    return _groups(tasks, _forms(tasks), arguments, needed)
+
+
+def in_parts(tasks: Sequence[NewTask], size: int) -> Iterator[list[Raw]] | None:
+    """What the script is told of so many tasks at a time, packed when it is asked for; None if they
+    are too few for that, or something about one of them may yet turn out to be wrong.
+    """
+    if len(tasks) <= size or not all(map(is_plain, tasks)):
+        return None
+    return _parts(tasks, _forms(tasks), size)
+
+
+def _parts(tasks: Sequence[NewTask], forms: list[Form], size: int) -> Iterator[list[Raw]]:
+    for first in range(0, len(tasks), size):
+        part = tasks[first : first + size]
+        arguments = Arguments(fixed=FIXED)
+        packed = pack(_groups(part, forms[first : first + size], arguments, ()))
+        yield [packed, has_one_twice(part), "", "", "", *arguments.values]
+
+
+def has_one_twice(tasks: Sequence[NewTask]) -> int:
+    """1 if an id is that of two of them, else 0."""
+    return int(len({new.id for new in tasks}) < len(tasks))
+
+
+def _forms(tasks: Sequence[NewTask]) -> list[Form]:
+    return [codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT) for new in tasks]
+
+
+def _groups(
+    tasks: Sequence[NewTask], forms: Sequence[Form], arguments: Arguments, needed: Collection[str]
+) -> list[Raw]:
     groups: list[Raw] = []
     likeness: Raw = None
     for new, form in zip(tasks, forms, strict=True):

@@ -35,7 +35,7 @@ from stayer.core.model import (
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
-from stayer.store import Waiter
+from stayer.store import Meanwhile, Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.redis import failures
 from stayer.stores.redis.check import refuse_too_few_rights, server_version
@@ -180,7 +180,10 @@ class ClusterStore:
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], list[Task]]:
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
+        if meanwhile is not None:
+            meanwhile()  # several are asked, one after the other
         places = self._shards.by_place([change.id for change in changes], changes)
         applied = [False] * len(changes)
         given: list[Task] = []
@@ -207,7 +210,7 @@ class ClusterStore:
 
     def _turn(
         self, worker: str, changes: Sequence[Change], queue: str, limit: int, handles: Handles
-    ) -> tuple[list[bool], list[Task]]:
+    ) -> tuple[list[bool], Sequence[Task]]:
         shard = self._shards.of(queue)
         try:
             return shard.turn(worker, changes, [queue], limit, handles)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.cluster.nodes import Nodes
@@ -45,11 +46,16 @@ class Shard(Server):
         """A script to be run here together with others elsewhere."""
         return Call(self._nowhere, name, arguments, self.address.prefix)
 
-    def run(self, name: str, *arguments: Any) -> Any:
+    def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
+        if meanwhile is not None:  # at once: what is below may ask twice
+            meanwhile()
         prefix, keys = self.address.prefix, (self._nowhere,)
         return self._nodes.at(
             self._nowhere, lambda server: server.run_at(prefix, keys, name, *arguments)
         )
+
+    def run_each(self, name: str, calls: Iterable[Sequence[Any]]) -> Iterator[Any]:
+        return (self.run(name, *arguments) for arguments in calls)
 
     def ask(self, *command: Any) -> Any:
         return self._nodes.at(self._nowhere, lambda server: server.ask(*command))

@@ -36,7 +36,7 @@ from stayer.core.model import (
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedule import Firing, Schedule
-from stayer.store import Waiter
+from stayer.store import Meanwhile, Waiter
 from stayer.stores.findings import Finding
 from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
 from stayer.stores.sql import flows as ties
@@ -191,7 +191,10 @@ class SqliteStore:
         queues: Sequence[str],
         limit: int,
         handles: Handles,
-    ) -> tuple[list[bool], list[Task]]:
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
+        if meanwhile is not None:
+            meanwhile()  # nobody else does it
         with self._write() as tx:
             ledger = Ledger(tx)
             answers = applied(tx, changes, ledger)
