@@ -53,6 +53,7 @@ from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
+from stayer.stores.redis.keys import key
 from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import (
@@ -91,16 +92,17 @@ class RedisStore:
         self.url = server.address.url
         self._server = server
         self._run = server.run
+        self._meta = key("meta", server.address.prefix)
 
     def setup(self) -> None:
         refuse_what_will_not_do(self._server)
-        schema = int(self._run("setup", SCHEMA))
+        known = self._server.ask("HGET", self._meta, "schema")
+        schema = int(self._run("setup", SCHEMA) if known is None else known)
         if schema > SCHEMA:
             raise StoreUnusable(
                 f"{self.url} was used by a newer Stayer (keys of version {schema}, this one knows "
                 f"{SCHEMA}): upgrade Stayer here, or choose another prefix"
             )
-        self.identity()
 
     def close(self) -> None:
         self._server.close()
@@ -112,7 +114,10 @@ class RedisStore:
         return self._server.now()
 
     def identity(self) -> str:
-        return str(self._run("identity", uuid4().hex).decode())
+        # Who only asks must not wait for replicas, of which there may be none at the moment.
+        known = self._server.ask("HGET", self._meta, "identity")
+        made = self._run("identity", uuid4().hex) if known is None else known
+        return str(made.decode())
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
