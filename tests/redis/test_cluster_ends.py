@@ -1,4 +1,4 @@
-"""Ends that tasks in other queues of a cluster have to hear of: notes are of one end."""
+"""What other queues of a cluster have to hear of, or to be asked, when somebody is late."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Done, Fail, decide
-from stayer.core.model import Fault
+from stayer.core.model import FINISHED, Fault
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
 from stayer.stores.redis.record import pack
@@ -38,4 +38,32 @@ def test_who_is_late_with_an_end_does_not_take_away_the_note_of_the_next(
     # Then others hear of the end that followed
     pass_on(store)
     assert get(store, "b").state == "pending"
+    store.close()
+
+
+def test_who_is_late_with_leave_to_forget_does_not_speak_for_those_who_came_since(
+    cluster: Cluster,
+) -> None:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    register(store, queues=("q", "r"))
+    submit(store, new("a"), after("b", "a", queue="r"))
+    store.commit([decide(take_one(store), Done())])
+    pass_on(store)
+    store.commit([decide(take_one(store, queue="r"), Done())])
+
+    # Given somebody who has asked all that listen whether they need it
+    shard, server = store._shards.of("q"), store._shards.server_of("q")
+    assert shard.purge(["a"], FINISHED, store.now() + 10, 9) == []
+    [[id, heard, _]] = server.run("asked", 9)
+
+    # When it says so after another has come to need it
+    submit(store, after("c", "a", queue="r"))
+    server.run("free", id, heard)
+
+    # Then it stays, until that one has ended
+    assert shard.purge(["a"], FINISHED, store.now() + 10, 9) == []
+    pass_on(store)
+    store.commit([decide(take_one(store, queue="r"), Done())])
+    assert store.purge(["a"], FINISHED, store.now() + 10, 9) == ["a"]
     store.close()
