@@ -14,7 +14,7 @@ from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore, plans
 from tests.contract.builders import check_counts, ids, new
 from tests.contract.test_flows import pass_on
-from tests.redis.dying import Slow, deaths
+from tests.redis.dying import Slow, deaths, interruptions
 from tests.redis.test_cluster_flows import check_nothing_is_left_to_do
 from tests.servers.cluster import Cluster
 
@@ -134,3 +134,29 @@ class TestAPlanThatTakesLong:
         check_nothing_is_left_to_do(second)
         first.close()
         second.close()
+
+
+def test_what_is_deleted_before_its_submitter_has_looked_does_not_come_back(
+    cluster: Cluster,
+) -> None:
+    deleted: list[str] = []
+
+    def drop(store: Store) -> None:
+        there = ids(store.find(Filter(queues=("r",)), None, 9).tasks)
+        if there:
+            store.drop_queue("r", 9)
+        deleted.extend(there)
+
+    times = 0
+    for store in interruptions(
+        cluster,
+        1,
+        lambda store: deleted.clear(),
+        lambda store: store.submit_flow(FLOW, tasks()),
+        drop,
+    ):
+        found = ids(store.find(Filter(), None, 9).tasks)
+        assert sorted([*found, *deleted]) == ["a", "b", "c"]
+        check_counts(store)
+        times += len(deleted)
+    assert times > 1

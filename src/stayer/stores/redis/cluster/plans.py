@@ -25,6 +25,7 @@ from stayer.core.flows import NewFlow, kept_out
 from stayer.core.flows import check as check_ties
 from stayer.core.model import NewTask, Submitted
 from stayer.stores.redis import flows as ties
+from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.claims import Claim
@@ -131,10 +132,13 @@ class Plans:
             self.undo(plan)
             raise _Undone
         self.carry_out(plan)
-        return self._answers(tasks, known)
+        return self._answers(tasks, known, plan.about.created)
 
-    def _answers(self, tasks: Sequence[NewTask], known: dict[str, Submitted]) -> list[Submitted]:
+    def _answers(
+        self, tasks: Sequence[NewTask], known: dict[str, Submitted], created: float
+    ) -> list[Submitted]:
         wanted = [new.id for new in tasks if new.id not in known]
+        needed = {id for new in tasks for id in (*new.after, *new.behind)}
         found = dict(zip(wanted, self._shards.get(wanted), strict=True))
         answers: list[Submitted] = []
         seen: set[str] = set()
@@ -143,8 +147,10 @@ class Plans:
                 answers.append(known[new.id])
             elif (task := found[new.id]) is not None:
                 answers.append(Submitted(task, new.id not in seen))
-            else:  # it has been purged already
-                answers.append(self._shards.submit([new])[0])
+            else:  # it was accepted, and is gone already
+                waits = bool(new.after or new.behind)
+                as_it_was = record.task_as_submitted(new, created, waits, new.id in needed)
+                answers.append(Submitted(as_it_was, new.id not in seen))
             seen.add(new.id)
         return answers
 
