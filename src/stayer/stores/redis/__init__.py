@@ -45,7 +45,16 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Meanwhile, Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import failures, figures, incoming, notices, reading, record, schedules
+from stayer.stores.redis import (
+    failures,
+    figures,
+    incoming,
+    notices,
+    reading,
+    record,
+    schedules,
+    strays,
+)
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
@@ -179,11 +188,17 @@ class RedisStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         wanted = record.pack((queues, patterns.packed(handles)))
-        try:
-            values, kept_apart = self._run("reserve", worker, limit, wanted)
-        except Said:
-            raise _may_take_no_tasks(worker) from None
-        return record.tasks(values, kept_apart)
+        given: list[Task] = []
+        while True:
+            try:
+                answer = self._run("reserve", worker, limit - len(given), wanted)
+            except Said:
+                raise _may_take_no_tasks(worker) from None
+            tasks, failed = strays.readable(*answer)
+            given += tasks
+            if not failed:
+                return given
+            self.commit(failed)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         if not changes:
@@ -229,10 +244,17 @@ class RedisStore:
         applied = [True] * len(changes)
         for number in refused:
             applied[number] = False
+        if record.without_parameters(values, kept_apart):
+            tasks, failed = strays.readable(values, kept_apart)
+            self.commit(failed)
+            return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
         return applied, record.Unread(values, kept_apart) if values else []
 
     def promote(self, limit: int) -> float | None:
-        following, came_in, noted, *_ = self._run("promote", limit, limit)
+        following, came_in, noted, *_, met = self._run("promote", limit, limit)
+        if met:
+            self.see_to_strays()
+            return 0.0
         if noted and ties.relay(self._server, limit):
             return 0.0
         if came_in and incoming.take(self._server, limit):
@@ -240,6 +262,10 @@ class RedisStore:
         if came_in or noted:
             following, *_ = self._run("promote", 0, 0)
         return None if following is None else float(following)
+
+    def see_to_strays(self) -> int:
+        """Take what was met without its record out of where it stands; how many were lost."""
+        return strays.see_to_noted(self._server)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         arguments = Arguments(fixed=4)
@@ -346,7 +372,8 @@ class RedisStore:
         return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
 
     def sample(self) -> float:
-        figures.sample(self._server)
+        if figures.sample(self._server):
+            strays.look(self._server)
         return 60.0 - self.now() % 60.0
 
     def figures(
