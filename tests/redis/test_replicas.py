@@ -145,3 +145,21 @@ def test_without_any_replica_it_says_so(own_server: Starts) -> None:
 def test_a_bad_option_says_what_is_wrong(query: str, said: str) -> None:
     with pytest.raises(BadConfig, match=said):
         open_store(f"redis://localhost?{query}")
+
+
+@pytest.mark.parametrize("is_in_use", [False, True])
+def test_who_looks_does_not_wait_for_replicas_that_are_not_there(
+    own_server: Starts, is_in_use: bool
+) -> None:
+    """The settings may be what has to be mended, and `stayer doctor` has to say so."""
+    server = own_server()
+    if is_in_use:
+        submit(opened(server.url("p")), new("a"))
+    looking = opened(f"{server.url('p')}&wait=1&wait_timeout=50ms")
+    assert [queue.name for queue in looking.queues()] == ["q"] * is_in_use
+    [of_replicas] = [finding for finding in looking.check() if finding.check == "replicas"]
+    assert of_replicas.status == "fail"
+    assert "no task is taken" in of_replicas.message
+    with pytest.raises(StoreUnreachable, match=r"\(submit\), but 0 of 1 replicas"):
+        submit(looking, new("b"))
+    looking.close()

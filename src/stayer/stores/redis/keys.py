@@ -112,8 +112,13 @@ What happened
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
                                    empty name for all together; expires (see `sample.lua`)
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
-                                   figures are counted; identity, what tells this store from others
+                                   figures are counted; looked_through, up to where lists have
+                                   been looked through for strays; identity, what tells this store
+                                   from others
 
+    <prefix>:strays                set: what stands somewhere without its record, until strays.lua
+                                   has seen to it (MessagePack: id, queue, ticket or place)
+    <prefix>:missing               list: JSON of tasks whose records were gone; the newest 1,000
     <prefix>:rights                there for a moment, when the rights of a user are tried; also a
                                    channel
 
@@ -233,6 +238,8 @@ KEYS = {
     "events": "<prefix>:events",
     "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
+    "strays": "<prefix>:strays",
+    "missing": "<prefix>:missing",
     "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",

@@ -40,7 +40,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.redis import failures
 from stayer.stores.redis.check import refuse_too_few_rights, server_version
 from stayer.stores.redis.cluster import far, forgetting, listing, news, promoting, schedules
-from stayer.stores.redis.cluster.check import check
+from stayer.stores.redis.cluster.check import check, check_queues
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import name_of
@@ -89,7 +89,7 @@ class ClusterStore:
         self._nodes.close()
 
     def check(self) -> list[Finding]:
-        return check(self._nodes)
+        return [*check(self._nodes), *check_queues(self._shards)]
 
     def now(self) -> float:
         return self._shards.now()

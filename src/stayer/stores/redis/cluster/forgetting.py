@@ -61,6 +61,11 @@ def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
     return seen
 
 
+def see_to_strays(shards: Shards, name: str) -> int:
+    """How many tasks of a queue are lost, for their records are gone."""
+    return _noting(shards, name, lambda shard: shard.see_to_strays())
+
+
 def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:
     return _noting(shards, name, lambda shard: shard.forget(retention, limit))
 

@@ -15,6 +15,7 @@ local function hear(id, upstream, state)
   local kind = entry and call('HGET', key_waits(id), upstream)
   if not kind then
     call('SREM', key_waiters(upstream), id)
+    if not entry then note_stray(id) end
     return
   end
   if not entry.heard then
