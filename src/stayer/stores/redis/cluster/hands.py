@@ -150,11 +150,11 @@ class Workers:
             task for home in homes for task in self._shards.of(home).holdings(worker)
         )
 
-    def all(self) -> list[Worker]:
-        """As the lobby sees them, with what they hold in the shards."""
+    def all(self, queues: Iterable[str]) -> list[Worker]:
+        """As the lobby sees them, with what they hold in the shards of these queues."""
         running: dict[str, int] = {}
-        for shard in self._shards.all():
-            for each in shard.workers():
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
         return [_with_tasks(each, running.get(each.id, 0)) for each in self._lobby().workers()]
 
