@@ -234,7 +234,7 @@ class ClusterStore:
         return self._workers.holdings(worker)
 
     def workers(self) -> list[Worker]:
-        return self._workers.all()
+        return self._workers.all(self._shards.names())
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
@@ -328,6 +328,10 @@ class ClusterStore:
     def reach(self, queues: Sequence[str]) -> Reach:
         """As `PartedStore.reach`."""
         return listing.reach(self._shards, queues)
+
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `PartedStore.workers_of`."""
+        return self._workers.all(queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])
