@@ -136,9 +136,17 @@ class RedisStore:
             return _submitted(tasks, *self._submit(tasks))
         answers = self._server.run_each("submit", parts)
         accepted: list[Submitted] = []
-        for now, told, *_ in answers:
-            first = len(accepted)
-            accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+        try:
+            for now, told, *_ in answers:
+                first = len(accepted)
+                accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+        except StoreError as error:
+            if not accepted:
+                raise
+            raise type(error)(
+                f"{error}. Before that at least {len(accepted)} of the {len(tasks)} tasks were "
+                "accepted: submit all of them again under the same ids"
+            ) from error
         return accepted
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:

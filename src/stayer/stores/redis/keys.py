@@ -152,7 +152,7 @@ are there in that way too. Beside these, once:
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
-    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
+    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about, signs (of life)
     {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
                                    id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere

@@ -13,12 +13,17 @@ from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.shard import ShardStore
 from stayer.stores.redis.cluster.shards import Shards
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.keys import key
 
 _AT_ONCE = 500
 
 
 def drop_queue(shards: Shards, name: str, limit: int) -> int:
     """How many of its tasks are left."""
+    server = shards.server_of(name)
+    place = key("ids", server.address.prefix, queue=name)
+    first = server.ask("ZRANGE", place, 0, limit - 1) if limit > 0 else []
+    shards.settle(name, [each.decode() for each in first])
     return _noting(shards, name, lambda shard: shard.drop_queue(name, limit))
 
 
