@@ -14,7 +14,7 @@ local function forget_all(found, wanted)
     local entry = fetch(id)
     local is_newest = not wanted and call('SISMEMBER', key_newest(), id) == 1
     if entry and #gone < limit and not is_newest and (not wanted or (wanted[entry.r[STATE]]
-      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) and not is_needed(entry) then
+      and entry.r[UPDATED] < before)) and not is_needed(entry) then
       forget(entry)
       gone[#gone + 1] = id
     end
