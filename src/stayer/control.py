@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from stayer.core import codec, ids, notices, queue_settings, submission, units
-from stayer.core.errors import BadInput, NotHeld, Refused, UnknownTask
+from stayer.core.errors import BadInput, NotHeld, Refused, StoreUnreachable, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
     Cancel,
@@ -45,6 +45,7 @@ from stayer.core.model import (
 )
 from stayer.core.policy import check as check_policy
 from stayer.core.queue_settings import WrittenSettings
+from stayer.outage import Tell, logger, ride_out
 from stayer.store import REMEMBERED, ServedStore, Store
 
 BATCH = 500
@@ -262,16 +263,21 @@ def watch(store: Store, id: str, seen: int, timeout: float) -> int:
     return seen
 
 
-def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iterator[Task]:
-    """The tasks with these ids, each as soon as it has ended; ends early when the time is over."""
+def wait(
+    store: Store, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
+) -> Iterator[Task]:
+    """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
+    store that can't be reached for a while is waited for, too: `tell` is told of it.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
     open_ids = list(dict.fromkeys(ids))
+
+    def look() -> tuple[int, list[Task]]:
+        seen, found = store.last_event(), zip(open_ids, store.get(open_ids), strict=True)
+        return seen, [get(store, id) if task is None else task for id, task in found]
+
     while True:
-        seen = store.last_event()
-        tasks = [
-            get(store, id) if task is None else task
-            for id, task in zip(open_ids, store.get(open_ids), strict=True)
-        ]
+        seen, tasks = ride_out(look, deadline, tell)
         yield from (task for task in tasks if task.state in FINISHED)
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
@@ -281,7 +287,10 @@ def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iter
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:
                 return
-            events = store.watch(seen, left, BATCH)
+            try:
+                events = store.watch(seen, left, BATCH)
+            except StoreUnreachable:
+                break  # look again, as soon as it is back
             if any(event.id in concerned for event in events):
                 break
             seen = events[-1].number if events else seen

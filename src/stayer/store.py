@@ -504,6 +504,9 @@ class PartedStore(Protocol):
         can, or if nobody can say which there are.
         """
 
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `Store.workers`; what they run is counted in these queues, which can be reached."""
+
 
 @runtime_checkable
 class ServedStore(Protocol):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done
-from stayer.core.model import FINISHED, LogPiece, Report
+from stayer.core.model import FINISHED, LogPiece, NewTask, Report
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore
+from stayer.stores.redis import RedisStore, submitting
 from tests.contract.builders import (
     apply,
     beat,
@@ -87,6 +88,35 @@ def test_a_worker_keeps_its_lease_and_what_it_tells(store: RedisStore) -> None:
     assert saved is not None
     assert (saved.data, store.log(task.id, 1, 0, 9)[0].data) == (b"saved", b"said")
     assert [known.number for known in store.workers()] == [2]
+
+
+class TestManyNewTasks:
+    """They go to the server part by part."""
+
+    @pytest.fixture
+    def full_at_the_third_part(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        def in_parts(tasks: Sequence[NewTask], size: int) -> Iterator[list[Any]]:
+            for number, part in enumerate(submitting.in_parts(tasks, size) or ()):
+                if number == 2:
+                    store._server.ask("CONFIG", "SET", "maxmemory", 1)
+                yield part
+
+        monkeypatch.setattr("stayer.stores.redis.in_parts", in_parts)
+
+    @pytest.mark.usefixtures("full_at_the_third_part")
+    def test_say_that_some_were_accepted(self, store: RedisStore) -> None:
+        tasks = [new() for _ in range(700)]
+        with pytest.raises(StoreUnusable, match="at least 400 of the 700 tasks were accepted"):
+            store.submit(tasks)
+        store._server.ask("CONFIG", "SET", "maxmemory", 0)
+        assert counts(store) == {"pending": 400}
+        check_counts(store)
+
+    def test_are_refused_in_the_same_words_when_the_script_is_new(self, store: RedisStore) -> None:
+        store._server.ask("CONFIG", "SET", "maxmemory", 1)
+        store._server.ask("SCRIPT", "FLUSH")
+        with pytest.raises(StoreUnusable, match="no memory left: nothing was changed"):
+            store.submit([new() for _ in range(300)])
 
 
 def refusal(store: RedisStore) -> StoreError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stayer.core.errors import StoreError, StoreUnusable
 from stayer.stores.findings import Finding
+from stayer.stores.redis import strays
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
 
@@ -15,8 +16,9 @@ _NEARLY_FULL = 0.9
 
 def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
-    names = (key(name, server.address.prefix) for name in ("incoming", "refused"))
-    return [*check_node(server, True), incoming(server, *names)]
+    prefix = server.address.prefix
+    names = (key(name, prefix) for name in ("incoming", "refused"))
+    return [*check_node(server, True), *strays.check(server), incoming(server, *names)]
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:

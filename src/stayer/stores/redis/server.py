@@ -307,10 +307,16 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
     sent.clear()
     for at, answer in enumerate(answers):
         if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
-            answers[at] = _ask(connection, "EVAL", wanted.text, *asked[at])
-        elif isinstance(answer, ResponseError):
-            raise plain(answer)
+            answers[at] = _answer(connection, "EVAL", wanted.text, *asked[at])
+        if isinstance(answers[at], ResponseError):
+            raise plain(answers[at])
     return answers
+
+
+def _answer(connection: Any, *command: Any) -> Any:
+    """The same to a plain command."""
+    connection.send_packed_command((_packed(command),))
+    return _read(connection)
 
 
 def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:

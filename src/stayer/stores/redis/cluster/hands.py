@@ -47,6 +47,8 @@ class Workers:
         for home in self._homes_of(worker.id):
             told = [report for _, report in places.get(home, [])]
             orders += self._beat_at(home, worker, number, nonce, told).orders
+        if number == 1:
+            self._check_alive(worker.id, self._homes_of(worker.id))
         return replace(answer, orders=tuple(orders))
 
     def _beat_at(
@@ -60,6 +62,7 @@ class Workers:
                 raise
         # Whoever wanted to introduce it there came no further than to write it down.
         shard.beat(worker, 1, nonce, ())
+        self._check_alive(worker.id, [home])
         return shard.beat(worker, number, nonce, reports)
 
     def introduce(self, worker: str, queue: str) -> bool:
@@ -70,9 +73,22 @@ class Workers:
         self._move_in(worker, [queue])
         try:
             self._shards.of(queue).beat(known, 1, "introduced", ())
+            self._check_alive(worker, [queue])
         except LeaseLost:
             return False  # it was buried there
         return True
+
+    def _check_alive(self, worker: str, homes: list[str]) -> None:
+        """To be called when these have got to know it. Whoever buried it meanwhile may have been
+        there too early to find it: then it is buried once more.
+        """
+        if self._find(worker) is not None:
+            return
+        self._move_in(worker, homes)
+        self._write_down([worker])
+        for home in homes:
+            self._bury(worker, home)
+        raise LeaseLost(f"worker {worker} was given up as dead")
 
     # Burying
 
@@ -134,11 +150,11 @@ class Workers:
             task for home in homes for task in self._shards.of(home).holdings(worker)
         )
 
-    def all(self) -> list[Worker]:
-        """As the lobby sees them, with what they hold in the shards."""
+    def all(self, queues: Iterable[str]) -> list[Worker]:
+        """As the lobby sees them, with what they hold in the shards of these queues."""
         running: dict[str, int] = {}
-        for shard in self._shards.all():
-            for each in shard.workers():
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
         return [_with_tasks(each, running.get(each.id, 0)) for each in self._lobby().workers()]
 

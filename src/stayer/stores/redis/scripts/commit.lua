@@ -5,5 +5,7 @@
 -- to be confirmed by replicas: what has ended must not run again
 -- needs: base, record, lines, tasks, alike, ends, unique, delivery, notices, change
 
-local values, apart = shown(apply_all(cmsgpack.unpack(ARGV[3])))
+local applied = apply_all(cmsgpack.unpack(ARGV[3]))
+if is_any_refused(applied) then write_something(key_last()) end
+local values, apart = shown(applied)
 return {values, apart, told and 1 or 0}

@@ -5,4 +5,6 @@
 -- needs: base
 
 local sets = {shards = key_shards(), plans = key_plans(), burying = key_burying(), homes = key_homes(ARGV[4])}
-return call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
+local added = call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
+if added == 0 then write_something(sets[ARGV[3]]) end
+return added
