@@ -15,7 +15,8 @@ from typing import Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, notices, queue_settings, submission, units
+from stayer.core import ids, notices, queue_settings, submission, units
+from stayer.core.differing import differing
 from stayer.core.errors import BadInput, NotHeld, Refused, StoreUnreachable, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -99,14 +100,12 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
             f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
             "choose another one"
         )
-    if there.queue != new.queue:
+    fields = differing(new, there)
+    if "queue" in fields:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
-    if (there.name, there.command) != (new.name, new.command):
+    if "name" in fields or "command" in fields:
         return "is there already, and runs something else: it was left as it is"
-    packed = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
-    if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
-        return "is there already with other parameters: it was left as it is"
-    return None
+    return "is there already with other parameters: it was left as it is" if fields else None
 
 
 def unique_holder(new: NewTask, answer: Submitted) -> Task | None:

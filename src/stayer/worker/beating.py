@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from signal import SIGUSR1
 
+from stayer import trouble
 from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.model import Orders, Report, Task, Worker
 from stayer.heart import Heart
@@ -102,7 +103,7 @@ class BeatingWorker(ABC):
                 # nothing yet does not begin. What was adopted is not left alone for it.
                 if isinstance(error, StoreUnusable) and not self._has_begun:
                     raise
-                logger.warning("the store does not answer, trying again: %s", error)
+                trouble.tell(logger, "asking the store again", error)
                 self._bell.sleep(self._patience.next_pause())
                 self._hear_signals()
 

@@ -171,7 +171,7 @@ class Server:
 
     def open_connection(self) -> Any:
         """A new connection that belongs to the caller."""
-        with translated(self.address.url):
+        with translated(self.address.url, opening=True):
             return self.address.open()
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class _Lent:
         self._url = server.address.url
 
     def __enter__(self) -> Any:
-        with translated(self._url):
+        with translated(self._url, opening=True):
             self._connection = self._server.take()
         return self._connection
 

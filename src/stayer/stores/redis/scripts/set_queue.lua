@@ -7,6 +7,7 @@
 
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
 local key = key_queue(name)
+if wanted.paused or wanted.retention then whatever_memory_is_left() end
 call('SADD', key_queues(), name)
 
 local function tell(event)
