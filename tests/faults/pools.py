@@ -158,8 +158,8 @@ def die_once(task: Context, path: str) -> int:
 class PoolFleet(Fleet):
     """Workers with threads."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        super().__init__(folder, url)
         (folder / "jobs.py").write_text(APP)
 
     def pool_worker(
