@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer import control
-from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError, UnknownWorker
+from stayer.core.errors import (
+    LeaseLost,
+    NotHeld,
+    StayerError,
+    StoreError,
+    StoreUnreachable,
+    UnknownWorker,
+)
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Beat, Orders, Report, Task, Worker
@@ -43,15 +50,15 @@ class Heart:
         on_orders: Callable[[Orders], None],
         on_lost: Callable[[], None],
         gather: Callable[[], Sequence[Report]] = tuple,
-        on_beat: Callable[[float], None] = lambda good_until: None,
+        on_beat: Callable[[float, Beat], None] = lambda good_until, answer: None,
         on_drain: Callable[[], None] = lambda: None,
         last_number: int = 0,
     ) -> None:
         """The callbacks run in the beating thread and must not beat themselves.
 
         `gather` is asked for reports before each beat, and again before the next if it failed;
-        `on_beat` hears of each that got through, and until when the lease is good then; `on_drain`
-        once, when somebody wants the worker to take no more.
+        `on_beat` hears of each that got through, until when the lease is good then, and what the
+        store said; `on_drain` once, when somebody wants the worker to take no more.
         """
         self.lost = False
         self.watched = False
@@ -213,7 +220,9 @@ class Heart:
             raise
         self._good_until = before + self._worker.lease
         self.watched = answer.watched
-        self._on_beat(self._good_until)
+        untold = set(answer.untold)
+        self._put_back({key: each for key, each in carried.items() if each.id in untold})
+        self._on_beat(self._good_until, answer)
         for orders in answer.orders:
             self._on_orders(orders)
         if answer.drain and not self._told_to_drain:
@@ -241,7 +250,12 @@ class Heart:
         if not dead and at - self._last_inquest < self._worker.lease:
             return
         self._last_inquest = at
-        returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        try:
+            returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        except StoreUnreachable as error:
+            # The beat got through: a part of the store may be away. Whoever is dead stays so.
+            logger.warning("what the dead held can't be seen to now: %s", error)
+            return
         if dead or returned:
             logger.warning(
                 "gave up %s as dead, settled %d of their tasks", ", ".join(dead) or "some", returned

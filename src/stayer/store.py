@@ -245,6 +245,9 @@ class Store(Protocol):
         where a slot begins a wider grid, points off that grid go.
 
         A worker that `keeps` is never among the suspects.
+
+        A store in several places, some of which are away, says whose reports it could not take, and
+        where the lease is not renewed.
         """
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
@@ -253,8 +256,8 @@ class Store(Protocol):
         hold nothing. Raises LeaseLost if the judge itself is not registered or dead.
         """
 
-    def holdings(self, worker: str) -> list[Task]:
-        """What the worker holds according to the store."""
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        """What the worker holds according to the store, in these queues; none named: in all."""
 
     def workers(self) -> list[Worker]:
         """All that are not buried; `STALE` when their lease is over."""
@@ -492,6 +495,18 @@ class PartedStore(Protocol):
     def reach(self, queues: Sequence[str]) -> Reach:
         """Which of these queues, or of all, can be reached now. Raises StoreUnreachable if none
         can, or if nobody can say which there are.
+        """
+
+
+@runtime_checkable
+class LobbiedStore(Protocol):
+    """A store in several places, one of which knows all workers; each of the others knows those
+    that take tasks from it.
+    """
+
+    def workers_seen(self) -> list[Worker]:
+        """Those that are known to the places that can be reached, while the one that knows all is
+        away. Who is not among them need not be dead.
         """
 
 

@@ -15,6 +15,7 @@ from stayer.store import Store
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
+from stayer.worker.lease import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.patience import Patience
@@ -31,10 +32,16 @@ class Starter:
     """What it takes to start a task here."""
 
     def __init__(
-        self, store: Store, state: StateDirectory, handlers: Handlers, nursery: Nursery
+        self,
+        store: Store,
+        state: StateDirectory,
+        handlers: Handlers,
+        nursery: Nursery,
+        leases: Leases,
     ) -> None:
         self._store = store
         self._state = state
+        self._leases = leases
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
@@ -101,7 +108,7 @@ class Starter:
             "argv": self._handlers.argv(task),
             "env": self._handlers.env(task, run.folder),
             "cwd": task.cwd or os.getcwd(),
-            "lease": str(self._state.lease_path),
+            "lease": str(self._leases.path(task.queue)),
             "stack_signal": self._handlers.stack_signal(task),
             "cgroup": self._cgroup,
             **options.for_keeper(task.policy),

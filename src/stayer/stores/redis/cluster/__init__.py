@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
-from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -95,7 +95,7 @@ class ClusterStore:
         return self._shards.now()
 
     def identity(self) -> str:
-        return self._shards.of(LOBBY).identity()
+        return self._shards.identity()
 
     # The one road
 
@@ -118,13 +118,11 @@ class ClusterStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         given: list[Task] = []
+        tour = Tour(self._shards)
         for queue in dict.fromkeys(queues):
-            try:
-                given += self._reserve(worker, queue, limit - len(given), handles)
-            except StoreUnreachable:
-                if not given:
-                    raise
-                break  # what was given is given
+            step = partial(self._reserve, worker, queue, limit - len(given), handles)
+            given += tour.at(queue, step) or ()
+        tour.check()
         self._shards.remember(given)
         return given
 
@@ -187,6 +185,7 @@ class ClusterStore:
         places = self._shards.by_place([change.id for change in changes], changes)
         applied = [False] * len(changes)
         given: list[Task] = []
+        tour = Tour(self._shards)
         wanted = list(dict.fromkeys(queues))
         # First where there is only something to tell, so that places become free.
         for queue in [*(set(places) - {*wanted, ""}), *wanted]:
@@ -195,15 +194,13 @@ class ClusterStore:
             if not numbered and not room and queue != wanted[0]:
                 continue  # the first one is asked in any case: it says if the worker is dead
             told = [change for _, change in numbered]
-            try:
-                done, tasks = self._turn(worker, told, queue, room, handles)
-            except StoreUnreachable:
-                if not given and not any(applied):
-                    raise
-                break  # what was done is done; the rest is told again
-            for (number, _), each in zip(numbered, done, strict=True):
+            answer = tour.at(queue, partial(self._turn, worker, told, queue, room, handles))
+            if answer is None:
+                continue  # what could not be told is told again
+            for (number, _), each in zip(numbered, answer[0], strict=True):
                 applied[number] = each
-            given += tasks
+            given += answer[1]
+        tour.check()
         self._shards.remember(given)
         self._relay()
         return applied, given
@@ -230,11 +227,15 @@ class ClusterStore:
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         return self._workers.bury(judge, silent)
 
-    def holdings(self, worker: str) -> list[Task]:
-        return self._workers.holdings(worker)
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        return self._workers.holdings(worker, queues)
 
     def workers(self) -> list[Worker]:
         return self._workers.all()
+
+    def workers_seen(self) -> list[Worker]:
+        """As `LobbiedStore.workers_seen`."""
+        return self._workers.seen()
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
@@ -335,8 +336,11 @@ class ClusterStore:
 
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.
-        moments = Tour(self._shards).all(lambda shard: shard.sample())
-        return min((self._shards.of(LOBBY).sample(), *moments))
+        tour = Tour(self._shards)
+        moments = [tour.attempt(self._shards.of(LOBBY).sample)]
+        moments += tour.each(lambda shard: shard.sample())
+        tour.check()
+        return min(moment for moment in moments if moment is not None)
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None

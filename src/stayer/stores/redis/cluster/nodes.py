@@ -79,38 +79,62 @@ class Nodes:
         """What the node that has the key answers to a plain command."""
         return self.at(key, lambda server: server.ask(*command))
 
-    def enlist(self, list_of: str, names: Iterable[str], worker: str = "") -> int:
+    def enlist(self, list_of: str, names: Iterable[str], which: str = "") -> int:
         """Write names down in a set that others go by; how many are new."""
         given = list(names)
-        place = key(list_of, self.options.prefix, worker=worker)
+        place = key(list_of, self.options.prefix, worker=which, copy=which)
         steps = [given[at : at + _AT_ONCE] for at in range(0, len(given), _AT_ONCE)]
-        calls = [Call(place, "enlist", (list_of, worker, *some)) for some in steps]
+        calls = [Call(place, "enlist", (list_of, which, *some)) for some in steps]
         return sum(self.run_many(calls)) if calls else 0
 
     def run_many(self, calls: Sequence[Call]) -> list[Any]:
         """What the scripts answer, each at the node of its key, a round trip a node."""
+        answers = self._try_many(calls, give_up=True)
+        for answer in answers:
+            if isinstance(answer, StoreUnreachable):
+                raise answer
+        return answers
+
+    def try_many(self, calls: Sequence[Call]) -> list[Any]:
+        """The same; where a node can't be reached, the error in the place of the answer."""
+        return self._try_many(calls, give_up=False)
+
+    def _try_many(self, calls: Sequence[Call], *, give_up: bool) -> list[Any]:
+        """To give up is to ask no others when a node can't be reached."""
         answers: list[Any] = [None] * len(calls)
         left = list(range(len(calls)))
         for _ in range(_REDIRECTS):
-            left = self._run_many(calls, left, answers)
+            left = self._run_many(calls, left, answers, give_up)
             if not left:
                 return answers
             self.forget()
         raise self._quarrel()
 
-    def _run_many(self, calls: Sequence[Call], left: list[int], answers: list[Any]) -> list[int]:
+    def _run_many(
+        self, calls: Sequence[Call], left: list[int], answers: list[Any], give_up: bool
+    ) -> list[int]:
         """What is left: what has moved."""
         groups: dict[int, tuple[Server, list[int]]] = {}
         for number in left:
-            server = self.server_of(calls[number].key)
+            try:
+                server = self.server_of(calls[number].key)
+            except StoreUnreachable as error:
+                answers[number] = error
+                if give_up:
+                    return []
+                continue
             groups.setdefault(id(server), (server, []))[1].append(number)
-        moved = []
+        moved: list[int] = []
         for server, numbers in groups.values():
             try:
                 found = server.run_many(self.options.prefix, [calls[each] for each in numbers])
-            except StoreUnreachable:
+            except StoreUnreachable as error:
                 self.forget()
-                raise
+                for number in numbers:
+                    answers[number] = error
+                if give_up:
+                    return []
+                continue
             for number, answer in zip(numbers, found, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Moved):

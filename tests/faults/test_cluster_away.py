@@ -1,0 +1,123 @@
+"""A node of a cluster without replicas is away for longer than a lease: its queues stand still, and
+nothing else does.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis.crc import key_slot
+
+from stayer.core.submission import new_task
+from tests.faults.fleet import STAMPER, Fleet, until
+from tests.servers.cluster import SLOTS, Cluster, clustered
+from tests.servers.finding import redis_binary
+
+LEASE = 2.0
+OPTIONS = {"socket_timeout": 1, "socket_connect_timeout": 1}
+
+
+def node_of(tag: str) -> int:
+    """The number of the node that has it."""
+    return key_slot(tag.encode()) * 3 // SLOTS
+
+
+QUEUES = {node_of(name): name for name in ("a", "b", "c")}
+THE_LOBBYS = node_of("%lobby")
+DEAD = [
+    pytest.param(THE_LOBBYS, id="that of the lobby"),
+    pytest.param((THE_LOBBYS + 1) % 3, id="another"),
+]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with clustered(redis_binary(), replicas=0) as cluster:
+        for node in cluster.nodes:
+            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no", password="")
+        yield cluster
+
+
+@pytest.fixture
+def fleet(cluster: Cluster, tmp_path: Path) -> Iterator[Fleet]:
+    fleet = Fleet(tmp_path, cluster.url(prefix="p", **OPTIONS))
+    yield fleet
+    fleet.close()
+
+
+def stamper(fleet: Fleet, queue: str) -> str:
+    """A task that stamps the clock, named like its queue."""
+    stop = str(fleet.folder / f"{queue}.stop")
+    command = (sys.executable, "-c", STAMPER, str(fleet.stamps(queue)), stop)
+    fleet.store.submit([new_task(queue=queue, id=queue, command=command)])
+    return queue
+
+
+def latest(fleet: Fleet, id: str) -> float:
+    return max(fleet.read_stamps(id)[1])
+
+
+def submit_to(fleet: Fleet, queue: str, file: Path) -> None:
+    """One that can be submitted: the claim of an id may be on the node that is away."""
+    new = new_task(queue=queue, command=("touch", str(file)))
+    fleet.store.submit([new])
+
+
+@pytest.mark.parametrize("dead", DEAD)
+def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> None:
+    # Given a worker with a running task in a queue of each node
+    pid = fleet.worker("one", *(part for q in "abc" for part in ("-q", q)), lease=LEASE, slots=9)
+    for queue in QUEUES.values():
+        stamper(fleet, queue)
+    for queue in QUEUES.values():
+        fleet.until_stamped(queue)
+        fleet.until_state(queue, "started")
+    living = [queue for node, queue in QUEUES.items() if node != dead]
+
+    # When one of the nodes is away for longer than several leases
+    cluster.nodes[dead].signal(signal.SIGKILL)
+    begun = max(latest(fleet, queue) for queue in QUEUES.values())
+    until(lambda: all(latest(fleet, queue) > begun + 4 * LEASE for queue in living), "for stamps")
+
+    # Then tasks of the others begin, run on, and end
+    for queue in living:
+        fleet.finish(queue)
+        until(lambda queue=queue: is_complete(fleet, queue), f"for {queue}")  # type: ignore[misc]
+        file = fleet.folder / f"{queue}.began"
+        until(lambda queue=queue, file=file: can_submit(fleet, queue, file), "for a submission")  # type: ignore[misc]
+        until(file.exists, f"for a new task of {queue}")
+
+    # And those of its own when it is back
+    cluster.nodes[dead].start()
+    lost = QUEUES[dead]
+    seen = latest(fleet, lost)
+    until(lambda: latest(fleet, lost) > seen, "for the one that stood still")
+    fleet.finish(lost)
+    until(lambda: is_complete(fleet, lost), f"for {lost}")
+    submit_to(fleet, lost, fleet.folder / "after")
+    until((fleet.folder / "after").exists, "for a new task of it")
+    assert [fleet.get(queue).attempt for queue in QUEUES.values()] == [1, 1, 1]
+    assert [process.poll() for process in fleet.workers if process.pid == pid] == [None]
+
+
+def is_complete(fleet: Fleet, id: str) -> bool:
+    from stayer.core.errors import StoreUnreachable
+
+    try:
+        return fleet.get(id).state == "complete"
+    except StoreUnreachable:
+        return False
+
+
+def can_submit(fleet: Fleet, queue: str, file: Path) -> bool:
+    from stayer.core.errors import StoreUnreachable
+
+    try:
+        submit_to(fleet, queue, file)
+    except StoreUnreachable:
+        return False  # the next id that is drawn may be claimed elsewhere
+    return True
