@@ -76,6 +76,7 @@ class Heart:
         self._on_beat = on_beat
         self._on_drain = on_drain
         self._told_to_drain = False
+        self._away: set[str] = set()
         self._number = last_number
         self._good_until = 0.0
         self._last_inquest = moment()
@@ -220,6 +221,7 @@ class Heart:
             raise
         self._good_until = before + self._worker.lease
         self.watched = answer.watched
+        self._tell_who_is_away(answer.away)
         untold = set(answer.untold)
         self._put_back({key: each for key, each in carried.items() if each.id in untold})
         self._on_beat(self._good_until, answer)
@@ -243,6 +245,18 @@ class Heart:
             for key, report in carried.items():
                 later = self._reports.get(key)
                 self._reports[key] = report if later is None else _merged(report, later)
+
+    def _tell_who_is_away(self, away: Sequence[str]) -> None:
+        """Once, and when they are back."""
+        gone, back = sorted(set(away) - self._away), sorted(self._away - set(away))
+        self._away = set(away)
+        if gone:
+            logger.warning(
+                "%s can't be reached: nothing begins there, and what runs is told of later",
+                ", ".join(gone),
+            )
+        if back:
+            logger.info("%s can be reached again", ", ".join(back))
 
     def _bury_the_dead(self, at: float, answer: Beat) -> None:
         dead = self._judge.observe(at, answer.suspects)

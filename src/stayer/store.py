@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
+from stayer.core.errors import StoreUnreachable
 from stayer.core.explanation import Explanation
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
@@ -132,6 +133,8 @@ class Store(Protocol):
         So with its `unique` word, if another task of the queue holds it: the answer is that one.
         A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
         runs; then for `unique_for` seconds after its end.
+
+        A task whose id was `generated` may get another one, where that can't be accepted now.
 
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
         `start_before` is the one given, or `expire` seconds from now.
@@ -508,6 +511,16 @@ class LobbiedStore(Protocol):
         """Those that are known to the places that can be reached, while the one that knows all is
         away. Who is not among them need not be dead.
         """
+
+
+def known_workers(store: Store) -> list[Worker]:
+    """All of them, to be looked at; while the place that knows all is away, those that are seen."""
+    try:
+        return store.workers()
+    except StoreUnreachable:
+        if not isinstance(store, LobbiedStore):
+            raise
+        return store.workers_seen()
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ OPTIONS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 def node_of(tag: str) -> int:
     """The number of the node that has it."""
-    return key_slot(tag.encode()) * 3 // SLOTS
+    return int(key_slot(tag.encode())) * 3 // SLOTS
 
 
 QUEUES = {node_of(name): name for name in ("a", "b", "c")}

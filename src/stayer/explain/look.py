@@ -8,7 +8,7 @@ from functools import cached_property
 from stayer.core.lanes import handled, lane_of
 from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
 from stayer.core.silence import silent_for
-from stayer.store import Store
+from stayer.store import Store, known_workers
 
 SAMPLES = 500
 """How many finished tasks of the queue tell how long one takes."""
@@ -32,7 +32,7 @@ class Look:
     @cached_property
     def workers(self) -> list[Worker]:
         """All there are."""
-        return self.store.workers()
+        return known_workers(self.store)
 
     @cached_property
     def listening(self) -> list[Worker]:

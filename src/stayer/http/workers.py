@@ -10,11 +10,14 @@ from starlette.responses import Response
 from stayer import control
 from stayer.core import codec
 from stayer.http.route import Answer, Call
+from stayer.store import known_workers
 
 
 def find(call: Call) -> Answer:
     """All of them."""
-    return Answer({"workers": [codec.worker_record(worker) for worker in call.store.workers()]})
+    return Answer(
+        {"workers": [codec.worker_record(worker) for worker in known_workers(call.store)]}
+    )
 
 
 def drain(call: Call) -> Answer:

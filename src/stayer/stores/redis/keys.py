@@ -144,7 +144,7 @@ of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (
 are there in that way too. Beside these, once:
 
     <prefix>:{%lobby}:shards       set: the names of all queues that ever were
-    <prefix>:{%copy<copy>}:shards  set: the same once more, in some places
+    <prefix>:{%copy<copy>}:shards  set: the same once more, copies 0 to 3
     <prefix>:{%copy<copy>}:identity  string: that of `meta` in the lobby once more
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others

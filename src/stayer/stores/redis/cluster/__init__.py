@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
-from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -83,7 +83,8 @@ class ClusterStore:
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
-        refuse_too_few_rights(self._shards.server_of(LOBBY))
+        with suppress(StoreUnreachable):  # its node may be away, while others are not
+            refuse_too_few_rights(self._shards.server_of(LOBBY))
 
     def close(self) -> None:
         self._nodes.close()

@@ -9,10 +9,10 @@ written down first, so that anybody can go on with it.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 
 from msgspec.structs import replace
 
@@ -64,7 +64,8 @@ class Workers:
             self._move_in(worker.id, self._homes_of(worker.id))
         heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
         orders = (each for beat in heard.values() for each in beat.orders)
-        return replace(answer, orders=tuple(orders), untold=untold)
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        return replace(answer, orders=tuple(orders), away=away, untold=untold)
 
     def _beat_alone(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
@@ -74,8 +75,9 @@ class Workers:
         if not heard:
             return None
         orders = (each for beat in heard.values() for each in beat.orders)
-        now = next(iter(heard.values())).now
-        return Beat(now=now, orders=tuple(orders), untold=untold, proven=tuple(heard))
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        now, proven = next(iter(heard.values())).now, tuple(heard)
+        return Beat(now=now, orders=tuple(orders), away=away, untold=untold, proven=proven)
 
     def _beat_at_homes(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
@@ -199,10 +201,10 @@ class Workers:
         which no judge can have heard, and takes none from now on.
         """
         since, lease = self._refused.get((worker, home), (0.0, 0.0))
-        is_over = lease > 0 and time.monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
+        is_over = lease > 0 and monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
         answer = self._shards.server_of(home).run("bury_here", worker, int(is_over))
         if len(answer) == 3:
-            self._refused.setdefault((worker, home), (time.monotonic(), float(answer[2])))
+            self._refused.setdefault((worker, home), (monotonic(), float(answer[2])))
             return None
         self._refused.pop((worker, home), None)
         return record.tasks(*answer)

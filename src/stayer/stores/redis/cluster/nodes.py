@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -33,8 +34,12 @@ _AT_ONCE = 1000
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
 
+_ABSENT = 5.0
+
 T = TypeVar("T")
 Host = tuple[str, int]
+Part = tuple[int, int, list[Host]]
+"""First and last slot of a part of the cluster, and its nodes, the primary first."""
 
 
 class Nodes:
@@ -61,6 +66,7 @@ class Nodes:
         self.lessons = 0
         """How often it was asked who has which slot: after a failover once more."""
         self._silent: set[Host] = set()
+        self._absent_until: dict[Server, float] = {}
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
@@ -148,17 +154,31 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
-    def parts(self) -> list[tuple[int, int, list[Host]]]:
-        """First and last slot of each part of the cluster, and its nodes, the primary first."""
-        server = self.primaries()[0]
-        return [
-            (
-                int(start),
-                int(end),
-                [((host or b"").decode(), int(port)) for host, port, *_ in nodes],
-            )
-            for start, end, *nodes in server.ask("CLUSTER", "SLOTS")
-        ]
+    def absent(self) -> set[Server]:
+        """The nodes to which no connection can be opened, so that nothing was asked of them; one
+        that is, is believed to be so for a moment.
+        """
+        found: set[Server] = set()
+        for server in self.primaries():
+            if time.monotonic() >= self._absent_until.get(server, 0.0):
+                try:
+                    with server.connection():
+                        continue
+                except StoreUnreachable:
+                    self.forget()
+                    self._absent_until[server] = time.monotonic() + _ABSENT
+            found.add(server)
+        return found
+
+    def parts(self) -> list[Part]:
+        """As one of its nodes sees them."""
+        failed: StoreUnreachable | None = None
+        for server in self.primaries():
+            try:
+                return [_part(*answer) for answer in server.ask("CLUSTER", "SLOTS")]
+            except StoreUnreachable as error:
+                failed = error
+        raise failed or self._quarrel()
 
     def at_host(self, host: Host) -> Server:
         """A node, whichever slots it has."""
@@ -267,3 +287,8 @@ class Nodes:
 
     def _quarrel(self) -> StoreUnreachable:
         return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")
+
+
+def _part(start: Any, end: Any, *nodes: Any) -> Part:
+    hosts = [((host or b"").decode(), int(port)) for host, port, *_ in nodes]
+    return int(start), int(end), hosts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from stayer.core.errors import StoreUnreachable
+from stayer.core.ids import generate, is_generated
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import record
@@ -22,6 +23,7 @@ from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key, tag
+from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
 from stayer.stores.redis.translation import translated
 
@@ -29,6 +31,7 @@ LOBBY = "%lobby"
 """The shard in which all workers are known. No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
+_DRAWS = 100
 
 T = TypeVar("T")
 
@@ -216,6 +219,7 @@ class Shards:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept each id once, in whichever queue."""
+        tasks = self._claimable(tasks)
         with translated(self.nodes.url):
             packed_groups(
                 tasks, Arguments(fixed=4)
@@ -247,6 +251,21 @@ class Shards:
                 answers[number] = self._known_one(claim, tasks[number])
         self.remember(answer.task for answer in answers.values() if not answer.purged)
         return [answers[number] for number in range(len(tasks))]
+
+    def _claimable(self, tasks: Sequence[NewTask]) -> Sequence[NewTask]:
+        """Those whose ids were drawn get others where a node is away that nothing was asked of."""
+        if not any(new.generated for new in tasks) or not (absent := self.nodes.absent()):
+            return tasks
+        return [self._with_other_id(new, absent) for new in tasks]
+
+    def _with_other_id(self, new: NewTask, absent: Container[Server]) -> NewTask:
+        drawn, prefix = new, self.nodes.options.prefix
+        for _ in range(_DRAWS if new.generated and is_generated(new.id) else 0):
+            with suppress(StoreUnreachable):
+                if self.nodes.server_of(key("claim", prefix, id=drawn.id)) not in absent:
+                    return drawn
+            drawn = replace(new, id=generate())
+        return new
 
     def _claimed(self, tasks: Sequence[NewTask]) -> list[Claim]:
         """The claim on each id; none of them belongs to a plan."""
