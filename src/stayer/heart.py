@@ -268,7 +268,8 @@ class Heart:
             returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
         except StoreUnreachable as error:
             # The beat got through: a part of the store may be away. Whoever is dead stays so.
-            logger.warning("what the dead held can't be seen to now: %s", error)
+            if dead:
+                logger.warning("%s can't be given up as dead now: %s", ", ".join(dead), error)
             return
         if dead or returned:
             logger.warning(

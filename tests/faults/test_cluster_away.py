@@ -10,20 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from redis.crc import key_slot
 
+from stayer import control
+from stayer.core.errors import StoreUnreachable
 from stayer.core.submission import new_task
 from tests.faults.fleet import STAMPER, Fleet, until
-from tests.servers.cluster import SLOTS, Cluster, clustered
-from tests.servers.finding import redis_binary
+from tests.servers.cluster import Cluster, killable, node_of
 
 LEASE = 2.0
 OPTIONS = {"socket_timeout": 1, "socket_connect_timeout": 1}
-
-
-def node_of(tag: str) -> int:
-    """The number of the node that has it."""
-    return int(key_slot(tag.encode())) * 3 // SLOTS
 
 
 QUEUES = {node_of(name): name for name in ("a", "b", "c")}
@@ -36,9 +31,7 @@ DEAD = [
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with clustered(redis_binary(), replicas=0) as cluster:
-        for node in cluster.nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no", password="")
+    with killable() as cluster:
         yield cluster
 
 
@@ -78,12 +71,20 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
         fleet.until_state(queue, "started")
     living = [queue for node, queue in QUEUES.items() if node != dead]
 
+    lost = QUEUES[dead]
+    up = new_task(queue=lost, id="up", command=("true",))
+    down = new_task(queue=living[0], id="down", command=("true",), after=("up",), held=True)
+    fleet.store.submit([up, down])
+    fleet.until_state("down", "pending")
+
     # When one of the nodes is away for longer than several leases
     cluster.nodes[dead].signal(signal.SIGKILL)
     begun = max(latest(fleet, queue) for queue in QUEUES.values())
     until(lambda: all(latest(fleet, queue) > begun + 4 * LEASE for queue in living), "for stamps")
 
-    # Then tasks of the others begin, run on, and end
+    # Then tasks of the others begin, run on, and end, but for one that needs what is away
+    until(lambda: is_released(fleet, "down"), "for what it needs")
+    until(lambda: fleet.get("down").ending == "snoozed", "for the worker to see that it is away")
     for queue in living:
         fleet.finish(queue)
         until(lambda queue=queue: is_complete(fleet, queue), f"for {queue}")  # type: ignore[misc]
@@ -93,7 +94,6 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
 
     # And those of its own when it is back
     cluster.nodes[dead].start()
-    lost = QUEUES[dead]
     seen = latest(fleet, lost)
     until(lambda: latest(fleet, lost) > seen, "for the one that stood still")
     fleet.finish(lost)
@@ -104,9 +104,14 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
     assert [process.poll() for process in fleet.workers if process.pid == pid] == [None]
 
 
-def is_complete(fleet: Fleet, id: str) -> bool:
-    from stayer.core.errors import StoreUnreachable
+def is_released(fleet: Fleet, id: str) -> bool:
+    try:
+        return not control.release(fleet.store, id).held
+    except StoreUnreachable:
+        return False
 
+
+def is_complete(fleet: Fleet, id: str) -> bool:
     try:
         return fleet.get(id).state == "complete"
     except StoreUnreachable:
@@ -114,8 +119,6 @@ def is_complete(fleet: Fleet, id: str) -> bool:
 
 
 def can_submit(fleet: Fleet, queue: str, file: Path) -> bool:
-    from stayer.core.errors import StoreUnreachable
-
     try:
         submit_to(fleet, queue, file)
     except StoreUnreachable:

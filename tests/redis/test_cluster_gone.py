@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from time import monotonic
 
 import pytest
-from redis.crc import key_slot
 
 from stayer import control
 from stayer.core.errors import LeaseLost, StoreUnreachable
@@ -31,17 +30,11 @@ from tests.contract.builders import (
     taken,
     worker,
 )
-from tests.servers.cluster import SLOTS, Cluster, clustered
-from tests.servers.finding import redis_binary
+from tests.servers.cluster import Cluster, killable, node_of
 from tests.servers.sentinel import until
 
 QUEUES = ("a", "b", "c")
 """Each on another node."""
-
-
-def node_of(tag: str) -> int:
-    """The number of the node that has it."""
-    return int(key_slot(tag.encode())) * 3 // SLOTS
 
 
 AT_THE_LOBBYS = next(queue for queue in QUEUES if node_of(queue) == node_of("%lobby"))
@@ -51,9 +44,7 @@ Gone = Callable[[str], AbstractContextManager[None]]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with clustered(redis_binary(), replicas=0) as cluster:
-        for node in cluster.nodes:
-            node.ask("CONFIG", "SET", "cluster-require-full-coverage", "no", password="")
+    with killable() as cluster:
         yield cluster
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from stayer import inputs
-from stayer.core.errors import TooLarge
-from stayer.core.lifecycle import Fail, Interrupt, decide
+from stayer.core.errors import StoreUnreachable, TooLarge
+from stayer.core.lifecycle import Fail, Interrupt, Snooze, decide
 from stayer.core.model import Fault, Task
 from stayer.core.units import format_duration
 from stayer.keeper.cgroup import delegated
@@ -24,6 +27,8 @@ from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
+_AWAY = 30.0
+"""When to try again to begin a task whose inputs can't be reached, in seconds."""
 _LONGEST_REST = 60.0
 """How long a node that can't start tasks takes none, at most."""
 
@@ -82,6 +87,11 @@ class Starter:
             held = Held(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
+        except StoreUnreachable as error:
+            # The results that it needs may be in a part of the store that is away: others begin.
+            logger.warning("task %s can't begin yet: %s", task.id, error)
+            later = decide(task, Snooze(_AWAY))
+            self._store.commit([replace(later, losses=UNSET, note="what it needs is away")])
         except TooLarge as error:
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
