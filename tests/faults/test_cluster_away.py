@@ -4,8 +4,10 @@ nothing else does.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from stayer import control
 from stayer.core.errors import StoreUnreachable
 from stayer.core.submission import new_task
 from tests.faults.fleet import STAMPER, Fleet, until
+from tests.faults.pools import PoolFleet
 from tests.servers.cluster import Cluster, killable, node_of
 
 LEASE = 2.0
@@ -102,6 +105,47 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
     until((fleet.folder / "after").exists, "for a new task of it")
     assert [fleet.get(queue).attempt for queue in QUEUES.values()] == [1, 1, 1]
     assert [process.poll() for process in fleet.workers if process.pid == pid] == [None]
+
+
+@pytest.mark.parametrize(
+    "dead", [DEAD[0], pytest.param((THE_LOBBYS + 1) % 3, id="another", marks=pytest.mark.long)]
+)
+def test_threads_go_on_with_the_other_queues(cluster: Cluster, tmp_path: Path, dead: int) -> None:
+    fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
+    pid = fleet.pool_worker("one", *(part for q in "abc" for part in ("-q", q)), lease=LEASE)
+    [living, *_] = [queue for node, queue in QUEUES.items() if node != dead]
+    for queue in QUEUES.values():
+        call_in(fleet, queue)
+    pool = fleet.pool_of(pid)
+    cluster.nodes[dead].signal(signal.SIGKILL)
+    end = time.monotonic() + 3 * LEASE
+    while time.monotonic() < end:
+        call_in(fleet, living)
+    assert fleet.pool_of(pid) == pool, "it kept its lease"
+
+    # And those of one that begins now, or is begun again
+    assert pool is not None
+    os.kill(pool, signal.SIGKILL)
+    call_in(fleet, living)
+    cluster.nodes[dead].start()
+    call_in(fleet, QUEUES[dead])
+    fleet.close()
+
+
+def call_in(fleet: PoolFleet, queue: str) -> None:
+    """Have a function called there."""
+    accepted: list[str] = []
+
+    def submitted() -> bool:
+        new = new_task(queue=queue, name="double", parameters={"n": 2})
+        try:
+            accepted.append(fleet.store.submit([new])[0].task.id)
+        except StoreUnreachable:
+            return False  # it has just died, or is not back yet
+        return True
+
+    until(submitted, "for a submission")
+    until(lambda: is_complete(fleet, accepted[0]), f"for a call in {queue}")
 
 
 def is_released(fleet: Fleet, id: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 from stayer.core.model import Report, Task
+from stayer.core.units import format_duration
 from stayer.heart import moment
 from stayer.worker.adoption import sweep_strays
 from stayer.worker.bell import Bell
@@ -75,6 +76,19 @@ class Holdings:
             shorter = held.stop_grace is None or grace < held.stop_grace
             if shorter and held.ask(stop={"why": "interrupt", "grace": grace}):
                 held.stop_grace = grace
+
+    def what_stops(self, grace: float) -> str:
+        """In words, while there is something."""
+        number = len(self)
+        longest = format_duration(max(held.age() for held in self))
+        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
+        if not grace:
+            return f"killing {what}"
+        return (
+            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
+            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
+            "leaves tasks running"
+        )
 
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""

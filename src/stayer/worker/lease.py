@@ -4,11 +4,15 @@ of the store may be away.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from stayer.heart import moment
 from stayer.store import PartedStore, Store
 from stayer.worker.state import StateDirectory
+
+_A_LOOK = 1.0
+"""How often keepers look, in seconds."""
 
 
 class Leases:
@@ -18,13 +22,22 @@ class Leases:
         self._state = state
         self._is_parted = isinstance(store, PartedStore)
         self.length = length
-        self._until = 0.0
+        self.frozen_until = 0.0
+        """Until then keepers may still freeze something that they were not told of in time."""
+        self._last = self._until = 0.0
         self._until_in: dict[str, float] = {}
 
-    def renew(self, until: float, proven: Iterable[str] | None, queues: Iterable[str]) -> None:
+    def renew(self, until: float, proven: Iterable[str] | None, queues: Collection[str]) -> None:
         """It is good in all queues, or in those that have answered; to be told to the keepers of
         tasks of these.
         """
+        now, margin = moment(), min(10.0, self.length / 6)
+        ended = min(map(self.until, queues), default=self._last)
+        if now > ended - 2 * margin:
+            # Keepers may have frozen their tasks by now, or are about to: they go by what they have
+            # read, and a full disk keeps them from saying so.
+            self.frozen_until = max(now, ended, now + margin) + _A_LOOK
+        self._last = until
         if proven is None:
             self._until, self._until_in = until, {}
         else:
@@ -48,4 +61,4 @@ class Leases:
 
     def forget(self) -> None:
         """It was another identity's."""
-        self._until, self._until_in = 0.0, {}
+        self._last, self._until, self._until_in = 0.0, 0.0, {}

@@ -17,7 +17,6 @@ from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import RUNNING, Beat, Report, Task, Worker
-from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
@@ -75,7 +74,7 @@ class WorkerLoop(BeatingWorker):
         self._store_is_away = False
         self._next_due = 0.0
         self._next_reconcile = 0.0
-        self._good_until = self._frozen_until = self._next_thaw = 0.0
+        self._next_thaw = 0.0
         self._tidying = Tidying(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
@@ -187,20 +186,8 @@ class WorkerLoop(BeatingWorker):
     def _stop_all(self, grace: float) -> None:
         self._stop_within = min(self._stop_within, grace) if self._stopping else grace
         if len(self._holdings):
-            logger.info("%s", self._what_stops(grace))
+            logger.info("%s", self._holdings.what_stops(grace))
         self._stopping = True
-
-    def _what_stops(self, grace: float) -> str:
-        number = len(self._holdings)
-        longest = format_duration(max(held.age() for held in self._holdings))
-        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
-        if not grace:
-            return f"killing {what}"
-        return (
-            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
-            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
-            "leaves tasks running"
-        )
 
     def _stop_what_runs(self) -> None:
         """Each time round: what was adopted later, or could not be asked, is asked then."""
@@ -314,7 +301,7 @@ class WorkerLoop(BeatingWorker):
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
         now = moment()
-        may_be_frozen = now < self._frozen_until and len(self._holdings) > 0
+        may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
         look_now = may_be_frozen and now >= self._next_thaw
         if now < self._next_reconcile and not look_now and not self._holdings.fenced():
             return
@@ -402,13 +389,5 @@ class WorkerLoop(BeatingWorker):
         return self._holdings.gather()
 
     def _on_beat(self, good_until: float, answer: Beat) -> None:
-        now, margin = moment(), min(10.0, self._leases.length / 6)
-        queues = self._holdings.queues()
-        ended = min((self._leases.until(queue) for queue in queues), default=self._good_until)
-        if now > ended - 2 * margin:
-            # Keepers may have frozen their tasks by now, or are about to: they go by what they have
-            # read, and a full disk keeps them from saying so.
-            self._frozen_until = max(now, ended, now + margin) + TICK
-        self._good_until = good_until
-        self._leases.renew(good_until, answer.proven, queues)
+        self._leases.renew(good_until, answer.proven, self._holdings.queues())
         self._holdings.delivered(answer.untold)

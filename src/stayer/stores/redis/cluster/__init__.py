@@ -268,13 +268,7 @@ class ClusterStore:
         return listing.find(self._shards, filter, cursor, limit)
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        found = [Upstreams() for _ in ids]
-        for queue, numbered in self._shards.by_place(ids, ids).items():
-            if queue:
-                answers = self._shards.of(queue).upstreams([id for _, id in numbered])
-                for (number, _), each in zip(numbered, answers, strict=True):
-                    found[number] = each
-        return found
+        return listing.upstreams(self._shards, ids)
 
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         queue = self._place(id)
