@@ -21,7 +21,7 @@ from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
 from stayer.client.inputs import Duration, seconds
-from stayer.core.errors import Refused, StayerError
+from stayer.core.errors import Refused, StayerError, StoreUnreachable
 from stayer.core.flows import FlowInfo
 from stayer.core.model import State, Task, Value
 
@@ -122,8 +122,12 @@ async def _patiently(ends_within: Callable[[float], bool], timeout: Duration | N
     while True:
         left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
         look = functools.partial(ends_within, min(SLICE, left))
-        if await asyncio.wrap_future(_in_thread(look)):
-            return True
+        try:
+            if await asyncio.wrap_future(_in_thread(look)):
+                return True
+        except StoreUnreachable:
+            if left <= SLICE and deadline is not None:
+                raise
         if left <= SLICE and deadline is not None:
             return False
 

@@ -15,7 +15,8 @@ from typing import Unpack
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from stayer.core import codec, ids, notices, queue_settings, submission, units
+from stayer.core import ids, notices, queue_settings, submission, units
+from stayer.core.differing import differing
 from stayer.core.errors import BadInput, NotHeld, Refused, StoreUnreachable, UnknownTask
 from stayer.core.lifecycle import (
     Ask,
@@ -33,7 +34,6 @@ from stayer.core.model import (
     JSON,
     QUEUED,
     RUNNING,
-    Event,
     Filter,
     LogPiece,
     NewTask,
@@ -46,6 +46,7 @@ from stayer.core.model import (
 )
 from stayer.core.policy import check as check_policy
 from stayer.core.queue_settings import WrittenSettings
+from stayer.outage import Tell, logger, ride_out
 from stayer.store import REMEMBERED, ServedStore, Store, known_workers
 
 BATCH = 500
@@ -102,14 +103,12 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
             f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
             "choose another one"
         )
-    if there.queue != new.queue:
+    fields = differing(new, there)
+    if "queue" in fields:
         return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
-    if (there.name, there.command) != (new.name, new.command):
+    if "name" in fields or "command" in fields:
         return "is there already, and runs something else: it was left as it is"
-    packed = codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
-    if codec.unpack(packed) != there.parameters:  # as stored: a tuple has become a list
-        return "is there already with other parameters: it was left as it is"
-    return None
+    return "is there already with other parameters: it was left as it is" if fields else None
 
 
 def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
@@ -266,16 +265,21 @@ def watch(store: Store, id: str, seen: int, timeout: float) -> int:
     return seen
 
 
-def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iterator[Task]:
-    """The tasks with these ids, each as soon as it has ended; ends early when the time is over."""
+def wait(
+    store: Store, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
+) -> Iterator[Task]:
+    """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
+    store that can't be reached for a while is waited for, too: `tell` is told of it.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
     open_ids = list(dict.fromkeys(ids))
+
+    def look() -> tuple[int | None, list[Task]]:
+        seen, found = _newest_event(store), zip(open_ids, store.get(open_ids), strict=True)
+        return seen, [get(store, id) if task is None else task for id, task in found]
+
     while True:
-        seen = _newest_event(store)
-        tasks = [
-            get(store, id) if task is None else task
-            for id, task in zip(open_ids, store.get(open_ids), strict=True)
-        ]
+        seen, tasks = ride_out(look, deadline, tell)
         yield from (task for task in tasks if task.state in FINISHED)
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
@@ -285,10 +289,13 @@ def wait(store: Store, ids: Sequence[str], timeout: float | None = None) -> Iter
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:
                 return
-            events = None if seen is None else _events_after(store, seen, left)
-            if events is None:
+            if seen is None:
                 time.sleep(min(left, _LOOK))
                 break
+            try:
+                events = store.watch(seen, left, BATCH)
+            except StoreUnreachable:
+                break  # look again, as soon as it is back
             if any(event.id in concerned for event in events):
                 break
             seen = events[-1].number if events else seen
@@ -300,13 +307,6 @@ def _newest_event(store: Store) -> int | None:
     """
     try:
         return store.last_event()
-    except StoreUnreachable:
-        return None
-
-
-def _events_after(store: Store, seen: int, timeout: float) -> list[Event] | None:
-    try:
-        return store.watch(seen, timeout, BATCH)
     except StoreUnreachable:
         return None
 

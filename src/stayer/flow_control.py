@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from stayer import control
 from stayer.core import flows, ids
-from stayer.core.errors import BadInput, Refused, UnknownFlow
+from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownFlow
 from stayer.core.flows import FlowInfo, NewFlow, Upstreams
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
+from stayer.outage import Tell, logger, ride_out
 from stayer.store import ServedStore, Store
 
 _FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
@@ -120,15 +122,19 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     )
 
 
-def wait(store: Store, id: str, timeout: float | None = None) -> FlowInfo:
-    """The flow, as soon as all of it has ended or the time is over."""
+def wait(
+    store: Store, id: str, timeout: float | None = None, tell: Tell = logger.warning
+) -> FlowInfo:
+    """The flow, as soon as all of it has ended or the time is over. A store that can't be reached
+    for a while is waited for, too: `tell` is told of it.
+    """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        seen = store.last_event()
-        flow = get(store, id)
+        seen, flow = ride_out(lambda: (store.last_event(), get(store, id)), deadline, tell)
         left = (
             control.WATCH if deadline is None else min(control.WATCH, deadline - time.monotonic())
         )
         if flow.state in FINISHED or left <= 0:
             return flow
-        store.watch(seen, left, control.BATCH)
+        with suppress(StoreUnreachable):  # look again, as soon as it is back
+            store.watch(seen, left, control.BATCH)

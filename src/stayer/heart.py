@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stayer import control
+from stayer import control, trouble
 from stayer.core.errors import (
     LeaseLost,
     NotHeld,
@@ -186,6 +186,7 @@ class Heart:
                 self.beat_now()
                 pause = min(self._interval, _WATCHED) if self.watched else self._interval
                 if failures:
+                    trouble.is_over()
                     logger.info("beats of %s get through again", self._worker.id)
                 failures = 0
             except LeaseLost:
@@ -195,11 +196,10 @@ class Heart:
                 # defect of ours: the lease decides.
                 failures += 1
                 pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
-                known = isinstance(error, StayerError)
-                logger.warning(
-                    "beat of %s failed, trying again: %s", self._worker.id, error,
-                    exc_info=None if known else error,
-                )  # fmt: skip
+                if isinstance(error, StayerError):
+                    trouble.tell(logger, f"beat of {self._worker.id} failed, trying again", error)
+                else:
+                    logger.exception("beat of %s failed, trying again", self._worker.id)
 
     def _wait(self, pause: float) -> None:
         assert self._waiter is not None

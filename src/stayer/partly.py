@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import Task
+from stayer.core.model import Task, Worker
 from stayer.store import PartedStore, Store
 
 T = TypeVar("T")
@@ -27,6 +27,14 @@ def partly(
             raise
         reach = store.reach(queues)
     return read(reach.queues if reach.away else queues), reach.away
+
+
+def workers_in(store: Store, queues: Sequence[str]) -> list[Worker]:
+    """The workers, with what they run in these queues; none named: in all. To be read partly."""
+    if not queues:
+        return store.workers()
+    assert isinstance(store, PartedStore), "others have nothing to leave out"
+    return store.workers_of(queues)
 
 
 class Holdings(NamedTuple):

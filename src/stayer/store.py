@@ -500,27 +500,21 @@ class PartedStore(Protocol):
         can, or if nobody can say which there are.
         """
 
-
-@runtime_checkable
-class LobbiedStore(Protocol):
-    """A store in several places, one of which knows all workers; each of the others knows those
-    that take tasks from it.
-    """
-
-    def workers_seen(self) -> list[Worker]:
-        """Those that are known to the places that can be reached, while the one that knows all is
-        away. Who is not among them need not be dead.
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `Store.workers`; what they run is counted in these queues, which can be reached. While
+        the place that knows all workers is away: those that are known there. Who is not among them
+        need not be dead. No queues named: all workers, or StoreUnreachable.
         """
 
 
 def known_workers(store: Store) -> list[Worker]:
-    """All of them, to be looked at; while the place that knows all is away, those that are seen."""
+    """All of them, to be looked at; while a part of the store is away, as the rest knows them."""
     try:
         return store.workers()
     except StoreUnreachable:
-        if not isinstance(store, LobbiedStore):
+        if not isinstance(store, PartedStore):
             raise
-        return store.workers_seen()
+        return store.workers_of(store.reach(()).queues)
 
 
 @runtime_checkable

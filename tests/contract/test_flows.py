@@ -371,6 +371,24 @@ class TestTheOutbox:
         assert store.promote(10) is None
 
 
+@pytest.mark.parametrize("queue", ["gone", "q", "other"])
+def test_an_id_that_comes_again_before_its_deletion_is_passed_on_leaves_nobody_waiting(
+    store: Store, queue: str
+) -> None:
+    register(store, queues=("gone", "q", "other"))
+    submit(store, new("a", "gone"), after("b", "a"), after("c", "b", "a", when_failed="run"))
+    assert store.drop_queue("gone", 9) == 0
+    submit(store, new("a", queue))
+    store.set_queue(queue, paused=False)
+    pass_on(store)
+    while tasks := take(store, queues=["gone", "q", "other"], limit=9):
+        assert None not in store.commit([decide(task, Done()) for task in tasks])
+        pass_on(store)
+    assert states(store, "a", "c") == ["complete", "complete"]
+    assert get(store, "b").state in FINISHED, "told of the deletion, or of the end of the other"
+    check_counts(store)
+
+
 def test_what_expires_is_passed_on_as_a_failure(store: Store, clock: Clock) -> None:
     submit(store, new("first", expire=10.0), new("second", after=("first",)))
     clock.now += 11

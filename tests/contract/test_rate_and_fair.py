@@ -130,8 +130,19 @@ class TestRate:
         store.set_queue("q", rate=Rate(2, 60.0))
         fill(store, 4)
         take_one(store)
-        clock.advance(-1000)
+        clock.advance(-50)
         assert len(take(store, limit=5)) == 1
+
+    def test_a_clock_set_back_holds_nobody_up(self, store: Store, clock: Clock) -> None:
+        register(store)
+        store.set_queue("q", rate=Rate(2, 60.0))
+        fill(store, 6)
+        assert len(take(store, limit=9)) == 2
+        clock.advance(-365 * 86400.0)
+        assert len(take(store, limit=9)) == 2
+        assert store.promote(5) == pytest.approx(clock.now + 30)
+        clock.advance(30)
+        assert len(take(store, limit=9)) == 1
 
 
 class TestFair:

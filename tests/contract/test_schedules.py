@@ -189,6 +189,32 @@ def test_a_change_keeps_what_was_fired(store: Store, clock: Clock) -> None:
     assert (after.overlap, after.origin, after.next) == ("queue", "file", clock.now + 5)
 
 
+def test_another_queue_keeps_what_was_fired(store: Store, clock: Clock) -> None:
+    first = store.put_schedule(schedule())
+    clock.advance(300)
+    store.fire(firing(first))
+    [fired] = store.schedules()
+    clock.advance(10)
+    moved = store.put_schedule(schedule(task=new("-", "r")), fired.updated)
+    assert (moved.last, moved.last_task) == (fired.last, fired.last_task)
+    assert (moved.created, moved.updated) == (first.created, clock.now)
+    assert store.schedules() == [moved]
+    assert store.fire(firing(moved, tasks=(new("next", "r"),)))
+    clock.advance(10)
+    back = store.put_schedule(schedule(task=new("-", "q")))
+    assert (back.last, back.last_task, back.created) == (
+        (moved.last or 0) + 300,
+        "next",
+        first.created,
+    )
+
+
+def test_another_queue_after_a_pause_begins_to_count_anew(store: Store, clock: Clock) -> None:
+    store.put_schedule(schedule(paused=True))
+    clock.advance(300)
+    assert store.put_schedule(schedule(task=new("-", "r"))).last == clock.now
+
+
 @pytest.mark.parametrize("change", [{"cron": "1 * * * *"}, {"zone": "Asia/Tokyo"}], ids=str)
 def test_with_other_times_it_begins_to_count_anew(
     store: Store, clock: Clock, change: dict[str, str]

@@ -154,8 +154,8 @@ def test_results_wait_in_memory_for_a_store_that_is_away(fleet: PoolFleet) -> No
     fleet.until_stamped("a")
     with store_gone(fleet):
         fleet.finish("a")
-        seen = fleet.log_of().read_text().count("the store does not answer")
-        until(lambda: fleet.log_of().read_text().count("the store does not answer") > seen)
+        seen = fleet.log_of().read_text().count("asking the store again")
+        until(lambda: fleet.log_of().read_text().count("asking the store again") > seen)
     task = fleet.until_ended("a")
     assert (task.state, task.result, task.attempt) == ("complete", "stamped", 1)
     assert fleet.endings("a") == ["done"]

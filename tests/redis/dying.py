@@ -48,6 +48,21 @@ class Mortal:
         return ask
 
 
+class Slow(Mortal):
+    """A client to which the same happens after every request."""
+
+    def __init__(self, url: str, happens: Callable[[], None]) -> None:
+        super().__init__(url, 0, happens)
+
+    def _counted(self, request: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*arguments: Any) -> Any:
+            answer = request(*arguments)
+            self._happens()
+            return answer
+
+        return ask
+
+
 def deaths(
     cluster: Cluster,
     stride: int,

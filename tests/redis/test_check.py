@@ -13,9 +13,9 @@ import pytest
 from stayer.stores import open_store
 from stayer.stores.findings import Finding
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import _version
+from stayer.stores.redis.check import _memory, _version
 from tests.cli.running import Apart
-from tests.contract.builders import PATIENCE
+from tests.contract.builders import PATIENCE, new, submit
 from tests.redis import pushing
 from tests.servers.finding import valkey_binary
 from tests.servers.redis import RedisServer, free_port, serving
@@ -44,6 +44,7 @@ def test_a_server_that_keeps_what_it_is_given_is_fine(own_server: Starts) -> Non
     assert list(found) == ["server", "memory", "persistence", "incoming"]
     assert {finding.status for finding in found.values()} == {"ok"}
     assert "Redis" in found["server"].message
+    assert "redis-py" in found["server"].message
     assert "second" in found["persistence"].message
 
 
@@ -67,7 +68,12 @@ def test_one_that_is_full_takes_no_more(own_server: Starts) -> None:
     assert findings(server)["memory"].status == "ok"
     setting(server, "maxmemory", "500kb")
     found = findings(server)["memory"]
-    assert (found.status, "takes no tasks" in found.message) == ("warn", True)
+    assert (found.status, "no task is taken" in found.message) == ("fail", True)
+
+
+def test_one_that_is_nearly_full_is_warned_of() -> None:
+    found = _memory({"maxmemory": "100", "used_memory": "99"})
+    assert (found.status, "a full server takes no tasks" in found.message) == ("warn", True)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +106,8 @@ def test_a_primary_that_does_not_need_its_replicas_is_warned_of(own_server: Star
     found = findings(primary)["replicas"]
     assert (found.status, "min-replicas-to-write 1" in (found.todo or "")) == ("warn", True)
     assert findings(replica)["replicas"].status == "fail"
+    found = findings(primary, "&wait=1")["replicas"]
+    assert (found.status, found.message) == ("ok", "1 connected, 1 to confirm")
     setting(primary, "min-replicas-to-write", "1")
     assert findings(primary)["replicas"].status == "ok"
 
@@ -117,6 +125,24 @@ def test_what_was_refused_is_shown(own_server: Starts) -> None:
     store.promote(10)
     [found] = [finding for finding in store.check() if finding.check == "incoming"]
     assert (found.status, "p:refused" in (found.todo or "")) == ("warn", True)
+
+
+def test_other_prefixes_are_told_of_where_nothing_is(own_server: Starts) -> None:
+    server = own_server(*DURABLE)
+    store, slip = open_store(server.url("films")), open_store(server.url("fims"))
+    assert isinstance(store, RedisStore)
+    assert isinstance(slip, RedisStore)
+    store.setup()
+    slip.setup()
+    submit(store, new())
+    [found] = [each for each in slip.check() if each.check == "prefix"]
+    assert (found.status, found.todo) == (
+        "warn",
+        "if these are meant, write prefix=films in the URL",
+    )
+    assert not [each for each in store.check() if each.check == "prefix"]
+    store.close()
+    slip.close()
 
 
 def test_old_versions_are_warned_of() -> None:

@@ -195,6 +195,16 @@ class TestADeathBetweenAnyTwoSteps:
             assert [event.number for event in events] == sorted({e.number for e in events})
 
 
+def test_a_schedule_is_in_the_shard_of_its_queue_only(cluster: Cluster) -> None:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    for queue in ("q", "r", "q"):
+        store.put_schedule(schedule(task=new("-", queue)))
+        homes = [name for name in store._shards.names() if store._shards.of(name).schedules()]
+        assert homes == [queue]
+    store.close()
+
+
 def owner_of(cluster: Cluster, slot: int, asked: Sequence[Node] = ()) -> Node | None:
     """The primary that has a slot, if all see it so."""
     ports = {

@@ -94,6 +94,22 @@ def test_what_is_of_no_use_is_set_aside(store: ClusterStore) -> None:
     assert (get(store, "good").state, left(store)) == ("pending", 0)
 
 
+def test_another_task_under_an_id_that_is_there_is_told_of(
+    store: ClusterStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    submit(store, new("a", parameters={"b": 1, "c": 2}))
+    push(store, {"id": "a", "queue": "q", "parameters": {"c": 2, "b": 1}})
+    take_in(store)
+    assert (refused(store), caplog.messages) == ([], []), "the same is no news"
+    push(store, {"id": "a", "queue": "r"}, {"delete": ["a"]})
+    take_in(store)
+    errors = [each["error"] for each in refused(store)][::-1]
+    assert errors[0] == "task 'a' is there already, and differs in queue, parameters"
+    assert "delete takes one id" in errors[1]
+    assert "(and 1 more)" in caplog.messages[0]
+    assert (counts(store, "r"), left(store)) == ({}, 0)
+
+
 def test_no_number_stops_the_list(store: ClusterStore) -> None:
     push(store, {"id": "big", "queue": "q", "parameters": [2**64]}, {"id": "next", "queue": "q"})
     take_in(store)

@@ -5,23 +5,27 @@ can't is said; never less in silence.
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.figures import Figures, total
-from stayer.core.model import Filter
-from stayer.partly import partly
+from stayer.core.lifecycle import Fail, Start
+from stayer.core.model import Fault, Filter
+from stayer.partly import partly, workers_in
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
 from tests.cli.running import Here
-from tests.contract.builders import ids, new, submit
+from tests.contract.builders import apply, ids, new, started, submit, take_one
 from tests.http.serving import served_here
 from tests.redis.test_cluster_away import QUEUES, Away, away, now, store
 from tests.servers.cluster import Cluster
 
 __all__ = ["away", "now", "store"]
+
+FAULT = Fault("Error", "it broke")
 
 
 @pytest.fixture
@@ -118,6 +122,39 @@ def test_over_http_a_part_is_given_to_who_asks_for_one(
     assert list(tasks["away"]) == list(queues["away"]) == list(missing) == ["a"]
     assert store.url not in tasks["away"]["a"]
     assert sorted(ids(page.tasks)) == ["in-b", "in-c"]
+
+
+def test_over_http_sums_workers_and_failures_are_those_of_the_others(
+    store: ClusterStore, url: str, away: Away, tmp_path: Path
+) -> None:
+    for queue in QUEUES:
+        apply(store, apply(store, take_one(store, queue=queue), Start(pid=1)), Fail(FAULT))
+        started(store, queue=queue, id=f"runs-{queue}")
+    with served_here(tmp_path, url) as site, away("a"):
+        for path in ("stats", "workers", "failures"):
+            site("GET", f"/v1/{path}").is_problem(503, "store-unreachable")
+        stats, workers, failures = (
+            site("GET", f"/v1/{path}partial=true").json
+            for path in ("stats?since=1h&", "workers?", "failures?")
+        )
+        with closing(open_store(site.url, token=site.tokens["read"])) as remote:
+            known, missing = partly(remote, (), partial(workers_in, remote))
+    assert (stats["tasks"]["started"], stats["tasks"]["failed"], stats["queues"]) == (2, 2, 2)
+    assert stats["history"]["points"] == []
+    assert [worker["running"] for worker in workers["workers"]] == [2]
+    assert (failures["tasks"], failures["faults"]) == (2, 1)
+    assert list(stats["away"]) == list(workers["away"]) == list(failures["away"]) == ["a"]
+    assert ([worker.running for worker in known], list(missing)) == ([2], ["a"])
+
+
+def test_sums_are_told_though_the_events_are_away(
+    store: ClusterStore, url: str, away: Away, tmp_path: Path
+) -> None:
+    with served_here(tmp_path, url) as site, away("news"):
+        site("GET", "/v1/stats").is_problem(503, "store-unreachable")
+        stats = site("GET", "/v1/stats?partial=true").json
+    assert (stats["last_event"], stats["rates"], stats["away"]) == (None, None, {})
+    assert stats["tasks"]["pending"] == len(QUEUES)
 
 
 def test_figures_of_some_queues_are_added() -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stayer import control
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done
-from stayer.core.model import FINISHED, LogPiece, Report
+from stayer.core.model import FINISHED, LogPiece, NewTask, Report
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore
+from stayer.stores.redis import RedisStore, submitting
 from tests.contract.builders import (
     apply,
     beat,
     check_counts,
     counts,
     fill,
+    get,
     ids,
     new,
     register,
@@ -24,6 +28,7 @@ from tests.contract.builders import (
     submit,
     take,
 )
+from tests.faults.fleet import Fleet, until
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import RedisServer, serving
 
@@ -78,6 +83,38 @@ def test_what_has_ended_can_be_forgotten(store: RedisStore, way: str) -> None:
     check_counts(store)
 
 
+def test_what_waits_can_be_cancelled_and_forgotten(store: RedisStore) -> None:
+    """With what waits for it in turn."""
+    first, second, last = fill(store, 3)
+    submit(store, new("then", after=(last,)))
+    fill_up(store)
+    assert control.hold(store, second).held
+    for id in (first, last):
+        assert control.cancel(store, id).state == "cancelled"
+    assert get(store, "then").state == "cancelled"
+    assert len(store.purge(None, FINISHED, float("inf"), 9)) == 3
+    assert counts(store) == {"pending": 1}
+    check_counts(store)
+
+
+def test_what_runs_can_be_asked_to_end_and_a_queue_be_paused(store: RedisStore) -> None:
+    task = started(store)
+    fill_up(store)
+    assert control.cancel(store, task.id).cancel_wanted
+    assert control.set_queue(store, "q", paused=True).paused
+    assert control.set_queue(store, "q", retention={"complete": 60.0}).retention
+    with pytest.raises(StoreUnusable, match="no memory left"):
+        control.set_queue(store, "q", key_limit=1)
+
+
+def test_what_needs_memory_is_still_refused(store: RedisStore) -> None:
+    task = started(store)
+    fill_up(store)
+    with pytest.raises(StoreUnusable, match="no memory left: nothing was changed"):
+        apply(store, task, Done("x" * 5000))
+    assert counts(store) == {"started": 1}
+
+
 def test_a_worker_keeps_its_lease_and_what_it_tells(store: RedisStore) -> None:
     task = started(store)
     fill_up(store)
@@ -87,6 +124,35 @@ def test_a_worker_keeps_its_lease_and_what_it_tells(store: RedisStore) -> None:
     assert saved is not None
     assert (saved.data, store.log(task.id, 1, 0, 9)[0].data) == (b"saved", b"said")
     assert [known.number for known in store.workers()] == [2]
+
+
+class TestManyNewTasks:
+    """They go to the server part by part."""
+
+    @pytest.fixture
+    def full_at_the_third_part(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        def in_parts(tasks: Sequence[NewTask], size: int) -> Iterator[list[Any]]:
+            for number, part in enumerate(submitting.in_parts(tasks, size) or ()):
+                if number == 2:
+                    store._server.ask("CONFIG", "SET", "maxmemory", 1)
+                yield part
+
+        monkeypatch.setattr("stayer.stores.redis.in_parts", in_parts)
+
+    @pytest.mark.usefixtures("full_at_the_third_part")
+    def test_say_that_some_were_accepted(self, store: RedisStore) -> None:
+        tasks = [new() for _ in range(700)]
+        with pytest.raises(StoreUnusable, match="at least 400 of the 700 tasks were accepted"):
+            store.submit(tasks)
+        store._server.ask("CONFIG", "SET", "maxmemory", 0)
+        assert counts(store) == {"pending": 400}
+        check_counts(store)
+
+    def test_are_refused_in_the_same_words_when_the_script_is_new(self, store: RedisStore) -> None:
+        store._server.ask("CONFIG", "SET", "maxmemory", 1)
+        store._server.ask("SCRIPT", "FLUSH")
+        with pytest.raises(StoreUnusable, match="no memory left: nothing was changed"):
+            store.submit([new() for _ in range(300)])
 
 
 def refusal(store: RedisStore) -> StoreError:
@@ -108,3 +174,24 @@ def test_what_else_a_server_refuses_is_said_in_the_same_words(store: RedisStore)
     store._server.ask("REPLICAOF", "NO", "ONE")
     assert "is a read-only replica: give the URL of its primary" in str(said)
     assert len(take(store, limit=9)) == 1
+
+
+def test_a_worker_says_what_the_server_says(
+    own_server: Callable[..., RedisServer], tmp_path: Path
+) -> None:
+    """It answers: it only refuses."""
+    fleet = Fleet(tmp_path, own_server().url())
+    assert isinstance(fleet.store, RedisStore)
+    log = tmp_path / "one.log"
+    try:
+        fleet.worker(lease=30)
+        fleet.stamper("a")
+        fleet.until_state("a", "started")
+        fleet.store._server.ask("CONFIG", "SET", "maxmemory", 1)
+        fleet.finish("a")
+        until(lambda: "no memory left: nothing was changed" in log.read_text())
+        fleet.store._server.ask("CONFIG", "SET", "maxmemory", 0)
+        assert fleet.until_ended("a").state == "complete"
+        assert "does not answer" not in log.read_text()
+    finally:
+        fleet.close()

@@ -105,6 +105,30 @@ def test_an_id_that_is_there_is_not_accepted_again(
     assert (counts(store), left(store)) == ({"pending": 1}, 0)
 
 
+def test_another_task_under_an_id_that_is_there_is_told_of(
+    store: RedisStore, push: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    large = {"text": "x" * 5000, "and": [1, 2]}
+    submit(store, new("a", parameters={"b": 1, "c": 2}), new("large", parameters=large))
+    push({"id": "a", "queue": "q", "parameters": {"c": 2, "b": 1}})
+    push({"id": "large", "queue": "q", "parameters": large})
+    store.promote(10)
+    assert (refused(store), caplog.messages) == ([], []), "the same is no news"
+    push({"id": "a", "queue": "other", "command": ["ls"]}, {"id": "a", "queue": "q"})
+    push({"id": "b", "queue": "q"}, {"id": "b", "queue": "r"}, {"id": "b", "queue": "q"})
+    store.promote(10)
+    assert [line["error"] for line in refused(store)] == [
+        "task 'b' is there already, and differs in queue",
+        "task 'a' is there already, and differs in parameters",
+        "task 'a' is there already, and differs in queue, command, parameters",
+    ]
+    assert json.loads(refused(store)[0]["item"]) == {"id": "b", "queue": "r"}
+    [line] = caplog.messages
+    assert "incoming: task 'a' is there already" in line
+    assert "(and 2 more)" in line
+    assert (counts(store), counts(store, "r"), left(store)) == ({"pending": 3}, {}, 0)
+
+
 @pytest.mark.parametrize(
     ("item", "said"),
     [
@@ -116,7 +140,9 @@ def test_an_id_that_is_there_is_not_accepted_again(
         (b'{"queue": ""}', "queue"),
         (b'{"queue": "q", "priority": "high"}', "priority"),
         (b'{"delete": "unknown"}', "unknown"),
-        (b'{"delete": 5}', "delete"),
+        (b'{"delete": 5}', "delete takes one id and stands alone"),
+        (b'{"delete": ["a"]}', "delete takes one id and stands alone"),
+        (b'{"delete": "a", "queue": "q"}', "delete takes one id and stands alone"),
     ],
 )
 def test_what_is_of_no_use_is_set_aside_with_its_error(

@@ -6,16 +6,19 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnreachable
+from stayer.core.flows import NewFlow, Part
 from stayer.core.lifecycle import Done, decide
-from stayer.core.model import Report
+from stayer.core.model import EVERYTHING, Report, Task
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from tests.contract.builders import PATIENCE, beat, fill, get, ids, new, register, submit, take
-from tests.servers.redis import RedisServer, free_port
+from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
+from tests.servers.redis import RedisServer, free_port, serving
 
 Starts = Callable[..., RedisServer]
 
@@ -27,15 +30,19 @@ def pair(own_server: Starts) -> tuple[RedisServer, RedisServer]:
     primary = own_server("--port", str(port), "--repl-diskless-sync-delay", "0")
     replica = own_server("--replicaof", "127.0.0.1", str(port))
     warm = opened(f"{primary.url('warm')}&wait=1")
+    until_confirmed(warm)
+    warm.close()
+    return primary, replica
+
+
+def until_confirmed(store: RedisStore) -> None:
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            warm.set_queue("q", paused=False)
-            break
+            store.set_queue("q", paused=False)
+            return
         except StoreUnreachable:
             assert time.monotonic() < deadline, "the replica does not come"
-    warm.close()
-    return primary, replica
 
 
 @pytest.fixture
@@ -118,6 +125,76 @@ class TestAReplicaThatDoesNotAnswer:
         assert store.queues() == []
 
 
+FLOW = NewFlow(id="f", name="f", parts=(Part(name="all", queue="q", tasks=1),))
+HELD = Task(id="held", queue="q", state="reserved", worker="w", attempt=1, created=0.0, updated=0.0)
+
+
+def run(store: RedisStore, name: str, *arguments: object) -> object:
+    """A script, here one of those that only clusters need."""
+    return store._server.run(name, *arguments)
+
+
+def number_incoming(store: RedisStore) -> None:
+    if store._server.ask("EXISTS", "{p:incoming}:taken") == 0:
+        store._server.ask("LPUSH", "p:incoming", "{}")
+    run(store, "number_incoming", "an-id")
+
+
+def decide_plan(store: RedisStore) -> None:
+    run(store, "lay_plan", "plan", "nonce", "about")
+    run(store, "decide_plan", "plan", "nonce", "go")
+
+
+@pytest.fixture(scope="module", params=[redis_binary, oldest_redis_binary, valkey_binary])
+def deaf(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisStore]]:
+    """Opens a store anew whose replica, when it has begun to follow, hears nothing any more. Valkey
+    counts what a connection has written, Redis what it has asked for.
+    """
+    port = free_port()
+    with (
+        serving(request.param(), "--port", str(port), "--repl-diskless-sync-delay", "0") as primary,
+        serving(request.param(), "--replicaof", "127.0.0.1", str(port)) as replica,
+        ExitStack() as opened_ones,
+    ):
+
+        def another() -> RedisStore:
+            store = opened(f"{primary.url('p')}&wait=1&wait_timeout=100ms")
+            opened_ones.callback(store.close)
+            return store
+
+        until_confirmed(another())
+        store = another()
+        register(store)
+        submit(store, new("held"))
+        take(store)
+        os.kill(replica.pid, signal.SIGSTOP)
+        yield another
+        os.kill(replica.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda store: store.submit([new("a")]), id="submit"),
+        pytest.param(lambda store: store.submit_flow(FLOW, [new("b", flow="f")]), id="flow"),
+        pytest.param(lambda store: store.commit([decide(HELD, Done())]), id="commit"),
+        pytest.param(
+            lambda store: store.turn("w", [decide(HELD, Done())], ["q"], 0, EVERYTHING), id="turn"
+        ),
+        pytest.param(lambda store: run(store, "claim", "a", "q", "nonce", "", ""), id="claim"),
+        pytest.param(lambda store: run(store, "enlist", "shards", "", "q"), id="enlist"),
+        pytest.param(number_incoming, id="number_incoming"),
+        pytest.param(decide_plan, id="decide_plan"),
+    ],
+)
+def test_who_finds_it_done_is_not_told_that_it_is_safe(
+    deaf: Callable[[], RedisStore], ask: Callable[[RedisStore], object]
+) -> None:
+    for _ in range(2):
+        with pytest.raises(StoreUnreachable, match="0 of 1 replicas"):
+            ask(deaf())
+
+
 def test_scripts_that_the_server_forgot_are_confirmed_too(store: RedisStore) -> None:
     names = fill(store, 1)
     store._server.ask("SCRIPT", "FLUSH")
@@ -145,3 +222,21 @@ def test_without_any_replica_it_says_so(own_server: Starts) -> None:
 def test_a_bad_option_says_what_is_wrong(query: str, said: str) -> None:
     with pytest.raises(BadConfig, match=said):
         open_store(f"redis://localhost?{query}")
+
+
+@pytest.mark.parametrize("is_in_use", [False, True])
+def test_who_looks_does_not_wait_for_replicas_that_are_not_there(
+    own_server: Starts, is_in_use: bool
+) -> None:
+    """The settings may be what has to be mended, and `stayer doctor` has to say so."""
+    server = own_server()
+    if is_in_use:
+        submit(opened(server.url("p")), new("a"))
+    looking = opened(f"{server.url('p')}&wait=1&wait_timeout=50ms")
+    assert [queue.name for queue in looking.queues()] == ["q"] * is_in_use
+    [of_replicas] = [finding for finding in looking.check() if finding.check == "replicas"]
+    assert of_replicas.status == "fail"
+    assert "no task is taken" in of_replicas.message
+    with pytest.raises(StoreUnreachable, match=r"\(submit\), but 0 of 1 replicas"):
+        submit(looking, new("b"))
+    looking.close()

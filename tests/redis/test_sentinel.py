@@ -196,6 +196,20 @@ def test_the_first_sentinels_may_be_gone(group: Group, store: Store) -> None:
 class TestRefusals:
     def test_a_service_that_nobody_knows(self, group: Group) -> None:
         store = open_store(group.url().replace("/films", "/songs"))
+        with pytest.raises(StoreUnusable, match="knows no primary 'songs': known are films"):
+            store.now()
+
+    def test_a_server_is_no_sentinel(self, group: Group) -> None:
+        sentinels = [sentinel.port for sentinel in group.sentinels]
+        url = group.url()
+        for port in sentinels:
+            url = url.replace(f":{port}", f":{group.servers[0].port}")
+        with pytest.raises(StoreUnusable, match="is no sentinel: they usually have port 26379"):
+            open_store(url.replace("of%20the%20sentinels", "of%20the%20servers")).now()
+
+    def test_one_that_can_not_be_reached_may_know(self, group: Group) -> None:
+        store = open_store(group.url().replace("/films", "/songs"))
+        group.sentinels[0].end()
         with pytest.raises(StoreUnreachable, match="knows no primary 'songs'"):
             store.now()
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 
 import pytest
 
+from stayer import aio, control, flow_control
+from stayer.client.handle import TaskHandle
 from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.flows import NewFlow, Part
 from stayer.core.lifecycle import Done, Snooze, decide
 from stayer.core.model import Filter
 from stayer.store import Store
@@ -21,6 +26,7 @@ from stayer.stores.redis.submitting import in_parts
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     PATIENCE,
+    apply,
     beat,
     check_counts,
     counts,
@@ -210,6 +216,44 @@ class TestARestart:
         server.start()
         names = fill(store, 1)
         assert seen() == names
+
+    def test_is_waited_out_by_who_waits_for_a_task_or_a_flow(
+        self, server: RedisServer, store: Store
+    ) -> None:
+        """A script that waits for three days must not end by a restart."""
+        register(store)
+        flow_control.submit(
+            store,
+            NewFlow(id="f", name="f", parts=(Part(name="a", queue="q"),)),
+            [new("a", flow="f", part="a")],
+        )
+        told: SimpleQueue[str] = SimpleQueue()
+        handle = TaskHandle(store, get(store, "a"), lambda value: value)
+        waiting = [
+            in_thread(lambda: ids(list(control.wait(store, ["a"], tell=told.put)))),
+            in_thread(lambda: flow_control.wait(store, "f", tell=told.put).state),
+            in_thread(lambda: handle.wait(PATIENCE)),
+            in_thread(lambda: asyncio.run(aio.TaskHandle(handle).wait())),
+        ]
+        server.stop()
+        assert all("trying again" in told.get(timeout=PATIENCE) for _ in range(2))
+        server.start()
+        assert [told.get(timeout=PATIENCE) for _ in range(2)] == ["the store answers again"] * 2
+        apply(store, take_one(store), Done(7))
+        assert [result() for result in waiting] == [["a"], "complete", 7, 7]
+        assert told.empty()
+
+    def test_is_not_waited_out_for_longer_than_asked_for(
+        self, server: RedisServer, store: Store
+    ) -> None:
+        submit(store, new("a"))
+        handle = TaskHandle(store, get(store, "a"), lambda value: value)
+        server.stop()
+        with pytest.raises(StoreUnreachable):
+            handle.wait(0.3)
+        with pytest.raises(StoreUnreachable):
+            asyncio.run(aio.TaskHandle(handle).wait(0.3))
+        server.start()
 
     def test_without_the_server_the_store_is_unreachable(
         self, server: RedisServer, store: Store

@@ -25,7 +25,9 @@ def test_a_bucket_that_was_never_used_is_full() -> None:
         (0.5, 0.0, 0.5, 0, 5.0),
         (2.0, 25.0, 4.5, 4, None),
         (2.0, 1e9, 6.0, 6, None),
-        (2.0, -100.0, 2.0, 2, None),
+        (2.0, -50.0, 2.0, 2, None),
+        (0.0, -50.0, 0.0, 0, 10.0),
+        (0.0, -61.0, 6.0, 6, None),
     ],
 )
 def test_it_fills_with_time_up_to_its_size(

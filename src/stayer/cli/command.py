@@ -160,8 +160,8 @@ def shared_options() -> list[click.Parameter]:
         click.RichOption(
             ["--store"],
             metavar="URL",
-            help="The store, such as sqlite:///file.db or http://host:8787. (Environment: "
-            "STAYER_STORE.)",
+            help="The store, such as sqlite:///file.db, redis://host:6379/0 or http://host:8787. "
+            "(Environment: STAYER_STORE.)",
             expose_value=False,
             callback=_keep_store,
             panel=EVERYWHERE,

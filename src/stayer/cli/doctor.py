@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import rich_click as click
 from msgspec import structs
@@ -77,6 +78,7 @@ def _findings(given: Given) -> Iterator[Finding]:
         return
     source = given.config().sources["store"]
     yield Finding("settings", "ok", f"store {store.url} (from {source})")
+    yield from _unattended(given)
     if isinstance(store, FileStore):
         yield from _file(store.path)
         if not os.path.exists(store.path):
@@ -163,6 +165,28 @@ def _kind_of_file_system(folder: str) -> str | None:
     except OSError:
         return None
     return kind
+
+
+def _unattended(given: Given) -> Iterator[Finding]:
+    """Only if there is something: what an earlier worker of this node has left."""
+    if platform.system() != "Linux":
+        return
+    from stayer.cli.worker import default_state
+    from stayer.worker.unattended import unattended
+
+    named = given.config().worker.get("state_dir")
+    for state in [Path(named)] if named else [default_state(), default_state(threads=True)]:
+        found = unattended(state)
+        if not found:
+            continue
+        names = ", ".join(each.task + (" (frozen)" if each.is_frozen else "") for each in found)
+        yield Finding(
+            "left behind",
+            "warn",
+            f"{many(len(found))} in {state} with no worker to look after them: {names}",
+            "start a worker there (`stayer worker`): it goes on with what is still its own, and "
+            f"kills the rest. Without one, `rm -r {found[0].folder}` ends such a task",
+        )
 
 
 def _store(store: Store) -> Iterator[Finding]:

@@ -183,7 +183,7 @@ def retry(given: Given, id: str, from_start: bool) -> None:
 
 def _wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     store = given.store()
-    found = flow_control.wait(store, id, timeout)
+    found = flow_control.wait(store, id, timeout, note)
     if as_json:
         print_json(flows.record(found))
     elif found.state in FINISHED:

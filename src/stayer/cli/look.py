@@ -169,7 +169,7 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
     """Wait until tasks have ended; the exit code says how.
 
     0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
-    is printed as it ends.
+    is printed as it ends. A store that can't be reached for a while is waited for, too.
     """
     store, tries = given.store(), Tries()
     open_ids = dict.fromkeys(resolve(store, ids, tries))
@@ -191,7 +191,7 @@ def _ended(
     store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
 ) -> Iterator[Task]:
     """Each task as it ends; those that have not are left in `open_ids`."""
-    for task in control.wait(store, list(open_ids), timeout):
+    for task in control.wait(store, list(open_ids), timeout, note):
         del open_ids[task.id]
         tries.count(_ENDED[task.state])
         yield task

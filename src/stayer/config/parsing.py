@@ -48,9 +48,11 @@ def parse_store(value: object) -> str:
     url = parse_text(value)
     scheme, separator, _ = url.partition("://")
     if not separator or not scheme.replace("+", "").isalnum():
+        shown = repr(url) if "@" not in url else "what is given"  # it may have a password
         raise BadInput(
-            f"{url!r} is not the URL of a store: write for example sqlite:///tasks.db (in the "
-            "working directory), sqlite:////data/tasks.db, or http://host:8787 (a server)"
+            f"{shown} is not the URL of a store: write for example sqlite:///tasks.db (in the "
+            "working directory), sqlite:////data/tasks.db, redis://host:6379/0, or "
+            "http://host:8787 (a server)"
         )
     return url
 

@@ -26,8 +26,10 @@ class Bucket(Struct, frozen=True):
     at: float | None
 
     def level(self, now: float) -> float:
-        """How many tasks could begin at once. A clock that was set back takes nothing away."""
-        if self.at is None:
+        """How many tasks could begin at once. A clock that was set back takes nothing away; if that
+        was by more than the rate's time, nobody waits for it to be that late again.
+        """
+        if self.at is None or self.at - now > self.rate.per:
             return float(self.rate.count)
         grown = max(0.0, now - self.at) * self.rate.count / self.rate.per
         return min(float(self.rate.count), self.tokens + grown)

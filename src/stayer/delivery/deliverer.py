@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from stayer import trouble
 from stayer.core import hooks, notices
 from stayer.core.errors import BadConfig, BadInput, StoreError
 from stayer.core.hooks import Hook, Rules
@@ -163,7 +164,7 @@ class Deliverer:
             try:
                 found = self._take(free)
             except StoreError as error:
-                logger.warning("notices are looked for later: %s", error)
+                trouble.tell(logger, "notices are looked for later", error)
                 found = []
             except Exception:  # whatever it is, others must not wait for ever
                 logger.exception("notices are looked for later")

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from stayer.core.errors import StoreError
 from stayer.core.model import Event
@@ -27,6 +30,8 @@ _LOOK = 2.0
 _LINGER = 10.0
 _PAUSE = 1.0
 """Between two attempts at a store that does not answer."""
+PATIENCE = 3.0
+"""How much longer than it should one watch may take: then the store is silent, in seconds."""
 
 
 class _Caller(Protocol):
@@ -35,6 +40,13 @@ class _Caller(Protocol):
 
 class Closed(Exception):
     """The server ends."""
+
+
+class Silence(Struct, frozen=True):
+    """The store does not answer."""
+
+    since: float
+    why: str
 
 
 class Hub:
@@ -51,6 +63,12 @@ class Hub:
         self._listeners = 0
         self._generation = 0
         self._ready: asyncio.Future[None] | None = None
+        self._asked: float | None = None
+        """When the watch that is under way began, by the monotonic clock."""
+        self.silence: Silence | None = None
+        """What keeps the store from being watched, while somebody listens."""
+        self.count_of_stores = 1
+        """Grows when the numbers of events begin anew."""
         self.closed = False
 
     @asynccontextmanager
@@ -72,6 +90,7 @@ class Hub:
         if not self._listeners:
             self._generation += 1  # its thread notices, and ends
             self._ready = None
+            self.silence = None
 
     @property
     def newest(self) -> int:
@@ -79,7 +98,9 @@ class Hub:
         return self._last
 
     async def after(self, number: int, timeout: float) -> list[Event]:
-        """Events after this number, waiting for the first of them; none if the time is over."""
+        """Events after this number, waiting for the first of them; none if the time is over, or the
+        store has fallen silent or answers again.
+        """
         if self._base <= number >= self._last:
             await self._something(timeout)
         if number < self._base:  # also if the ring has moved on meanwhile
@@ -120,32 +141,76 @@ class Hub:
         ).start()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, generation: int, seen: int) -> None:
+        def tell(what: Callable[..., None], *arguments: Any) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._told, generation, what, *arguments)
+
+        tell(self._look_at_clock, generation)
         away = False
-        while generation == self._generation:
+        while generation == self._generation and not loop.is_closed():
+            self._asked = time.monotonic()
             try:
+                if away:
+                    newest = self._store.last_event()
+                    if newest < seen:
+                        seen = newest
+                        tell(self._begin_anew, newest)
+                    tell(self._take, [])
                 events = self._store.watch(seen, _LOOK, PORTION)
-                away = False
             except StoreError as error:
                 if not away:
                     logger.warning("the events can't be watched, trying again: %s", error)
                 away = True
+                tell(self._fall_silent, str(error))
+                self._asked = None
                 threading.Event().wait(_PAUSE)
                 continue
+            self._asked = None
+            away = False
             if events:
                 seen = events[-1].number
-                try:
-                    loop.call_soon_threadsafe(self._take, generation, events)
-                except RuntimeError:  # the loop has ended
-                    return
+            tell(self._take, events)
 
-    def _take(self, generation: int, events: list[Event]) -> None:
+    def _told(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
+        """What a watching thread has to tell, unless another one has taken its place."""
+        if generation == self._generation:
+            what(*arguments)
+
+    def _look_at_clock(self, generation: int) -> None:
+        """A store that hangs does not even say that it is away."""
         if generation != self._generation:
             return
-        self._ring += events
-        self._last = events[-1].number
+        asked = self._asked
+        if asked is not None and (waited := time.monotonic() - asked) > _LOOK + PATIENCE:
+            self._fall_silent(f"{self._store.url} has not answered for {waited:.0f} s", waited)
+        asyncio.get_running_loop().call_later(1.0, self._look_at_clock, generation)
+
+    def _fall_silent(self, why: str, ago: float = 0.0) -> None:
+        if self.silence is None:
+            self.silence = Silence(time.time() - ago, why)
+            self._wake()
+
+    def _begin_anew(self, newest: int) -> None:
+        """A store that was away and has older events now is another one, or has lost some: numbers
+        that clients have mean nothing in it.
+        """
+        self._ring, self._base, self._last = [], newest, newest
+        self.count_of_stores += 1
+        self._wake()
+
+    def _take(self, events: list[Event]) -> None:
+        news = bool(events) or self.silence is not None
+        self.silence = None
+        if events:
+            self._ring += events
+            self._last = events[-1].number
         if len(self._ring) > RING:
             dropped = len(self._ring) - RING // 2
             self._base = self._ring[dropped - 1].number
             del self._ring[:dropped]
+        if news:
+            self._wake()
+
+    def _wake(self) -> None:
         arrived, self._arrived = self._arrived, asyncio.Event()
         arrived.set()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from stayer.core import failures
-from stayer.http.filters import PAGE, Limit
+from stayer.core.failures import Failures
+from stayer.http.filters import PAGE, Limit, Partial, part_of
 from stayer.http.route import Answer, Call
 
 
@@ -16,9 +18,15 @@ class FailuresQuery(Struct, frozen=True, kw_only=True):
 
     queue: Annotated[tuple[str, ...], Meta(description="In this queue. Repeat it for more.")] = ()
     limit: Limit = PAGE
+    partial: Partial = False
 
 
 def find(call: Call) -> Answer:
     """The most frequent faults."""
     asked: FailuresQuery = call.query
-    return Answer(failures.record(call.store.failures(asked.queue, asked.limit)))
+
+    def read(queues: Sequence[str]) -> Failures:
+        return call.store.failures(queues, asked.limit)
+
+    found, away = part_of(call.store, asked.queue, read, asked.partial)
+    return Answer({**failures.record(found), **away})

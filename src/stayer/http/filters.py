@@ -46,13 +46,11 @@ class TaskFilter(Struct, frozen=True, kw_only=True):
     limit: Limit = PAGE
 
 
-Partial = Annotated[
-    bool,
-    Meta(
-        description="While a part of the store is away, answer with what can be reached; `away` "
-        "has the queues that can't be, and why. Else that is a 503."
-    ),
-]
+PARTIAL = (
+    "While a part of the store is away, answer with what can be reached; `away` has the queues "
+    "that can't be, and why. Else that is a 503."
+)
+Partial = Annotated[bool, Meta(description=PARTIAL)]
 
 
 class ListQuery(TaskFilter, frozen=True, kw_only=True):

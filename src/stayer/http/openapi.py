@@ -220,6 +220,11 @@ def _optional(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def _partly(**properties: Schema) -> Schema:
+    """What may leave out queues that can't be reached, and then says so."""
+    return {"allOf": [_object(**properties), {"$ref": f"{_REF}Away"}]}
+
+
 def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Schema:
     more = {
         "type": "object",
@@ -350,11 +355,11 @@ def _schemas() -> Schema:
                 "description": "How many failed in each half hour of the last day.",
             },
         ),
-        "Failures": _object(failures=_array("Failure"), faults=_INTEGER, tasks=_INTEGER),
+        "Failures": _partly(failures=_array("Failure"), faults=_INTEGER, tasks=_INTEGER),
         "Purged": _object(purged={"type": "array", "items": _STRING}),
         **_flow_schemas(_object(**counts)),
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
-        "Queues": {"allOf": [_object(queues=_array("Queue")), {"$ref": f"{_REF}Away"}]},
+        "Queues": _partly(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
         "ScheduleToMake": _struct(WrittenSchedule),
         "Schedule": {
@@ -369,16 +374,16 @@ def _schemas() -> Schema:
         "NoticesTold": _object(notices=_INTEGER),
         "Handles": _record(Handles),
         "Worker": _record(Worker),
-        "Workers": _object(workers=_array("Worker")),
+        "Workers": _partly(workers=_array("Worker")),
         "DroppedWorker": _object(id=_STRING, returned=_INTEGER),
-        "Stats": _object(
+        "Stats": _partly(
             now=_TIME, tasks=_object(**counts), queues=_INTEGER, paused_queues=_INTEGER,
             oldest=_optional(_TIME),
             workers={"type": "object", "additionalProperties": _INTEGER},
-            slots=_INTEGER, running=_INTEGER, last_event=_INTEGER,
-            rates=_object(
+            slots=_INTEGER, running=_INTEGER, last_event=_optional(_INTEGER),
+            rates=_optional(_object(
                 window=_NUMBER, per_minute={"type": "object", "additionalProperties": _NUMBER}
-            ),
+            )),
             history=_optional(_object(step=_NUMBER, points=_array("Figures"))),
         ),
         "Figures": _record(Figures, queue=_optional(_STRING)),

@@ -274,7 +274,7 @@ _SCHEDULES = (
 _WORKERS = (
     Route(
         method="GET", path="/v1/workers", role="read", run=workers.find,
-        summary="Who takes tasks.", answer="Workers",
+        summary="Who takes tasks.", query=workers.WorkersQuery, answer="Workers",
     ),
     Route(
         method="POST", path="/v1/workers/{id}/drain", role="operate", run=workers.drain,
@@ -320,7 +320,8 @@ _SYSTEM = (
     Route(
         method="GET", path="/v1/events", role="read", wait=streams.events,
         summary="What happens, as it happens (SSE, resumable by Last-Event-ID); with Accept: "
-        "application/json, the next events.",
+        "application/json, the next events. A message `store` says when the store does not answer, "
+        "and when it does again.",
         query=streams.EventsQuery, answer="EventPage", media=(EVENT_STREAM, JSON_MEDIA),
     ),
     Route(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from stayer.core import figures, units
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadInput, StoreUnreachable
+from stayer.core.figures import Figures
 from stayer.core.model import JSON, STATES, Event
 from stayer.core.units import rfc3339
-from stayer.http.filters import MOMENT, moment
+from stayer.http.filters import MOMENT, PARTIAL, moment, part_of
 from stayer.http.route import Answer, Call
+from stayer.partly import workers_in
 from stayer.store import Store
 
 _NEWS = 5000
@@ -21,6 +25,10 @@ _WINDOW = 300.0
 _COUNTED = ("pending", "started", "complete", "failed", "cancelled")
 _POINTS = 3000
 """How many steps one answer may have."""
+PartialSums = Annotated[
+    bool,
+    Meta(description=f"{PARTIAL} `last_event` and `rates` are null if they are in what is away."),
+]
 
 
 class StatsQuery(Struct, frozen=True, kw_only=True):
@@ -33,16 +41,21 @@ class StatsQuery(Struct, frozen=True, kw_only=True):
     each: Annotated[bool, Meta(description="Of every queue by itself; else of all together.")] = (
         False
     )
+    partial: PartialSums = False
 
 
 def stats(call: Call) -> Answer:
     """Sums over queues and workers, and what happened in the last minutes."""
-    store = call.store
-    now, queues, workers = store.now(), store.queues(), store.workers()
+    store, asked = call.store, call.query
+    now = store.now()
+    queues, away = part_of(store, (), store.queues, asked.partial)
+    workers, _ = part_of(store, (), partial(workers_in, store), asked.partial)
+    history: JSON = None
+    if asked.since is not None:
+        history = _history(store, asked, now)
     able = [worker for worker in workers if worker.state != "STALE"]
     oldest = min((queue.oldest for queue in queues if queue.oldest is not None), default=None)
     states = Counter(worker.state for worker in workers)
-    last = store.last_event()
     shown: dict[str, JSON] = {
         "now": rfc3339(now),
         "tasks": {state: sum(queue.counts.get(state, 0) for queue in queues) for state in STATES},
@@ -52,11 +65,23 @@ def stats(call: Call) -> Answer:
         "workers": {state: states[state] for state in ("IDLE", "PROCESSING", "DRAINING", "STALE")},
         "slots": sum(worker.slots for worker in able),
         "running": sum(worker.running for worker in able),
-        "last_event": last,
-        "rates": _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now),
-        "history": None if call.query.since is None else _history(call.store, call.query, now),
+        **_news(store, now, asked.partial),
+        "history": history,
+        **away,
     }
     return Answer(shown)
+
+
+def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
+    """What happened lately. Events may be in a part of the store that is away."""
+    try:
+        last = store.last_event()
+        rates = _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now)
+    except StoreUnreachable:
+        if not partial:
+            raise
+        return {"last_event": None, "rates": None}
+    return {"last_event": last, "rates": rates}
 
 
 def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
@@ -67,8 +92,15 @@ def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
     step = _step(asked.step)
     if (until - since) / step > _POINTS:
         raise BadInput(f"that is over {_POINTS:,} points a queue: ask for longer steps, or less")
-    names = asked.queue if asked.queue or asked.each else None
-    found = store.figures(since, until, figures.level(step, now - since), names)
+    level = figures.level(step, now - since)
+    together = not asked.queue and not asked.each
+
+    def read(queues: Sequence[str]) -> list[Figures]:
+        return store.figures(since, until, level, None if together and not queues else queues)
+
+    found, _ = part_of(store, asked.queue, read, asked.partial)
+    if together:  # also if it was read queue by queue
+        found = figures.total(found)
     points: list[JSON] = [figures.record(each) for each in figures.together(found, step)]
     return {"step": step, "points": points}
 

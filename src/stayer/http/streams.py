@@ -15,8 +15,9 @@ from stayer import control
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.model import FINISHED, Event, Task
-from stayer.http.events import PORTION, Closed
-from stayer.http.problem import Problem
+from stayer.core.units import rfc3339
+from stayer.http.events import PORTION, Closed, Silence
+from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
 from stayer.http.service import STREAMS
 from stayer.http.tasks import result_of
@@ -145,11 +146,15 @@ def still_allowed(call: Call) -> bool:
 async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
     hub = call.service.hub
     async with hub.listening():
+        store, silence = hub.count_of_stores, None
         # Numbers beyond the newest are of another store: from now on, then.
         position = hub.newest if since is None else min(since, hub.newest)
         yield b"retry: 2000\nid: %d\n\n" % position
         said = time.monotonic()
-        while still_allowed(call):
+        while still_allowed(call) and store == hub.count_of_stores:
+            if hub.silence != silence:
+                silence = hub.silence
+                yield _whether_it_answers(silence, call.store.url)
             try:
                 found = await hub.after(position, HEARTBEAT)
             except StoreError:
@@ -169,6 +174,15 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
             else:
                 continue
             said = time.monotonic()
+
+
+def _whether_it_answers(silence: Silence | None, store: str) -> bytes:
+    """A message of its own kind, which who knows only of events passes over."""
+    if silence is None:
+        return sse({"answers": True}, event="store")
+    why = without_place(silence.why, store)
+    said = {"answers": False, "since": rfc3339(silence.since), "detail": why}
+    return sse(said, event="store")
 
 
 class ResultQuery(Struct, frozen=True, kw_only=True):

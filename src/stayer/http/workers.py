@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,15 +10,22 @@ from starlette.responses import Response
 
 from stayer import control
 from stayer.core import codec
+from stayer.http.filters import Partial, part_of
 from stayer.http.route import Answer, Call
-from stayer.store import known_workers
+from stayer.partly import workers_in
+
+
+class WorkersQuery(Struct, frozen=True, kw_only=True):
+    """Whether a part will do."""
+
+    partial: Partial = False
 
 
 def find(call: Call) -> Answer:
     """All of them."""
-    return Answer(
-        {"workers": [codec.worker_record(worker) for worker in known_workers(call.store)]}
-    )
+    read = partial(workers_in, call.store)
+    found, away = part_of(call.store, (), read, call.query.partial)
+    return Answer({"workers": [codec.worker_record(worker) for worker in found], **away})
 
 
 def drain(call: Call) -> Answer:

@@ -34,10 +34,12 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
     `(url, clock) -> Store` under the scheme's name.
     """
     scheme, separator, _ = url.partition(":")
-    if not separator:
+    if not separator or "/" in scheme:
+        shown = repr(url) if "@" not in url else "…"  # with what may be a password
         raise BadConfig(
-            f"store {url!r} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
-            "sqlite:////absolute/path.db"
+            f"store {shown} is not a URL: for a SQLite file write sqlite:///relative/path.db or "
+            "sqlite:////absolute/path.db, for a Redis server redis://host:6379/0, for `stayer "
+            "serve` http://host:8787"
         )
     if scheme in _BUILT_IN:
         return cast(Store, _built_in(scheme).open_store(url, clock))

@@ -4,10 +4,11 @@ import { setClock } from "./format.js";
 
 /** What the server says is wrong. */
 export class Problem extends Error {
-  /** @param {number} status @param {string} detail */
-  constructor(status, detail) {
+  /** @param {number} status @param {string} detail @param {string} [kind] the last word of its type, such as `store-unreachable` */
+  constructor(status, detail, kind = "") {
     super(detail);
     this.status = status;
+    this.kind = kind;
   }
 }
 
@@ -94,7 +95,7 @@ async function ask(method, path, body, options) {
     if (options?.signal?.aborted) throw error;
     throw new Away("The server's answer broke off.");
   }
-  if (!answer.ok) throw new Problem(answer.status, said.detail || said.title || answer.statusText);
+  if (!answer.ok) throw new Problem(answer.status, said.detail || said.title || answer.statusText, said.type?.split(":").pop());
   if (path.startsWith("v1/stats")) setClock(said.now);
   return said;
 }

@@ -6,9 +6,16 @@ const SECONDS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
 
 let ahead = 0;
+/** @type {number | null} */
+let frozen = null;
 
-/** The store's clock, which all times are by, in epoch seconds. */
-export const now = () => Date.now() / 1000 + ahead;
+/** The store's clock, which all times are by, in epoch seconds. It stands still while the figures are old. */
+export const now = () => frozen ?? Date.now() / 1000 + ahead;
+
+/** Let the clock stand still at a moment; null: let it go on. @param {number | null} at */
+export function freeze(at) {
+  frozen = at;
+}
 
 /** What the store's clock says at this moment. @param {string} time */
 export function setClock(time) {

@@ -18,7 +18,7 @@ const NOTHING = { complete: 0, failed: 0, cancelled: 0 };
  */
 export function minutes(signal, hours, changed) {
   live(signal, async (stop) => {
-    const ask = async (/** @type {any} */ asked) => dated(await get("v1/stats", asked, { signal: stop }));
+    const ask = async (/** @type {any} */ asked) => dated(await get("v1/stats", { ...asked, partial: true }, { signal: stop }));
     const edge = Math.floor((now() - 900) / 300) * 300;
     const [before, lately, today] = await Promise.all([ask({ since: `${hours}h`, until: moment(edge), step: "5m" }), ask({ since: moment(edge), step: "1m" }), ask({ since: moment(midnight()), step: midnight() % 3600 ? "15m" : "1h" })]);
     const found = new Map(lately.map((point) => [point.time, point]));
@@ -46,9 +46,9 @@ const FEWEST = 10;
  */
 export function depths(signal, changed) {
   live(signal, async (stop) => {
-    const far = dated(await get("v1/stats", { since: `${LONG[0]}h`, step: `${LONG[1]}m` }, { signal: stop }));
+    const far = dated(await get("v1/stats", { since: `${LONG[0]}h`, step: `${LONG[1]}m`, partial: true }, { signal: stop }));
     const [hours, step] = far.length < LITTLE ? SHORT : LONG;
-    const asked = { since: `${hours}h`, step: `${step}m` };
+    const asked = { since: `${hours}h`, step: `${step}m`, partial: true };
     const whole = hours === LONG[0] ? far : dated(await get("v1/stats", asked, { signal: stop }));
     const each = dated(await get("v1/stats", { ...asked, each: true }, { signal: stop }));
     const end = Math.floor(Date.now() / 1000 / (step * 60)) * step * 60;

@@ -1,16 +1,20 @@
 // Keeping a view fresh: asks again and again while somebody looks, and at once when something happens.
 
 import { Away } from "./api.js";
+import { answered, failed, forget } from "./health.js";
 import { isUp, on } from "./stream.js";
 
 /** @typedef {{signal: AbortSignal, refresh: () => void}} Live */
 
+/** How soon what failed is tried again, in milliseconds. */
+export const AGAIN = 3000;
+
 /**
- * Call `load` now, every `interval` seconds, after events that matter, and when the server is back.
+ * Call `load` now, every `interval` seconds, after events that matter, and when the server or its store is back.
  * A load that takes long makes the next one wait longer: a slow server is not asked faster.
  * @param {AbortSignal} signal ends it
- * @param {(signal: AbortSignal) => Promise<void>} load
- * @param {{interval?: number, matters?: (event: import("./stream.js").Event) => boolean, failed?: (error: Error) => void}} [options]
+ * @param {(signal: AbortSignal) => Promise<Record<string, string> | void>} load gives the queues that it had to leave out
+ * @param {{interval?: number, matters?: (event: import("./stream.js").Event) => boolean, expects?: (error: Error) => boolean}} [options] `expects` says whether an error is an answer too, and shows it
  * @returns {Live}
  */
 export function live(signal, load, options = {}) {
@@ -19,6 +23,7 @@ export function live(signal, load, options = {}) {
   let timer;
   let running = false;
   let wanted = false;
+  let broken = 0; // how often in a row nothing, or half of it, came back
 
   async function turn() {
     clearTimeout(timer);
@@ -29,17 +34,27 @@ export function live(signal, load, options = {}) {
     }
     running = true;
     const begun = performance.now();
+    let bad = false;
     try {
-      await load(signal);
-    } catch (error) {
+      const away = await load(signal);
+      if (!signal.aborted) wanted = answered(load, away ?? undefined) || wanted; // drawn by a clock that stood still
+    } catch (thrown) {
       if (signal.aborted) return;
-      if (!(error instanceof Away)) options.failed?.(/** @type {Error} */ (error));
+      const error = /** @type {Error} */ (thrown);
+      if (options.expects?.(error)) answered(load);
+      else {
+        bad = true;
+        broken += 1;
+        // A single answer that breaks off is no news; of a server that is gone the stream tells.
+        if (!(error instanceof Away) || broken > 1) failed(load, error);
+      }
     } finally {
       running = false;
     }
+    if (!bad) broken = 0;
     const taken = performance.now() - begun;
     if (isUp() === false) return; // being up again begins it anew
-    schedule(wanted ? Math.max(250, taken) : Math.max(interval, taken * 4));
+    schedule(wanted ? Math.max(250, taken) : bad ? Math.max(AGAIN, taken) : Math.max(interval, taken * 4));
     wanted = false;
   }
 
@@ -58,8 +73,12 @@ export function live(signal, load, options = {}) {
     }, 300); // events come in swarms
   }, signal);
   on("up", () => turn(), signal);
+  on("away", () => turn(), signal);
   document.addEventListener("visibilitychange", () => turn(), { signal });
-  signal.addEventListener("abort", () => clearTimeout(timer));
+  signal.addEventListener("abort", () => {
+    clearTimeout(timer);
+    forget(load);
+  });
   turn();
   return { signal, refresh: turn };
 }

@@ -37,7 +37,7 @@ export function logView(id, signal) {
   const found = h("span.found", { role: "status" });
   const following = h("button.button.small", { type: "button", "aria-pressed": "true" }, icon("down"), "Follow");
   const about = h("span.quiet.log-about");
-  const none = h("p.log-none", null, "It has printed nothing.");
+  const none = h("p.log-none", { hidden: true }, "It has printed nothing.");
   const chosen = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Attempt", hidden: true }));
   const raw = h("a.button.small", { target: "_blank", rel: "noopener" }, "Plain text");
   const step = (/** @type {number} */ by, /** @type {import("./icons.js").Icon} */ name, /** @type {string} */ label) =>
@@ -89,11 +89,16 @@ export function logView(id, signal) {
 
   /** Read what is new. */
   async function read() {
-    if (!attempt) return;
+    if (!attempt) {
+      none.hidden = false;
+      return;
+    }
     const reading = attempt;
     for (;;) {
       const page = await get(taskPath(id, "log/pieces"), { attempt: reading, start: offset, limit: PORTION }, { signal });
-      if (reading !== attempt || signal.aborted || !page.pieces.length) return;
+      if (reading !== attempt || signal.aborted) return;
+      none.hidden = lines.length > 0 || page.pieces.length > 0;
+      if (!page.pieces.length) return;
       const from = Math.max(0, lines.length - 1);
       let length = 0;
       for (const piece of page.pieces) {

@@ -3,12 +3,13 @@
 import { begin, remove, who } from "./api.js";
 import { ask } from "./ask.js";
 import { COMMANDS } from "./commands.js";
-import { fill, h, text } from "./dom.js";
+import { attribute, fill, h, text } from "./dom.js";
 import { icon } from "./icons.js";
+import { begin as beginView, watch } from "./health.js";
 import { listen } from "./keys.js";
 import { announce, empty, toast } from "./parts.js";
 import { href, place } from "./router.js";
-import { on, start } from "./stream.js";
+import { start } from "./stream.js";
 
 /** @typedef {{title: string, open: (main: HTMLElement, place: import("./router.js").Place, signal: AbortSignal) => void}} View */
 
@@ -48,6 +49,7 @@ async function open() {
   main.className = `view-${here.page}`;
   document.title = `${view.title} · Stayer`;
   fill(main);
+  beginView();
   view.open(main, here, signal);
   if (shown && shown !== same) {
     main.focus({ preventScroll: true });
@@ -100,18 +102,23 @@ function colours() {
   draw();
 }
 
+/** Say whether what is shown is so now, and if not, why and as of when. */
 function connection() {
   const state = /** @type {HTMLElement} */ (document.getElementById("link-state"));
-  const say = (/** @type {string} */ mood, /** @type {string} */ said) => {
-    state.dataset.mood = mood;
-    text(state, said);
-  };
-  say("wait", "connecting");
-  on("up", ({ again }) => {
-    say("good", "live");
-    if (again) toast("The server is back: this page is live again.");
+  const trouble = /** @type {HTMLElement} */ (document.getElementById("trouble"));
+  let before = "";
+  watch(({ mood, word, sentence, old, unknown, whose }) => {
+    attribute(state, "data-mood", mood);
+    text(state, word);
+    attribute(state, "title", sentence || null);
+    trouble.hidden = !sentence;
+    attribute(trouble, "data-mood", mood);
+    text(trouble, sentence);
+    attribute(document.documentElement, "data-figures", unknown ? "unknown" : old ? "old" : null);
+    if (before && !old && mood !== "wait") toast(before === "view" ? "This page is live again." : `The ${before} is back: this page is live again.`);
+    if (old) before = whose === "view" ? before || whose : whose;
+    else if (mood !== "wait") before = "";
   });
-  on("down", () => say("bad", "no answer, trying again"));
 }
 
 function session() {

@@ -3,9 +3,16 @@
 /** How long until the next try, in milliseconds. */
 const PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
+/** Of a store that is away, while its server answers. */
+const STORE_PAUSE = 3000;
+/** How long a server may take to say whether it is there. */
+const PATIENCE = 5000;
+/** How soon after its beginning a stream says that the store is still silent. */
+const WORD = 500;
 
+/** @typedef {{since: string | null, said: string}} Silence of the store: since when, if that is known, and why */
 /**
- * @typedef {{type: "event", event: any} | {type: "state", up: boolean} | {type: "login"}} Message
+ * @typedef {{type: "event", event: any} | {type: "state", up: boolean, silence: Silence | null} | {type: "login"}} Message
  */
 
 /**
@@ -18,40 +25,66 @@ export function connect(base, tell) {
   let source = null;
   let last = "";
   let pause = PAUSE;
+  /** @type {Silence | null} */
+  let silence = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
+
+  function state(/** @type {boolean} */ up, /** @type {Silence | null} */ found) {
+    silence = found;
+    tell({ type: "state", up, silence });
+  }
+
+  function later(/** @type {number} */ longest) {
+    clearTimeout(timer);
+    timer = setTimeout(() => retry(), Math.min(pause, longest));
+    pause = Math.min(LONGEST_PAUSE, pause * 1.5);
+  }
 
   function open() {
     clearTimeout(timer);
     source?.close();
     source = new EventSource(`${base}events${last ? `?since=${last}` : ""}`);
+    let opened = false;
     source.onopen = () => {
+      opened = true;
       pause = PAUSE;
-      tell({ type: "state", up: true });
+      if (silence) timer = setTimeout(() => state(true, null), WORD);
+      else state(true, null);
     };
     source.onmessage = (message) => {
       last = message.lastEventId || last;
       tell({ type: "event", event: JSON.parse(message.data) });
     };
+    source.addEventListener("store", (message) => {
+      clearTimeout(timer);
+      const { answers, since, detail } = JSON.parse(message.data);
+      state(true, answers ? null : { since, said: detail });
+    });
     source.onerror = () => {
-      tell({ type: "state", up: false });
       source?.close();
-      timer = setTimeout(retry, pause);
-      pause = Math.min(LONGEST_PAUSE, pause * 1.5);
+      if (!opened) return retry(true);
+      state(false, silence);
+      later(LONGEST_PAUSE);
     };
   }
 
-  /** A stream does not say why it was refused; asking who we are does. */
-  async function retry() {
+  /** A stream does not say why it was refused; asking who we are, and whether the store is there, does. */
+  async function retry(refused = false) {
     try {
-      const answer = await fetch(`${base}session`, { cache: "no-store", credentials: "same-origin" });
-      if (answer.status === 401) return tell({ type: "login" });
+      const ask = (/** @type {string} */ what) => fetch(base + what, { cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE) });
+      if ((await ask("session")).status === 401) return tell({ type: "login" });
+      const ready = await ask("../readyz");
+      if (ready.status === 503) {
+        state(true, { since: silence?.since ?? null, said: (await ready.json()).detail });
+        return later(STORE_PAUSE);
+      }
+      if (!refused) return open();
     } catch {
-      timer = setTimeout(retry, pause);
-      pause = Math.min(LONGEST_PAUSE, pause * 1.5);
-      return;
+      // Told below.
     }
-    open();
+    state(false, silence);
+    later(LONGEST_PAUSE);
   }
 
   open();

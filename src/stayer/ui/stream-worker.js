@@ -6,7 +6,7 @@ import { connect } from "./source.js";
 /** @type {Set<MessagePort>} */
 const ports = new Set();
 /** @type {{type: string} & Record<string, unknown>} */
-let state = { type: "state", up: null };
+let state = { type: "state", up: null, silence: null };
 
 const source = connect(new URL("../v1/", self.location.href).href, (message) => {
   if (message.type === "state") state = message;

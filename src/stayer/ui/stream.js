@@ -1,4 +1,4 @@
-// What happens, as it happens, and whether the server is there: for every view.
+// What happens, as it happens, and whether the server and its store are there: for every view.
 
 import { connect } from "./source.js";
 
@@ -6,11 +6,15 @@ import { connect } from "./source.js";
 
 const events = new EventTarget();
 let up = /** @type {boolean | null} */ (null);
+let quiet = /** @type {import("./source.js").Silence | null} */ (null);
 
 /** Whether the server answers; null before the first word. */
 export const isUp = () => up;
 
-/** @param {"event" | "up" | "down"} what @param {(detail: any) => void} listener @param {AbortSignal} [signal] */
+/** What the server says of a store that does not answer; null: it does. */
+export const silence = () => quiet;
+
+/** `up` comes also when the store is back, `away` when it is gone. @param {"event" | "up" | "down" | "away"} what @param {(detail: any) => void} listener @param {AbortSignal} [signal] */
 export function on(what, listener, signal) {
   events.addEventListener(what, (event) => listener(/** @type {CustomEvent} */ (event).detail), { signal });
 }
@@ -21,10 +25,14 @@ function take(message) {
     events.dispatchEvent(new CustomEvent("event", { detail: message.event }));
   } else if (message.type === "login") {
     location.assign("login");
-  } else if (message.up !== null && message.up !== up) {
-    const before = up;
+  } else if (message.up !== null) {
+    const [upBefore, quietBefore] = [up, quiet];
     up = message.up;
-    events.dispatchEvent(new CustomEvent(up ? "up" : "down", { detail: { again: before === false } }));
+    quiet = message.silence;
+    const tell = (/** @type {string} */ what) => events.dispatchEvent(new CustomEvent(what, { detail: { again: upBefore !== null } }));
+    if (!up && upBefore !== false) tell("down");
+    if (up && quiet && !(upBefore && quietBefore)) tell("away");
+    if (up && !quiet && (!upBefore || quietBefore)) tell("up");
   }
 }
 

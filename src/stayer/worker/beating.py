@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from signal import SIGUSR1
 
+from stayer import trouble
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.heart import Heart
-from stayer.store import LobbiedStore, Store
+from stayer.store import PartedStore, Store, known_workers
 from stayer.worker.bell import Bell
 from stayer.worker.patience import Patience
 from stayer.worker.signals import Signals
@@ -102,7 +103,7 @@ class BeatingWorker(ABC):
                 # nothing yet does not begin. What was adopted is not left alone for it.
                 if isinstance(error, StoreUnusable) and not self._has_begun:
                     raise
-                logger.warning("the store does not answer, trying again: %s", error)
+                trouble.tell(logger, "asking the store again", error)
                 self._bell.sleep(self._patience.next_pause())
                 self._hear_signals()
 
@@ -131,12 +132,15 @@ class BeatingWorker(ABC):
 
     def _last_number(self, id: str) -> int:
         """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
+        store = self._store
+        is_parted = isinstance(store, PartedStore)
         try:
-            known = {worker.id: worker for worker in self._store.workers()}
+            found = store.workers_of(()) if isinstance(store, PartedStore) else store.workers()
+            known = {worker.id: worker for worker in found}
         except StoreUnreachable:
-            if not isinstance(self._store, LobbiedStore):
+            if not is_parted:
                 raise
-            seen = {worker.id: worker for worker in self._store.workers_seen()}
+            seen = {worker.id: worker for worker in known_workers(store)}
             if id not in seen:
                 raise
             return seen[id].number + 1  # the place that is away may have heard of one more

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections.abc import Callable
 
+from stayer import trouble
 from stayer.core.errors import StoreError
 from stayer.heart import moment
 from stayer.worker.signals import Hurry
@@ -43,12 +44,12 @@ class Patience:
         try:
             self._do(step)
         except Hurry:
-            logger.warning("the store does not answer, and there is no time to wait for it")
+            logger.warning("the store has not answered, and there is no time to wait for it")
             return False
         except StoreError as error:
             pause = self.next_pause()
             self.rest(pause)
-            logger.warning("the store does not answer, again in %.1f s: %s", pause, error)
+            trouble.tell(logger, f"asking the store again in {pause:.1f} s", error)
             return False
         self.succeeded()
         return True

@@ -185,7 +185,7 @@ class StateDirectory:
     def _holder(self) -> int | None:
         """Who has the lock and has said so; None while the next one has not yet."""
         said = os.pread(self._lock, _WIDTH, 0).decode(errors="replace").strip()
-        holders = _lock_holders(os.fstat(self._lock).st_ino)
+        holders = lock_holders(os.fstat(self._lock).st_ino)
         if not said.isdecimal() or (holders and int(said) not in holders):
             return None
         return int(said)
@@ -216,7 +216,7 @@ def _write_in_place(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-def _lock_holders(inode: int) -> set[int]:
+def lock_holders(inode: int) -> set[int]:
     """As far as the kernel tells."""
     try:
         rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]

@@ -98,7 +98,7 @@ class Pool:
                 self._once()
                 self._pause = _BACKOFF[0]
             except StoreError as error:
-                logger.warning("the store does not answer, again in %.1f s: %s", self._pause, error)
+                logger.warning("asking the store again in %.1f s: %s", self._pause, error)
                 self._unsure = True
                 self._take_arrived()
                 time.sleep(self._pause)

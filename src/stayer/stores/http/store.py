@@ -307,6 +307,11 @@ class HttpStore:
         answer = self._ask("GET", "/v1/queues", query)
         return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
 
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `PartedStore.workers_of`, of the queues that the server can reach."""
+        answer = self._ask("GET", "/v1/workers", {"partial": True})
+        return [records.read(Worker, shown) for shown in answer["workers"]]
+
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         wanted: dict[str, Any] = dict(settings)
         if said := settings.get("rate"):

@@ -45,7 +45,16 @@ from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Meanwhile, Waiter
 from stayer.stores.findings import Finding
-from stayer.stores.redis import failures, figures, incoming, notices, reading, record, schedules
+from stayer.stores.redis import (
+    failures,
+    figures,
+    incoming,
+    notices,
+    reading,
+    record,
+    schedules,
+    strays,
+)
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
@@ -53,6 +62,7 @@ from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, refuse_what_will_not_do
 from stayer.stores.redis.find import find
+from stayer.stores.redis.keys import key
 from stayer.stores.redis.opening import address_of
 from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import (
@@ -91,16 +101,17 @@ class RedisStore:
         self.url = server.address.url
         self._server = server
         self._run = server.run
+        self._meta = key("meta", server.address.prefix)
 
     def setup(self) -> None:
         refuse_what_will_not_do(self._server)
-        schema = int(self._run("setup", SCHEMA))
+        known = self._server.ask("HGET", self._meta, "schema")
+        schema = int(self._run("setup", SCHEMA) if known is None else known)
         if schema > SCHEMA:
             raise StoreUnusable(
                 f"{self.url} was used by a newer Stayer (keys of version {schema}, this one knows "
                 f"{SCHEMA}): upgrade Stayer here, or choose another prefix"
             )
-        self.identity()
 
     def close(self) -> None:
         self._server.close()
@@ -112,7 +123,10 @@ class RedisStore:
         return self._server.now()
 
     def identity(self) -> str:
-        return str(self._run("identity", uuid4().hex).decode())
+        # Who only asks must not wait for replicas, of which there may be none at the moment.
+        known = self._server.ask("HGET", self._meta, "identity")
+        made = self._run("identity", uuid4().hex) if known is None else known
+        return str(made.decode())
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
@@ -122,9 +136,17 @@ class RedisStore:
             return _submitted(tasks, *self._submit(tasks))
         answers = self._server.run_each("submit", parts)
         accepted: list[Submitted] = []
-        for now, told, *_ in answers:
-            first = len(accepted)
-            accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+        try:
+            for now, told, *_ in answers:
+                first = len(accepted)
+                accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+        except StoreError as error:
+            if not accepted:
+                raise
+            raise type(error)(
+                f"{error}. Before that at least {len(accepted)} of the {len(tasks)} tasks were "
+                "accepted: submit all of them again under the same ids"
+            ) from error
         return accepted
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
@@ -166,11 +188,17 @@ class RedisStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         wanted = record.pack((queues, patterns.packed(handles)))
-        try:
-            values, kept_apart = self._run("reserve", worker, limit, wanted)
-        except Said:
-            raise _may_take_no_tasks(worker) from None
-        return record.tasks(values, kept_apart)
+        given: list[Task] = []
+        while True:
+            try:
+                answer = self._run("reserve", worker, limit - len(given), wanted)
+            except Said:
+                raise _may_take_no_tasks(worker) from None
+            tasks, failed = strays.readable(*answer)
+            given += tasks
+            if not failed:
+                return given
+            self.commit(failed)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         if not changes:
@@ -216,10 +244,17 @@ class RedisStore:
         applied = [True] * len(changes)
         for number in refused:
             applied[number] = False
+        if record.without_parameters(values, kept_apart):
+            tasks, failed = strays.readable(values, kept_apart)
+            self.commit(failed)
+            return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
         return applied, record.Unread(values, kept_apart) if values else []
 
     def promote(self, limit: int) -> float | None:
-        following, came_in, noted, *_ = self._run("promote", limit, limit)
+        following, came_in, noted, *_, met = self._run("promote", limit, limit)
+        if met:
+            self.see_to_strays()
+            return 0.0
         if noted and ties.relay(self._server, limit):
             return 0.0
         if came_in and incoming.take(self._server, limit):
@@ -227,6 +262,10 @@ class RedisStore:
         if came_in or noted:
             following, *_ = self._run("promote", 0, 0)
         return None if following is None else float(following)
+
+    def see_to_strays(self) -> int:
+        """Take what was met without its record out of where it stands; how many were lost."""
+        return strays.see_to_noted(self._server)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._beat(worker, hands.about(worker, number, nonce), reports)
@@ -337,7 +376,8 @@ class RedisStore:
         return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
 
     def sample(self) -> float:
-        figures.sample(self._server)
+        if figures.sample(self._server):
+            strays.look(self._server)
         return 60.0 - self.now() % 60.0
 
     def figures(

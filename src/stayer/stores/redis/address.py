@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlencode
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode
 
 from msgspec import Struct
 from redis.backoff import NoBackoff
-from redis.connection import Connection, UnixDomainSocketConnection, parse_url
+from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from stayer.core.errors import BadConfig, BadInput
@@ -23,7 +24,9 @@ CONFIRMING = 5.0
 """How long replicas may take to confirm a change, in seconds, where that is asked for."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
 _HOSTS = re.compile(r"((\[[^]]*\]|[^:,]*)(:\d+)?(,|$))*")
-_SECRET = ("password", "sentinel_password")
+_PORTS = range(1, 65536)
+_SECRET = ("password", "sentinel_password", "ssl_password")
+_MAY_HAVE_AT = (*_SECRET, "username", "sentinel_username", "client_name")
 
 
 class Address(Struct, frozen=True):
@@ -58,9 +61,14 @@ def parse(url: str) -> Address:
     """`redis://[[user]:password@]host[:port][/database][?prefix=…]`, `rediss://`, `unix://path`."""
     options = read_options(url)
     parts = split(url)
-    if parts.scheme != "unix" and not parts.path.strip("/").isdecimal() and parts.path.strip("/"):
-        raise bad(url, f"a database has a number: write {parts.scheme}://host:6379/0")
-    plain = f"{url.partition('?')[0]}?{urlencode(options.left)}"
+    login, hosts = login_and_hosts(parts)
+    if parts.scheme != "unix":
+        if not parts.path.strip("/").isdecimal() and parts.path.strip("/"):
+            raise bad(url, f"a database has a number: write {parts.scheme}://host:6379/0")
+        _check_host(url, hosts, parts.scheme)
+    elif hosts:
+        raise bad(url, f"write a path with three slashes: unix:///{hosts}{parts.path}")
+    plain = f"{parts.scheme}://{login}{hosts}{parts.path}?{urlencode(options.left)}"
     connection_class, arguments = arguments_of(url, plain, options)
 
     def open_connection() -> Any:
@@ -81,7 +89,10 @@ def parse(url: str) -> Address:
 
 def read_options(url: str) -> Options:
     """The options that are Stayer's own, checked."""
-    _check_login(url)
+    if not _has_two_slashes(url):
+        raise bad(url, "write two slashes behind the colon, such as redis://host:6379/0")
+    if _is_cut(url):
+        raise bad(url, "write @ / ? # in a user or password as %40 %2F %3F %23")
     given = dict(parse_qsl(split(url).query, keep_blank_values=True))
     prefix = given.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
@@ -115,6 +126,8 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
             "driver_info": None,
             "decode_responses": False,
         }
+        if connection_class is SSLConnection:
+            connection_class = _with_tls(url, given)
         if connection_class is UnixDomainSocketConnection:
             if not given.get("path"):
                 raise bad(url, "write unix:///path/of/the/socket")
@@ -125,10 +138,24 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
         connection_class(**arguments)  # says if one of them is unknown
     except TypeError as error:
         unknown = re.search("unexpected keyword argument '(.*)'", str(error))
-        raise bad(url, f"no option is called {unknown[1]!r}" if unknown else str(error)) from error
-    except ValueError as error:
+        raise bad(url, _no_option(unknown[1]) if unknown else str(error)) from error
+    except (ValueError, RedisError) as error:
         raise bad(url, str(error)) from error
     return connection_class, arguments
+
+
+def _with_tls(url: str, given: dict[str, Any]) -> Any:
+    """The class of a connection with TLS, once its files have been looked at."""
+    from stayer.stores.redis import tls  # rarely needed
+
+    if problem := tls.what_is_wrong(given):
+        raise bad(url, problem)
+    return tls.QuickSSLConnection
+
+
+def _no_option(name: str) -> str:
+    hint = ": for TLS write rediss, not redis" if name.startswith("ssl_") else ""
+    return f"no option is called {name!r}{hint}"
 
 
 def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]:
@@ -140,6 +167,8 @@ def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]
             host, given = each, str(port)
         if not host or not given.isdecimal():
             raise bad(url, f"{each!r} is no host: write {form}")
+        if int(given) not in _PORTS:
+            raise bad(url, f"there is no port {given}: they go up to {_PORTS[-1]}")
         found.append((host.strip("[]"), int(given)))
     return found
 
@@ -154,20 +183,50 @@ def split(url: str) -> SplitResult:
     return SplitResult(scheme, hosts, slash + path, query, "")
 
 
-def _check_login(url: str) -> None:
-    if (ends := _what_cuts_the_login(url)) is not None:
-        code = f"%{ord(ends):02X}"
-        raise bad(url, f"before the @ of a URL, {ends} is written {code}, also in a password")
+def login_and_hosts(parts: SplitResult) -> tuple[str, str]:
+    """`user:password@` as every reader of URLs takes it, whatever is in it; and what follows."""
+    login, at, hosts = parts.netloc.rpartition("@")
+    user, colon, password = login.partition(":")
+    return f"{_quoted(user)}{colon}{_quoted(password)}{at}", hosts
 
 
-def _what_cuts_the_login(url: str) -> str | None:
-    """What a user or password has that ends the part of a URL that they are in."""
+def _quoted(text: str) -> str:
+    return quote(unquote(text), safe="")
+
+
+def _check_host(url: str, hosts: str, scheme: str) -> None:
+    """One server, with or without its name and port."""
+    if "," in hosts:
+        kind = f"write {scheme}+sentinel://host,host/service, or {scheme}+cluster://host,host"
+        raise bad(url, f"one server has one host; for several {kind}")
+    if hosts and not hosts.startswith(":"):
+        hosts_of(url, hosts, 6379, f"{scheme}://host:6379/0")
+
+
+def _has_two_slashes(url: str) -> bool:
+    return url.partition(":")[2].startswith("//")
+
+
+def _is_cut(url: str) -> bool:
+    """Whether a user or password seems to have what ends the part of a URL that they are in. Then
+    a part of the password would be taken for something that may be shown.
+    """
     scheme, _, rest = url.partition("://")
-    end = re.search("[/?#]", rest)
-    if scheme == "unix" or end is None or "@" in rest[: end.start()] or "@" not in rest:
-        return None
-    is_in_query = "@" not in rest.partition("?")[0] and "#" not in rest
-    return None if is_in_query and _HOSTS.fullmatch(rest[: end.start()]) else end[0]
+    place = re.split("[/?#]", rest, maxsplit=1)[0]
+    after = rest[len(place) :]
+    if "@" not in after:
+        return False
+    hosts = place.rpartition("@")[2]
+    if scheme == "unix":
+        return bool(hosts)
+    if "#" in after or "@" in after.partition("?")[0] or not _HOSTS.fullmatch(hosts):
+        return True
+    options = (option.partition("=") for option in after.partition("?")[2].split("&"))
+    return any("@" in name + value and not _may_have_at(name) for name, _, value in options)
+
+
+def _may_have_at(option: str) -> bool:
+    return option in _MAY_HAVE_AT or option.startswith("ssl_")
 
 
 def bad(url: str, why: str) -> BadConfig:
@@ -177,8 +236,8 @@ def bad(url: str, why: str) -> BadConfig:
 
 def without_secrets(url: str) -> str:
     """The URL without its passwords."""
-    if _what_cuts_the_login(url) is not None:
-        return f"{url.partition(':')[0]}://…@{url.rpartition('@')[2]}"
+    if not _has_two_slashes(url) or _is_cut(url):
+        return f"{url.partition(':')[0]}://…"
     parts = split(url)
     options = [(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRET]
     query = urlencode(options, safe="/:")

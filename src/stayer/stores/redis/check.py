@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from stayer.core.errors import StoreError, StoreUnusable
+import shlex
+
+import redis
+from redis.exceptions import NoPermissionError
+
+from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
+from stayer.stores.redis import strays
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Server
+from stayer.stores.redis.translation import node_of_cluster, why_hung_up
 
 OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
 _NEARLY_FULL = 0.9
+_LOOKS, _A_LOOK = 20, 1000
+"""How often a server is asked for so many of its keys when other prefixes are looked for."""
 
 
 def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
-    names = (key(name, server.address.prefix) for name in ("incoming", "refused"))
-    return [*check_node(server, True), incoming(server, *names)]
+    prefix = server.address.prefix
+    names = (key(name, prefix) for name in ("incoming", "refused"))
+    return [
+        *check_node(server, True),
+        *strays.check(server),
+        incoming(server, *names),
+        *_other_prefixes(server),
+    ]
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:
@@ -34,9 +49,7 @@ def refuse_what_will_not_do(server: Server) -> None:
     """A node of a cluster, what is too old, and a user who may do too little."""
     url = server.address.url
     if _is_in_cluster(server):
-        raise StoreUnusable(
-            f"{url} is a node of a cluster: write redis+cluster:// in front of its host and port"
-        )
+        raise node_of_cluster(url)
     version = server_version(server)
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
@@ -48,14 +61,23 @@ def refuse_too_few_rights(server: Server) -> None:
     """A user who may not do all that scripts do: he would do the half of it."""
     if server.address.user is None:
         return
-    refused = [command.decode() for command in server.run("rights")]
+    refused = _refused_commands(server)
     if refused:
-        prefix = server.address.prefix.partition(":")[0]
+        user, prefix = server.address.user, server.address.prefix.partition(":")[0]
         raise StoreUnusable(
-            f"{server.address.url} does not let user {server.address.user} do all that Stayer does "
-            f"({', '.join(dict.fromkeys(refused))}): give the rights that it needs, "
-            f"ACL SETUSER {server.address.user} {rights(prefix)}"
+            f"{server.address.url} does not let user {user} do all that Stayer does "
+            f"({', '.join(refused)}): give the rights that it needs, "
+            f"redis-cli ACL SETUSER {shlex.quote(user)} {shlex.join(rights(prefix).split())}"
         )
+
+
+def _refused_commands(server: Server) -> list[str]:
+    try:
+        return list(dict.fromkeys(command.decode() for command in server.run("rights")))
+    except StoreUnusable as error:
+        if isinstance(error.__cause__, NoPermissionError):
+            return ["EVALSHA"]
+        raise
 
 
 def rights(prefix: str) -> str:
@@ -69,7 +91,7 @@ def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
     try:
         return _numbers(_info(server, "server").get("redis_version", ""))
-    except StoreError:
+    except StoreUnusable:
         return None
 
 
@@ -77,7 +99,12 @@ def _is_in_cluster(server: Server) -> bool:
     """Whether it has only some of the keys; False if it does not tell."""
     try:
         return _info(server, "cluster").get("cluster_enabled") == "1"
-    except StoreError:
+    except StoreUnreachable as error:
+        hint = why_hung_up(server.address.url, str(error))
+        if hint in str(error):
+            raise
+        raise StoreUnreachable(f"{error}{hint}") from error
+    except StoreUnusable:
         return False
 
 
@@ -105,11 +132,12 @@ def _version(info: dict[str, str]) -> Finding:
     name, version = "Redis", info.get("redis_version", "unknown")
     if "valkey_version" in info:
         name, version = "Valkey", info["valkey_version"]
+    said = f"{name} {version}, asked by redis-py {redis.__version__}"
     numbers = _numbers(info.get("redis_version", ""))
     if numbers is not None and numbers < _WITH_FUNCTIONS:
         todo = "upgrade it: this version gets no more security fixes"
-        return Finding("server", "warn", f"{name} {version}", todo)
-    return Finding("server", "ok", f"{name} {version}")
+        return Finding("server", "warn", said, todo)
+    return Finding("server", "ok", said)
 
 
 def _memory(info: dict[str, str]) -> Finding:
@@ -119,8 +147,10 @@ def _memory(info: dict[str, str]) -> Finding:
         used = int(info.get("used_memory", 0)) / limit if limit else 0.0
         if used > _NEARLY_FULL:
             todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
-            message = f"{used:.0%} of {said} is used: a full server takes no tasks"
-            return Finding("memory", "warn", message, todo)
+            is_full = used >= 1.0
+            then = "no task is taken" if is_full else "a full server takes no tasks"
+            message = f"{used:.0%} of {said} is used: {then}"
+            return Finding("memory", "fail" if is_full else "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
     todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"
@@ -158,11 +188,32 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         message = f"{number} connected, {wanted or 'some'} needed to write"
         message += f", {needed} to confirm" if needed else ""
         return [Finding("replicas", "ok", message)]
+    if needed:  # nobody is told that a task was taken which they don't have
+        return [Finding("replicas", "ok", f"{number} connected, {needed} to confirm")]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
     )
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+
+
+def _other_prefixes(server: Server) -> list[Finding]:
+    """If nothing is here: perhaps it is next door. Looks at some keys only, for it is a hint."""
+    mine = server.address.prefix
+    if server.ask("EXISTS", key("queues", mine)):
+        return []
+    cursor, found = b"0", set[str]()
+    for _ in range(_LOOKS):
+        cursor, names = server.ask("SCAN", cursor, "MATCH", key("meta", "*"), "COUNT", _A_LOOK)
+        found |= {name.decode(errors="replace").rpartition(":")[0] for name in names}
+        if cursor == b"0":
+            break
+    others = sorted(found - {mine})
+    if not others:
+        return []
+    message = f"there are no tasks below {mine!r}, but there may be some below {', '.join(others)}"
+    todo = f"if these are meant, write prefix={others[0]} in the URL"
+    return [Finding("prefix", "warn", message, todo)]
 
 
 def incoming(server: Server, list_of: str, refused: str) -> Finding:

@@ -12,9 +12,10 @@ from stayer.stores.redis.server import Server
 _NAMES = (*MEASURED, *COUNTED)
 
 
-def sample(server: Server) -> None:
-    """Count the minutes that are over."""
-    server.run("sample", MADE_UP_FOR, *(number for pair in KEPT.items() for number in pair))
+def sample(server: Server) -> bool:
+    """Count the minutes that are over; whether nobody else has."""
+    kept = (number for pair in KEPT.items() for number in pair)
+    return bool(server.run("sample", MADE_UP_FOR, *kept))
 
 
 def figures(

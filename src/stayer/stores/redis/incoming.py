@@ -6,12 +6,17 @@ effect: a taker that dies before has changed nothing, two takers at once don't t
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
 import msgspec
 
 from stayer.core import submission
+from stayer.core.differing import differing
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
-from stayer.core.model import RUNNING, Change
+from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.written import parse_submission
 from stayer.stores.redis import changes
 from stayer.stores.redis.changes import Arguments
@@ -20,12 +25,18 @@ from stayer.stores.redis.record import Raw, pack, tasks
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import packed_groups
 
+logger = logging.getLogger("stayer.incoming")
+
 AT_ONCE = 100
-SHOWN, SAID = 10_000, 1000
-"""How much of an item is shown when it is refused, and of why."""
+SHOWN, SAID, LOGGED = 10_000, 1000, 200
+"""How much of an item is kept when it is refused, of why, and how much of both is logged."""
+KEPT = 1000
+"""How many of them are kept."""
 WHAT = "the item"
 DEFAULT_QUEUE = "default"
 NOT_THIS_WAY = "a task that runs after others can't come this way: submit it to Stayer"
+Refusal = tuple[str, str]
+"""An item, and why it was of no use."""
 
 
 class _Delete(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,7 +71,55 @@ def _take(server: Server, items: list[bytes]) -> int:
         else:
             packed.append((arguments.add(item), *_cancelled(server, item, id, arguments)))
             break
-    return int(server.run("take_incoming", pack(packed), *arguments.values))
+    taken, values, kept_apart = server.run("take_incoming", pack(packed), *arguments.values)
+    refused = [what for _, kind, what in packed[:taken] if kind == "refused"]
+    if values:
+        others = _others(items[:taken], tasks(values, kept_apart))
+        _remember(server, others)
+        refused += others
+    tell(key("incoming", server.address.prefix), refused)
+    return int(taken)
+
+
+def _others(items: Sequence[bytes], there: Sequence[Task]) -> list[Refusal]:
+    """Items that are another task than the one that is there under their id. A task that came with
+    the same items may be there for some that are like it, and for others.
+    """
+    known = {task.id: task for task in there}
+    found = []
+    for item in items:
+        try:
+            new = task_of(item)
+        except (BadInput, TypeError):
+            continue
+        if new.id in known and (why := difference(new, known[new.id])):
+            found.append((shown(item), why))
+    return found
+
+
+def difference(new: NewTask, there: Task) -> str | None:
+    """Why an item was of no use that has the id of this task; None if it is the same."""
+    fields = differing(new, there)
+    if not fields:
+        return None
+    return f"task {new.id!r} is there already, and differs in {', '.join(fields)}"
+
+
+def _remember(server: Server, refused: Sequence[Refusal]) -> None:
+    """Not in the step that takes the item: which of it is the same is not for a script to see."""
+    place, now = key("refused", server.address.prefix), server.now()
+    for item, why in refused:
+        line = msgspec.json.encode({"item": item, "error": why, "at": now})
+        server.ask("LPUSH", place, line)
+    server.ask("LTRIM", place, 0, KEPT - 1)
+
+
+def tell(place: str, refused: Sequence[Refusal]) -> None:
+    """One line in the log of whoever takes items, however many there are."""
+    if refused:
+        item, why = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        logger.warning("of no use in %s: %s: %s%s", place, why[:LOGGED], item[:LOGGED], more)
 
 
 def deleted_by(item: bytes) -> str | None:
@@ -71,19 +130,39 @@ def deleted_by(item: bytes) -> str | None:
         return None
 
 
+def task_of(item: bytes, drawn: str | None = None) -> NewTask:
+    """The task that an item is, under the id that was drawn for it if it has none."""
+    _refuse_odd_deletion(item)
+    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT)}
+    if drawn is not None and said.get("id") is None:
+        said["id"] = drawn
+    new = submission.new_task(**said)
+    if new.after:
+        raise BadInput(NOT_THIS_WAY)
+    return new
+
+
+def _refuse_odd_deletion(item: bytes) -> None:
+    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+        said = msgspec.json.decode(item)
+        if isinstance(said, dict) and "delete" in said:
+            raise BadInput('delete takes one id and stands alone, as in {"delete": "film-1"}')
+
+
 def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
     try:
-        said = parse_submission(item, WHAT)
-        new = submission.new_task(**{"queue": DEFAULT_QUEUE, **said})
-        if new.after:
-            raise BadInput(NOT_THIS_WAY)
-        return "task", packed_groups([new], arguments)[0]
+        return "task", packed_groups([task_of(item)], arguments)[0]
     except (BadInput, TypeError) as error:  # what one can't take must not stand in everyone's way
         return _refused(item, str(error))
 
 
+def shown(item: bytes) -> str:
+    """As much of an item as is kept when it is refused."""
+    return item[:SHOWN].decode(errors="replace")
+
+
 def _refused(item: bytes, why: str) -> tuple[str, Raw]:
-    return "refused", (item[:SHOWN].decode(errors="replace"), why[:SAID])
+    return "refused", (shown(item), why[:SAID])
 
 
 def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tuple[str, Raw]:

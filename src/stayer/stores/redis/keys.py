@@ -112,8 +112,13 @@ What happened
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
                                    empty name for all together; expires (see `sample.lua`)
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
-                                   figures are counted; identity, what tells this store from others
+                                   figures are counted; looked_through, up to where lists have
+                                   been looked through for strays; identity, what tells this store
+                                   from others
 
+    <prefix>:strays                set: what stands somewhere without its record, until strays.lua
+                                   has seen to it (MessagePack: id, queue, ticket or place)
+    <prefix>:missing               list: JSON of tasks whose records were gone; the newest 1,000
     <prefix>:rights                there for a moment, when the rights of a user are tried; also a
                                    channel
 
@@ -149,7 +154,7 @@ are there in that way too. Beside these, once:
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
-    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about
+    <prefix>:plan:<plan>           hash: nonce, status (open, go, undone), about, signs (of life)
     {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
                                    id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
@@ -235,6 +240,8 @@ KEYS = {
     "events": "<prefix>:events",
     "figures": "<prefix>:figures:<step>:<at>",
     "meta": "<prefix>:meta",
+    "strays": "<prefix>:strays",
+    "missing": "<prefix>:missing",
     "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",

@@ -245,6 +245,16 @@ def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task
     return found
 
 
+def without_parameters(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> set[int]:
+    """Which of an answer have had parameters that are not there any more."""
+    return {
+        kept_apart[at]
+        for at in range(0, len(kept_apart), 3)
+        if kept_apart[at + 1] is None
+        and values[kept_apart[at]][0] & (PARAMETERS_TEXT | PARAMETERS_BYTES)
+    }
+
+
 def _completed(task: Task, flags: int, parameters: Raw, result: Raw) -> Task:
     if flags & (PARAMETERS_TEXT | PARAMETERS_BYTES):
         task = replace(task, parameters=_value(parameters, flags & PARAMETERS_TEXT))

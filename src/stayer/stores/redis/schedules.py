@@ -33,8 +33,10 @@ def due_schedules(server: Server, limit: int) -> list[Schedule]:
     return _read(server.run("schedules", "due", limit))
 
 
-def put_schedule(server: Server, schedule: Schedule, seen: float | None) -> Schedule:
-    """Make or change one."""
+def put_schedule(
+    server: Server, schedule: Schedule, seen: float | None, was: Schedule | None = None
+) -> Schedule:
+    """Make or change one; `was` is the one that a shard of a cluster takes over from another."""
     fields = {
         "cron": schedule.cron, "zone": schedule.zone, "task": packed_task(schedule.task),
         "overlap": schedule.overlap, "catch_up": schedule.catch_up,
@@ -42,11 +44,18 @@ def put_schedule(server: Server, schedule: Schedule, seen: float | None) -> Sche
         "origin": schedule.origin or "", "next": _number(schedule.next), "waiting": "",
     }  # fmt: skip
     flat = [part for field in fields.items() for part in field]
-    fixed = (schedule.name, schedule.task.queue, _number(seen))
+    fixed = (schedule.name, schedule.task.queue, _number(seen), _taken_over(was))
     found = _read(server.run("put_schedule", *fixed, *flat))
     if not found:
         raise Refused(overtaken(schedule.name))
     return found[0]
+
+
+def _taken_over(was: Schedule | None) -> bytes | str:
+    if was is None:
+        return ""
+    moments = (_number(was.created), _number(was.last) or False)
+    return pack((was.cron, was.zone, str(int(was.paused)), *moments, was.last_task or False))
 
 
 def fire(server: Server, firing: Firing) -> bool:

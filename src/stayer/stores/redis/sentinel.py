@@ -14,16 +14,18 @@ from urllib.parse import unquote, urlencode
 
 from redis.exceptions import ConnectionError, RedisError, ResponseError
 
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import StoreUnreachable, StoreUnusable
 from stayer.stores.redis.address import (
     Address,
     arguments_of,
     bad,
     hosts_of,
+    login_and_hosts,
     read_options,
     split,
     without_secrets,
 )
+from stayer.stores.redis.translation import why_hung_up
 
 PORT = 26379
 _FORM = "redis+sentinel://host:26379,host:26379/service"
@@ -40,7 +42,7 @@ def parse(url: str) -> Address:
     """
     options = read_options(url)
     parts = split(url)
-    login, at, hosts = parts.netloc.rpartition("@")
+    login, hosts = login_and_hosts(parts)
     service, _, database = parts.path.strip("/").partition("/")
     if not service or (database and not database.isdecimal()):
         raise bad(
@@ -49,7 +51,7 @@ def parse(url: str) -> Address:
     sentinel_user = options.left.pop("sentinel_username", None)
     sentinel_password = options.left.pop("sentinel_password", None)
     scheme = parts.scheme.partition("+")[0]
-    plain = f"{scheme}://{login}{at}primary/{database or 0}?{urlencode(options.left)}"
+    plain = f"{scheme}://{login}primary/{database or 0}?{urlencode(options.left)}"
     connection_class, arguments = arguments_of(url, plain, options)
     to_sentinel = {
         **arguments,
@@ -98,37 +100,65 @@ class Sentinels:
         self._open = opens
 
     def open_primary(self, opens: Opens) -> Any:
-        """A connection to the primary; StoreUnreachable while there is none."""
-        said = []
+        """A connection to the primary; StoreUnreachable while there is none, StoreUnusable if none
+        of them will ever tell.
+        """
+        said, never = [], 0
         for host, port in list(self._hosts):
             try:
                 primary = self._ask(host, port)
-                if primary is None:
-                    said.append(f"{host}:{port} knows no primary {self._service!r}")
-                    continue
                 connection = _if_primary(opens(*primary))
                 self._prefer(host, port)
                 return connection
+            except _NeverKnows as error:
+                never += 1
+                said.append(f"{host}:{port} {error}")
             except (RedisError, OSError) as error:
                 said.append(f"{host}:{port}: {error}")
+        if never == len(said):
+            raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(said)}")
+        hint = why_hung_up(self._url, "; ".join(said))
         raise StoreUnreachable(
             f"{self._url} has no primary that can be reached ({'; '.join(said)}): after a failure "
-            "another server takes over in a moment"
+            f"another server takes over in a moment.{hint}"
         )
 
-    def _ask(self, host: str, port: int) -> tuple[str, int] | None:
+    def _ask(self, host: str, port: int) -> tuple[str, int]:
         """Where this sentinel believes the primary to be."""
         connection = self._open(host, port)
         try:
             connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             answer = connection.read_response()
+            if answer is None:
+                raise _NeverKnows(f"knows no primary {self._service!r}{_known_to(connection)}")
+        except ResponseError as error:
+            if "unknown command" not in str(error):
+                raise
+            raise _NeverKnows("is no sentinel: they usually have port 26379") from error
         finally:
             connection.disconnect()
-        return None if answer is None else (answer[0].decode(), int(answer[1]))
+        return answer[0].decode(), int(answer[1])
 
     def _prefer(self, host: str, port: int) -> None:
         """Ask this one first from now on. Threads may do so at once: all get a whole list."""
         self._hosts = sorted(self._hosts, key=lambda each: each != (host, port))
+
+
+class _NeverKnows(Exception):
+    """To ask again is of no use."""
+
+
+def _known_to(connection: Any) -> str:
+    """Which services a sentinel watches over, in words."""
+    try:
+        connection.send_command("SENTINEL", "MASTERS")
+        found = [
+            dict(zip(each[::2], each[1::2], strict=True)) for each in connection.read_response()
+        ]
+    except ResponseError:
+        return ""
+    names = sorted(each[b"name"].decode() for each in found)
+    return f": known are {', '.join(names)}" if names else ": it knows none"
 
 
 def _if_primary(connection: Any) -> Any:

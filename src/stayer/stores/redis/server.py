@@ -171,7 +171,7 @@ class Server:
 
     def open_connection(self) -> Any:
         """A new connection that belongs to the caller."""
-        with translated(self.address.url):
+        with translated(self.address.url, opening=True):
             return self.address.open()
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class _Lent:
         self._url = server.address.url
 
     def __enter__(self) -> Any:
-        with translated(self._url):
+        with translated(self._url, opening=True):
             self._connection = self._server.take()
         return self._connection
 
@@ -307,10 +307,16 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
     sent.clear()
     for at, answer in enumerate(answers):
         if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
-            answers[at] = _ask(connection, "EVAL", wanted.text, *asked[at])
-        elif isinstance(answer, ResponseError):
-            raise plain(answer)
+            answers[at] = _answer(connection, "EVAL", wanted.text, *asked[at])
+        if isinstance(answers[at], ResponseError):
+            raise plain(answers[at])
     return answers
+
+
+def _answer(connection: Any, *command: Any) -> Any:
+    """The same to a plain command."""
+    connection.send_packed_command((_packed(command),))
+    return _read(connection)
 
 
 def _ask_many(connection: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:

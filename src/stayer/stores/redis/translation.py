@@ -30,6 +30,7 @@ _IN_SCRIPT = re.compile(
     r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
 )
 _REFUSALS: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
+_HUNG_UP = ("closed by server", "reset by peer", "[SSL", "EOF occurred", "certificate required")
 
 
 class Moved(StoreUnusable):
@@ -48,7 +49,15 @@ def plain(error: ResponseError) -> ResponseError:
 
 def moved(url: str, error: RedisError) -> Moved:
     """It was asked of a node of a cluster."""
-    return Moved(f"{url} is a node of a cluster ({error}): write redis+cluster://host:port")
+    return Moved(f"{node_of_cluster(url)} ({error})")
+
+
+def node_of_cluster(url: str) -> StoreUnusable:
+    """It was opened as a server of its own."""
+    scheme = url.partition(":")[0].partition("+")[0]
+    return StoreUnusable(
+        f"{url} is a node of a cluster: write {scheme}+cluster://host:port, with no database"
+    )
 
 
 def being_replaced(url: str, error: RedisError) -> StoreUnreachable:
@@ -57,10 +66,13 @@ def being_replaced(url: str, error: RedisError) -> StoreUnreachable:
 
 
 class translated:  # noqa: N801  # used like a function
-    """The server's errors as ours, with what to do."""
+    """The server's errors as ours, with what to do. Nothing was asked of it yet while a connection
+    is `opening`.
+    """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, opening: bool = False) -> None:
         self._url = url
+        self._opening = opening
 
     def __enter__(self) -> None:
         pass
@@ -68,6 +80,8 @@ class translated:  # noqa: N801  # used like a function
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
+        if self._opening and isinstance(error, ConnectionError | TimeoutError):
+            raise _not_opened(self._url, error) from error
         raise_translated(self._url, error)
 
 
@@ -102,17 +116,13 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
             return StoreUnreachable(
                 f"{url} did not answer in time ({said}): it may have done what was asked, or not"
             )
-        case ConnectionError() if "CERTIFICATE_VERIFY_FAILED" in said:
-            return StoreUnreachable(
-                f"{url} has a certificate that is not trusted here ({said}): name the file of who "
-                "signed it in the URL, ssl_ca_certs=…, or mend it"
-            )
         case ConnectionError():
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():
             return StoreUnusable(
                 f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
-                "that have ended, for example with `stayer purge --older 1d`"
+                "that have ended, for example with `stayer purge --older 1d`; what waits can be "
+                "cancelled first"
             )
         case AskError() | TryAgainError():
             return StoreUnreachable(
@@ -126,12 +136,56 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
             return _by_first_word(url, said)
 
 
+def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
+    """A connection could not be opened."""
+    said = str(error).rstrip(".")
+    if isinstance(error, AuthenticationError | AuthorizationError | BusyLoadingError):
+        return _translation(url, error)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return StoreUnreachable(
+            f"{url} has a certificate that is not trusted here ({said}): name the file of who "
+            "signed it in the URL, ssl_ca_certs=…, or mend it"
+        )
+    if isinstance(error, TimeoutError):
+        hint = perhaps_tls(url) if url.startswith("rediss") else " Is the server running?"
+        return StoreUnreachable(
+            f"{url} can't be reached: it took too long, and nothing was asked of it ({said}).{hint}"
+        )
+    if hint := why_hung_up(url, said):
+        return StoreUnreachable(f"{url} can't be reached: {said}.{hint}")
+    return _translation(url, error)
+
+
+def why_hung_up(url: str, said: str) -> str:
+    """What may be wrong if somebody is there, but does not speak as expected; else nothing."""
+    if not any(words in said for words in _HUNG_UP):
+        return ""
+    if "EOF occurred" in said or "certificate required" in said.lower():
+        return (
+            " Does the server want a certificate of its clients? Then name it and its key in the "
+            "URL, ssl_certfile=…&ssl_keyfile=…"
+        )
+    return perhaps_tls(url)
+
+
+def perhaps_tls(url: str) -> str:
+    """What is wrong if one of both sides speaks TLS, and the other does not."""
+    scheme = url.partition(":")[0]
+    if scheme.startswith("rediss"):
+        return f" Does that port speak TLS? If not, write {scheme.replace('rediss', 'redis')}://"
+    if scheme.startswith("redis"):
+        return f" Does that port speak TLS? Then write {scheme.replace('redis', 'rediss')}://"
+    return ""
+
+
 def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
     if "user executing the script" in said or said.startswith("ACL failure in script"):
         return StoreUnusable(
             f"{url} does not let this user do all that Stayer does ({said}): mend the user's "
             "rights, and do it again"
         )
+    if said.startswith("SELECT is not allowed in cluster mode"):
+        return node_of_cluster(url)
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(

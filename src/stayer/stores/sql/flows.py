@@ -75,8 +75,11 @@ def relay(tx: Transaction, limit: int) -> bool:
     """Pass on to up to so many dependents what has ended; whether there is more."""
     ended: dict[int, list[Ended]] = {}
     heard: list[str] = []
+    alive: list[str] = []
     left = limit
     for id, state in tx.all("outbox", limit):
+        if state not in FINISHED:
+            alive.append(id)
         waiters = tx.all("outbox.waiters", id, left) if state in FINISHED else []
         for seq, anyhow in waiters:
             ended.setdefault(seq, []).append(Ended(id, state, anyhow != 0))
@@ -85,6 +88,8 @@ def relay(tx: Transaction, limit: int) -> bool:
             break
         heard.append(id)
     _tell(tx, ended)
+    if alive:  # one that was deleted may have come again: then it is this one that is waited for
+        tx.run("upstreams.needed", json_cell(alive))
     if heard:
         tx.run("outbox.acknowledge", json_cell(heard))
     return tx.one("outbox", 1) is not None

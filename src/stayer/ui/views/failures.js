@@ -5,6 +5,7 @@ import { ask } from "../ask.js";
 import { onAll } from "../bulk.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { ago, clean, count, many } from "../format.js";
+import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { live } from "../live.js";
 import { empty, setTime, taskLink, toast, when } from "../parts.js";
@@ -23,12 +24,14 @@ export function open(main, _place, signal) {
   const none = h("div");
   fill(main, h("h1", null, "Failures"), about, list, none);
   const known = live(signal, async (stop) => {
-    const found = await get("v1/failures", { limit: SHOWN }, { signal: stop });
+    const found = await get("v1/failures", { limit: SHOWN, partial: true }, { signal: stop });
     const faults = found.faults === 1 ? "one fault" : `${count(found.faults)} different faults`;
     const more = found.faults > found.failures.length ? `, the ${count(found.failures.length)} most frequent of them` : "";
     text(about, found.tasks ? `${many(found.tasks, "failed task")}, ${faults}${more}.` : "");
     keyed(list, found.failures, (failure) => failure.fingerprint, (failure) => card(failure, () => known.refresh()));
-    fill(none, found.tasks ? null : empty("Nothing has failed", "Tasks that fail are kept here until they are retried, deleted or purged."));
+    const away = leftOut(found);
+    fill(none, found.tasks || Object.keys(away).length ? null : empty("Nothing has failed", "Tasks that fail are kept here until they are retried, deleted or purged."));
+    return away;
   }, { interval: 10, matters: (event) => ["failed", "retried", "pending", "deleted"].includes(event.event) });
 }
 
@@ -46,7 +49,7 @@ function card(first, again) {
   const details = h("details", null, h("summary", null, "Tasks"), members, more);
   const show = async () => {
     if (!(/** @type {HTMLDetailsElement} */ (details)).open) return;
-    const { tasks } = await get("v1/tasks", { ...fault, limit: MEMBERS, brief: true });
+    const { tasks } = await get("v1/tasks", { ...fault, limit: MEMBERS, brief: true, partial: true });
     keyed(members, tasks, (task) => task.id, (task) => ({ node: h("li", null, taskLink(task.id), h("span.quiet", null, clean(task.node ?? "", 24)), when(task.finished_at)) }));
   };
   details.addEventListener("toggle", show);

@@ -67,8 +67,10 @@ export function open(main, place, signal) {
   }, {
     interval: 2,
     matters: (event) => event.id.startsWith(`${id}.`),
-    failed: (error) => {
-      if (error instanceof Problem && error.status === 404) fill(main, h("h1", null, "Flow"), empty("There is no such flow", "It may have been purged with the last of its tasks."));
+    expects: (error) => {
+      const none = error instanceof Problem && error.status === 404;
+      if (none) fill(main, h("h1", null, "Flow"), empty("There is no such flow", "It may have been purged with the last of its tasks."));
+      return none;
     },
   });
   everySecond(signal, draw);

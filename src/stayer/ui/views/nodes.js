@@ -5,6 +5,7 @@ import { ask } from "../ask.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
 import { age, clean, count, duration, title as nameOf } from "../format.js";
+import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
 import { badge, empty, setBadge, setTime, toast } from "../parts.js";
@@ -25,12 +26,13 @@ export function open(main, _place, signal) {
   const draw = () => keyed(list, workers.map((worker) => ({ worker, tasks: running.filter((task) => task.worker === worker.id) })),
     ({ worker }) => worker.id, ({ worker }) => workerCard(worker.id, () => known.refresh()));
   const known = live(signal, async (stop) => {
-    const [found, page] = await Promise.all([get("v1/workers", {}, { signal: stop }),
-      get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true }, { signal: stop })]);
+    const [found, page] = await Promise.all([get("v1/workers", { partial: true }, { signal: stop }),
+      get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true, partial: true }, { signal: stop })]);
     workers = found.workers.sort((/** @type {any} */ a, /** @type {any} */ b) => Number(b.state === "STALE") - Number(a.state === "STALE") || a.node.localeCompare(b.node) || a.id.localeCompare(b.id));
     running = page.tasks;
     draw();
     fill(none, workers.length ? null : empty("No workers", "A worker takes tasks and runs them; it shows up here with its first beat.", COMMANDS.worker));
+    return leftOut(found, page);
   }, { interval: 3, matters: () => true });
   everySecond(signal, draw);
 }

@@ -6,6 +6,7 @@ import { COMMANDS } from "../commands.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many, now, seconds } from "../format.js";
 import { counted, happened, recall } from "../happened.js";
+import { leftOut } from "../health.js";
 import { midnight, minutes } from "../history.js";
 import { everySecond, live } from "../live.js";
 import { badge, card, empty, taskLink, tile, when } from "../parts.js";
@@ -29,7 +30,7 @@ export function open(main, _place, signal) {
   /** @type {any[]} */
   let tasks = [];
   /** @type {any} */
-  let state = { workers: [], queues: [], stats: null };
+  let state = { workers: [], queues: [], stats: null, isPart: false };
   /** @type {string[]} */
   let order = [];
 
@@ -43,7 +44,7 @@ export function open(main, _place, signal) {
       ({ task }) => task.id, () => runningRow());
     view.more.hidden = tasks.length <= ROWS;
     text(view.more, `${many(tasks.length - ROWS, "more task")}: see them all`);
-    view.none.hidden = tasks.length > 0 || !state.stats;
+    view.none.hidden = tasks.length > 0 || !state.stats || state.isPart;
     view.table.hidden = !tasks.length;
     if (state.stats) tiles(view, state, tasks, failedToday());
     alerts(view.alerts, state);
@@ -51,18 +52,20 @@ export function open(main, _place, signal) {
 
   live(signal, async (stop) => {
     const [page, stats, workers, queues] = await Promise.all([
-      get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true }, { signal: stop }),
-      get("v1/stats", {}, { signal: stop }),
-      get("v1/workers", {}, { signal: stop }),
-      get("v1/queues", {}, { signal: stop }),
+      get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true, partial: true }, { signal: stop }),
+      get("v1/stats", { partial: true }, { signal: stop }),
+      get("v1/workers", { partial: true }, { signal: stop }),
+      get("v1/queues", { partial: true }, { signal: stop }),
     ]);
     tasks = page.tasks;
-    state = { stats, workers: workers.workers, queues: queues.queues };
+    const away = leftOut(page, stats, workers, queues);
+    state = { stats, workers: workers.workers, queues: queues.queues, isPart: Object.keys(away).length > 0 };
     draw();
     attend(tasks);
     const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
     learn(tasks, stop).then(again, () => {});
     recallUsage(order.slice(0, RECALLED), tasks, stop).then(again, () => {});
+    return away;
   }, { interval: 2, matters: (event) => ["started", "reserved", "complete", "failed", "cancelled", "pending", "paused", "resumed"].includes(event.event) });
 
   /** @type {Map<number, any>} */

@@ -6,6 +6,7 @@ import { timeChart } from "../charts.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { age, clean, clock, count, duration, many, now, title as nameOf } from "../format.js";
+import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { depths } from "../history.js";
 import { everySecond, live } from "../live.js";
@@ -36,7 +37,7 @@ export function open(main, _place, signal) {
 
   const draw = () => keyed(list, queues.map((queue) => ({ ...queue, past })), (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
   const known = live(signal, async (stop) => {
-    const [found, who] = await Promise.all([get("v1/queues", {}, { signal: stop }), get("v1/workers", {}, { signal: stop })]);
+    const [found, who] = await Promise.all([get("v1/queues", { partial: true }, { signal: stop }), get("v1/workers", { partial: true }, { signal: stop })]);
     workers = who.workers;
     await Promise.all(found.queues.filter((/** @type {any} */ queue) => queue.counts.pending).slice(0, 20).map(async (/** @type {any} */ queue) => {
       const page = await get(`v1/queues/${encodeURIComponent(queue.name)}/peek`, { limit: 1 }, { signal: stop });
@@ -47,7 +48,9 @@ export function open(main, _place, signal) {
       return { ...queue, head, why: why(queue, workers) ?? await explained(head, stop) };
     }))).sort((/** @type {any} */ a, /** @type {any} */ b) => a.name.localeCompare(b.name));
     draw();
-    fill(none, queues.length ? null : empty("No queues yet", "A queue is made by its first task.", COMMANDS.add));
+    const away = leftOut(found, who);
+    fill(none, queues.length || Object.keys(away).length ? null : empty("No queues yet", "A queue is made by its first task.", COMMANDS.add));
+    return away;
   }, { interval: 3, matters: () => true });
 
   /** Of a task that could be taken, so far as its queue goes. @param {any} head @param {AbortSignal} stop @returns {Promise<[string, string]>} */

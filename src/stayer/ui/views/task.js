@@ -66,10 +66,10 @@ export function open(main, place, signal) {
   }, {
     interval: 1,
     matters: (event) => event.id === id,
-    failed: (error) => {
-      if (error instanceof Problem && error.status === 404) {
-        fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, COMMANDS.show(clean(id, 80))));
-      } else toast(error.message, "bad");
+    expects: (error) => {
+      const none = error instanceof Problem && error.status === 404;
+      if (none) fill(main, empty("There is no such task", `${clean(id, 80)}: it was deleted or purged, or the id has a slip.`, COMMANDS.show(clean(id, 80))));
+      return none;
     },
   });
   everySecond(signal, draw);

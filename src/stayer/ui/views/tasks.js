@@ -1,12 +1,13 @@
 // All tasks: filtered by the server, page by page; only the rows in sight exist.
 
-import { get, mayOperate } from "../api.js";
+import { get, mayOperate, Problem } from "../api.js";
 import { bulk } from "../bulk.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, text } from "../dom.js";
 import { age, clean, clock, count, duration, lasted, many, seconds, title as nameOf } from "../format.js";
+import { answered, failed, forget, leftOut } from "../health.js";
 import { icon } from "../icons.js";
-import { everySecond, live } from "../live.js";
+import { AGAIN, everySecond, live } from "../live.js";
 import { badge, empty, progressBar, setBadge, setTime, standing, toast } from "../parts.js";
 import { href, rewrite } from "../router.js";
 import { on } from "../stream.js";
@@ -19,6 +20,7 @@ const FIELDS = [
   ["prefix", "Id begins with"], ["name", "Kind"], ["owner", "Owner"], ["tag", "Tag"], ["flow", "Flow"], ["fingerprint", "Fingerprint"], ["since", "Since (2h, 7d)"],
 ];
 const PAGE = 200;
+const NOTHING = { tasks: [], next: null };
 const KINDS = "kinds";
 const MOST_KINDS = 50;
 /** So many ids are kept of tasks that came; who has more wants to see the list. */
@@ -34,6 +36,11 @@ export function open(main, place, signal) {
   /** @type {string | null} */
   let next = null;
   let loading = false;
+  /** Which filter the list is of; null: of none. @type {string | null} */
+  let shown = null;
+  let isPart = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let again;
   /** Those that came since the list was read. @type {Set<string>} */
   const news = new Set();
   let turn = 0;
@@ -68,27 +75,39 @@ export function open(main, place, signal) {
     load();
   }
 
+  /** @param {{tasks: any[], next: string | null, away?: Record<string, string>}} page @param {string | null} asked @param {string} [problem] */
+  function show(page, asked, problem) {
+    [tasks, next, shown] = [page.tasks, page.next, asked];
+    isPart = Object.keys(leftOut(page)).length > 0;
+    known = new Map(tasks.map((task, index) => [task.id, index]));
+    list.clear();
+    drawn(problem);
+  }
+
   async function load() {
     const mine = (turn += 1);
     const before = [...news];
+    const asked = filter.toString();
     loading = true;
+    clearTimeout(again);
     try {
-      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true }, { signal });
+      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true, partial: true }, { signal });
       if (mine !== turn) return;
-      tasks = page.tasks;
-      next = page.next;
-      known = new Map(tasks.map((task, index) => [task.id, index]));
       // One that came while the list was under way may be in it, or not.
-      for (const id of [...before, ...known.keys()]) news.delete(id);
-      list.clear();
+      for (const id of [...before, ...page.tasks.map((/** @type {any} */ task) => task.id)]) news.delete(id);
+      show(page, asked);
       offerKinds();
-      drawn();
-    } catch (error) {
-      if (!signal.aborted && mine === turn) {
-        tasks = [];
-        next = null;
-        list.clear();
-        drawn(/** @type {Error} */ (error).message);
+      answered(rows, page.away);
+    } catch (thrown) {
+      if (signal.aborted || mine !== turn) return;
+      const error = /** @type {Error} */ (thrown);
+      if (error instanceof Problem && error.status < 500) {
+        show(NOTHING, asked, error.message);
+        answered(rows);
+      } else {
+        if (shown !== asked) show(NOTHING, null); // else it stays, as of then
+        failed(rows, error);
+        again = setTimeout(load, AGAIN);
       }
     } finally {
       if (mine === turn) loading = false;
@@ -99,7 +118,7 @@ export function open(main, place, signal) {
     const mine = turn;
     loading = true;
     try {
-      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true, cursor: next }, { signal });
+      const page = await get("v1/tasks", { ...query(filter), limit: PAGE, brief: true, partial: true, cursor: next }, { signal });
       if (mine !== turn) return;
       for (const task of page.tasks) {
         if (known.has(task.id)) continue;
@@ -126,10 +145,10 @@ export function open(main, place, signal) {
   /** @param {string} [problem] */
   function drawn(problem) {
     list.setTotal(tasks.length);
-    text(status, next ? `the newest ${count(tasks.length)}, more below` : many(tasks.length, "task"));
+    text(status, shown === null ? "not known" : next ? `the newest ${count(tasks.length)}, more below` : many(tasks.length, "task"));
     fresh.hidden = !news.size;
     text(fresh, news.size < MOST_NEWS ? `${many(news.size, "new task")}: show` : "Many new tasks: show");
-    fill(none, problem ? empty("This can't be asked", problem) : tasks.length ? null
+    fill(none, problem ? empty("This can't be asked", problem) : tasks.length || isPart || shown === null ? null
       : [...filter.keys()].length ? empty("Nothing matches", filter.get("name") ? "A kind is found by its whole name: take one that is offered, or take a condition away." : "Take a condition away, or look in another queue.")
         : empty("No tasks yet", "The first one makes its queue.", COMMANDS.run));
     actions?.update();
@@ -150,7 +169,7 @@ export function open(main, place, signal) {
     if (!ids.length || loading) return;
     ids.forEach((id) => stale.delete(id));
     const mine = turn;
-    const page = await get("v1/tasks", { id: ids, limit: 100, brief: true }, { signal }).catch(() => null);
+    const page = await get("v1/tasks", { id: ids, limit: 100, brief: true, partial: true }, { signal }).catch(() => null);
     if (!page || mine !== turn) return;
     for (const task of page.tasks) {
       const index = known.get(task.id) ?? -1;
@@ -159,7 +178,11 @@ export function open(main, place, signal) {
     }
   });
   document.addEventListener("stayer:refresh", () => load(), { signal });
-  on("up", ({ again }) => again && load(), signal);
+  on("up", (detail) => detail.again && load(), signal);
+  signal.addEventListener("abort", () => {
+    clearTimeout(again);
+    forget(rows);
+  });
   load();
 }
 
@@ -202,10 +225,12 @@ function bar(filter, changed, signal) {
   const number = () => STATES.forEach((state, index) => text(counts[index], queues.length
     ? count(queues.filter((each) => !filter.get("queue") || each.name === filter.get("queue")).reduce((sum, each) => sum + each.counts[state], 0)) : ""));
   live(signal, async (stop) => {
-    queues = (await get("v1/queues", {}, { signal: stop })).queues;
+    const found = await get("v1/queues", { partial: true }, { signal: stop });
+    queues = found.queues;
     const known = new Set([.../** @type {any} */ (queue.options)].map((each) => each.value));
     for (const each of queues) if (!known.has(each.name)) offer(each.name);
     number();
+    return leftOut(found);
   }, { interval: 5, matters: () => true });
   queue.addEventListener("change", () => {
     filter.delete("queue");

@@ -4,6 +4,7 @@ import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
 import { clean, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
 import { happened, recall } from "../happened.js";
+import { leftOut } from "../health.js";
 import { everySecond, live } from "../live.js";
 import { empty } from "../parts.js";
 import { href, rewrite } from "../router.js";
@@ -45,6 +46,8 @@ export function open(main, place, signal) {
   let tasks = [];
   /** What is known of attempts, by task. @type {Map<string, Known>} */
   const earlier = new Map();
+  let isRead = false;
+  let isPart = false;
   let width = 0;
   const left = () => (width < NARROW ? 0 : LEFT);
 
@@ -75,9 +78,10 @@ export function open(main, place, signal) {
       return part;
     });
     if (width) fill(drawing, axis(from, to, x, height), parts);
+    if (!isRead) return;
     const shown = lanes.reduce((sum, lane) => sum + lane.bars.length, 0);
     text(about, `${many(shown, "task")} on ${many(lanes.length, "node")}`);
-    none.replaceChildren(...(shown ? [] : [empty("Nothing ran in this time", "Look at a longer one, or drag to an earlier one.")]));
+    none.replaceChildren(...(shown || isPart ? [] : [empty("Nothing ran in this time", "Look at a longer one, or drag to an earlier one.")]));
   }
 
   new ResizeObserver(([entry]) => {
@@ -109,10 +113,13 @@ export function open(main, place, signal) {
 
   const refresh = live(signal, async (stop) => {
     const [past, again] = await Promise.all([ran(stop), waiting(stop)]);
-    const found = tasks = [...new Map([...again, ...past].map((task) => [task.id, task])).values()];
+    const found = tasks = [...new Map([...again.tasks, ...past.tasks].map((task) => [task.id, task])).values()];
+    const away = leftOut(past, again);
+    [isRead, isPart] = [true, Object.keys(away).length > 0];
     draw();
     await learnAttempts(found, earlier, stop);
     draw();
+    return away;
   }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) || isBack(event) });
   recall(() => happened().some(isBack) && refresh.refresh(), signal);
   everySecond(signal, () => view.shift || draw());
@@ -132,23 +139,25 @@ const isBack = (event) => event.attempt > 0 && WAIT.includes(event.event);
 async function ran(signal) {
   /** @type {any[]} */
   const found = [];
+  const away = {};
   let cursor = null;
   do {
-    const page = await get("v1/tasks", { state: RUN, limit: 500, brief: true, cursor }, { signal });
+    const page = await get("v1/tasks", { state: RUN, limit: 500, brief: true, cursor, partial: true }, { signal });
     found.push(...page.tasks);
+    Object.assign(away, page.away);
     cursor = page.next;
   } while (cursor && found.length < MOST);
-  return found;
+  return { tasks: found, away };
 }
 
 /** Tasks that have run before and wait now: the newest, and those that came back lately, however many are before them. @param {AbortSignal} signal */
 async function waiting(signal) {
   const back = [...new Set(happened().filter(isBack).map((event) => event.id))].slice(-ATTEMPTS);
   const pages = await Promise.all([
-    get("v1/tasks", { state: WAIT, limit: WAITING, brief: true }, { signal }),
-    back.length ? get("v1/tasks", { id: back, state: WAIT, limit: ATTEMPTS, brief: true }, { signal }) : { tasks: [] },
+    get("v1/tasks", { state: WAIT, limit: WAITING, brief: true, partial: true }, { signal }),
+    back.length ? get("v1/tasks", { id: back, state: WAIT, limit: ATTEMPTS, brief: true, partial: true }, { signal }) : { tasks: [] },
   ]);
-  return pages.flatMap((page) => page.tasks).filter((task) => task.attempt > 0);
+  return { tasks: pages.flatMap((page) => page.tasks).filter((task) => task.attempt > 0), away: leftOut(...pages) };
 }
 
 /** @param {any} task */

@@ -40,7 +40,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.redis import failures
 from stayer.stores.redis.check import refuse_too_few_rights, server_version
 from stayer.stores.redis.cluster import far, forgetting, listing, news, promoting, schedules
-from stayer.stores.redis.cluster.check import check
+from stayer.stores.redis.cluster.check import check, check_queues
 from stayer.stores.redis.cluster.hands import Workers
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import name_of
@@ -90,7 +90,7 @@ class ClusterStore:
         self._nodes.close()
 
     def check(self) -> list[Finding]:
-        return check(self._nodes)
+        return [*check(self._nodes), *check_queues(self._shards)]
 
     def now(self) -> float:
         return self._shards.now()
@@ -232,11 +232,7 @@ class ClusterStore:
         return self._workers.holdings(worker, queues)
 
     def workers(self) -> list[Worker]:
-        return self._workers.all()
-
-    def workers_seen(self) -> list[Worker]:
-        """As `LobbiedStore.workers_seen`."""
-        return self._workers.seen()
+        return self._workers.all(self._shards.names())
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
@@ -324,6 +320,10 @@ class ClusterStore:
     def reach(self, queues: Sequence[str]) -> Reach:
         """As `PartedStore.reach`."""
         return listing.reach(self._shards, queues)
+
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `PartedStore.workers_of`."""
+        return self._workers.seen(queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])

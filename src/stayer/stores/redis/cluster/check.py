@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from msgspec.structs import replace
 
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.stores.findings import Finding
+from stayer.stores.redis import strays
 from stayer.stores.redis.check import check_node, incoming
 from stayer.stores.redis.cluster.nodes import SLOTS, Host, Nodes, Part
+from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 
 
@@ -27,6 +32,15 @@ def check(nodes: Nodes) -> list[Finding]:
         *_of_all({host: _of_one(nodes, host, members[host]) for host in members.keys() - away}),
         *_incoming(nodes),
     ]
+
+
+def check_queues(shards: Shards) -> list[Finding]:
+    """What each queue knows of tasks that were lost, as far as it can be reached."""
+    tour = Tour(shards)
+    found = (
+        tour.at(name, partial(strays.check, shards.server_of(name))) for name in shards.names()
+    )
+    return [finding for findings in found for finding in findings or ()]
 
 
 def _silence(nodes: Nodes, host: Host) -> str | None:

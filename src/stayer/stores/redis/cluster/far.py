@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from stayer.core.flows import FlowInfo, FlowPage
-from stayer.core.model import Change, NewTask, State
+from stayer.core.model import FINISHED, Change, NewTask, State
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.record import Raw, pack
@@ -97,7 +97,7 @@ def _step(tour: Tour, queue: str, limit: int) -> list[str]:
     if unknown:
         words = [each.decode() for each in unknown]
         notes = dict(zip(words[::2], words[1::2], strict=True))
-        seen = _looked_at(tour, notes)
+        seen = _looked_at(tour, queue, notes)
         if seen:
             values, heard, *_ = server.run("outbox", limit, pack(seen))
             more = ties.tell(server, values, heard, shards.get)
@@ -111,19 +111,28 @@ def _step(tour: Tour, queue: str, limit: int) -> list[str]:
     return [*stirred, queue] if more and tour.misses == misses else stirred
 
 
-def _looked_at(tour: Tour, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _looked_at(tour: Tour, queue: str, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """How tasks of other shards are, with the notes that were seen: those that can be reached."""
-    now = tour.attempt(lambda: states(tour.shards, list(notes)))
+    now = tour.attempt(lambda: _listened_to(tour.shards, queue, list(notes)))
     if now is not None:
         return {id: (note, now.get(id, GONE)) for id, note in notes.items()}
     seen = {}
     for id, note in notes.items():
         if tour.is_slow:
             break
-        one = tour.attempt(lambda id=id: states(tour.shards, [id]))  # type: ignore[misc]
+        one = tour.attempt(lambda id=id: _listened_to(tour.shards, queue, [id]))  # type: ignore[misc]
         if one is not None:
             seen[id] = (note, one.get(id, GONE))
     return seen
+
+
+def _listened_to(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, str]:
+    """How these are. The id of one that was deleted may have come again in a shard to which nobody
+    has listened.
+    """
+    found = states(shards, ids)
+    alive = [id for id, state in found.items() if state not in FINISHED]
+    return found | (listen(shards, [(queue, alive)], {}) if alive else {})
 
 
 def _tell_afar(tour: Tour, afar: Sequence[Raw], stirred: list[str]) -> set[bytes]:

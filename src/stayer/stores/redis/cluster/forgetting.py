@@ -13,12 +13,17 @@ from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.shard import ShardStore
 from stayer.stores.redis.cluster.shards import Shards
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.keys import key
 
 _AT_ONCE = 500
 
 
 def drop_queue(shards: Shards, name: str, limit: int) -> int:
     """How many of its tasks are left."""
+    server = shards.server_of(name)
+    place = key("ids", server.address.prefix, queue=name)
+    first = server.ask("ZRANGE", place, 0, limit - 1) if limit > 0 else []
+    shards.settle(name, [each.decode() for each in first])
     return _noting(shards, name, lambda shard: shard.drop_queue(name, limit))
 
 
@@ -59,6 +64,11 @@ def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
                 break
     tour.check()
     return seen
+
+
+def see_to_strays(shards: Shards, name: str) -> int:
+    """How many tasks of a queue are lost, for their records are gone."""
+    return _noting(shards, name, lambda shard: shard.see_to_strays())
 
 
 def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:

@@ -63,6 +63,8 @@ class Workers:
             self._lessons = self._shards.nodes.lessons
             self._move_in(worker.id, self._homes_of(worker.id))
         heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
+        if number == 1:
+            self._check_alive(worker.id, list(heard))
         orders = (each for beat in heard.values() for each in beat.orders)
         away = tuple(home for home in self.homes(worker.id) if home not in heard)
         return replace(answer, orders=tuple(orders), away=away, untold=untold)
@@ -122,6 +124,7 @@ class Workers:
                 raise
         # Whoever wanted to introduce it there came no further than to write it down.
         shard.beat(worker, 1, nonce, ())
+        self._check_alive(worker.id, [home])
         return shard.beat(worker, number, nonce, reports)
 
     def _beat_alone_at(
@@ -141,9 +144,22 @@ class Workers:
         self._move_in(worker, [queue])
         try:
             self._shards.of(queue).beat(known, 1, "introduced", ())
+            self._check_alive(worker, [queue])
         except LeaseLost:
             return False  # it was buried there
         return True
+
+    def _check_alive(self, worker: str, homes: list[str]) -> None:
+        """To be called when these have got to know it. Whoever buried it meanwhile may have been
+        there too early to find it: then it is buried once more.
+        """
+        if self._find(worker) is not None:
+            return
+        self._move_in(worker, homes)
+        self._write_down([worker])
+        for home in homes:
+            self._bury(worker, home)
+        raise LeaseLost(f"worker {worker} was given up as dead")
 
     # Burying
 
@@ -218,23 +234,28 @@ class Workers:
             task for home in homes for task in self._shards.of(home).holdings(worker)
         )
 
-    def all(self) -> list[Worker]:
-        """As the lobby sees them, with what they hold in the shards that can be asked."""
+    def all(self, queues: Iterable[str]) -> list[Worker]:
+        """As the lobby sees them, with what they hold in the shards of these queues."""
         running: dict[str, int] = {}
-        known = self._lobby().workers()
-        for some in Tour(self._shards).each(lambda shard: shard.workers()):
-            for each in some:
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
+        known = self._lobby().workers()
         return [_with_tasks(each, running.get(each.id, 0)) for each in known]
 
-    def seen(self) -> list[Worker]:
-        """As the shards that can be asked see them: the newest that any has heard, and the sum of
-        what they hold.
+    def seen(self, queues: Iterable[str]) -> list[Worker]:
+        """The same; while the lobby is away, as these shards see them: the newest that any has
+        heard.
         """
+        try:
+            return self.all(queues)
+        except StoreUnreachable:
+            if not queues:
+                raise
         newest: dict[str, Worker] = {}
         running: dict[str, int] = {}
-        for some in Tour(self._shards).all(lambda shard: shard.workers()):
-            for each in some:
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
                 if each.id not in newest or each.number > newest[each.id].number:
                     newest[each.id] = each

@@ -12,22 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stayer.core import ids, submission
+from stayer.core import ids
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import RUNNING, Change, NewTask, Task
-from stayer.core.written import parse_submission
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.shards import Shards
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.incoming import (
     AT_ONCE,
-    DEFAULT_QUEUE,
-    NOT_THIS_WAY,
     SAID,
-    SHOWN,
-    WHAT,
     deleted_by,
+    difference,
+    shown,
+    task_of,
+    tell,
 )
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call
@@ -92,7 +91,7 @@ def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
                 tasks[drawn] = _task(shards, drawn, item)
             except (BadInput, TypeError) as error:  # what one can't take must not stand in the way
                 refused[drawn] = str(error)
-        late = _submit(tour, tasks)
+        late = _submit(tour, tasks, refused)
     done = [
         part
         for drawn, item in items
@@ -100,32 +99,40 @@ def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
         for part in _outcome(drawn, item, refused.get(drawn))
     ]
     _run(shards, "incoming_done", *done)
+    problems = [(shown(item), refused[drawn]) for drawn, item in items if drawn in refused]
+    tell(key("incoming", shards.nodes.options.prefix), problems)
 
 
-def _submit(tour: Tour, tasks: Mapping[str, NewTask]) -> set[str]:
-    """All of them, or else those whose queues can be reached; the answer is the others."""
-    submit = tour.shards.submit
-    if not tasks or tour.attempt(lambda: submit(list(tasks.values()))) is not None:
+def _submit(tour: Tour, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
+    """All of them, or else those whose queues can be reached; the answer is the others. Those that
+    are there already as other tasks are refused.
+    """
+
+    def submit(some: Mapping[str, NewTask]) -> bool:
+        answers = tour.shards.submit(list(some.values()))
+        for (drawn, new), answer in zip(some.items(), answers, strict=True):
+            is_there = not (answer.fresh or answer.purged) and answer.task.id == new.id
+            if is_there and (why := difference(new, answer.task)):
+                refused[drawn] = why
+        return True
+
+    if not tasks or tour.attempt(lambda: submit(tasks)) is not None:
         return set()
     late: set[str] = set()
     for queue in dict.fromkeys(new.queue for new in tasks.values()):
         some = {drawn: new for drawn, new in tasks.items() if new.queue == queue}
-        if tour.at(queue, partial(submit, list(some.values()))) is None:
+        if tour.at(queue, partial(submit, some)) is None:
             late |= some.keys()
     return late
 
 
 def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
-    shown = b"" if problem is None else item[:SHOWN].decode(errors="replace").encode()
-    return drawn.encode() + b" " + item, shown, (problem or "")[:SAID]
+    kept = b"" if problem is None else shown(item).encode()
+    return drawn.encode() + b" " + item, kept, (problem or "")[:SAID]
 
 
 def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
-    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT)}
-    said["id"] = drawn if said.get("id") is None else said["id"]
-    new = submission.new_task(**said)
-    if new.after:
-        raise BadInput(NOT_THIS_WAY)
+    new = task_of(item, drawn)
     with translated(shards.nodes.url):
         packed_groups([new], Arguments(fixed=0))  # says what can't be kept
     return new

@@ -31,6 +31,8 @@ from stayer.stores.redis.wake import REPAIR, Ear, Line, Marks, RedisWaiter, subs
 _KEPT = 100_000
 _AT_ONCE = 500
 _REDIRECTS = 5
+_DEAF = 0.5
+"""Between two looks while nobody can be listened to, in seconds."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Event).decode
 
@@ -152,11 +154,15 @@ def watch(shards: Shards, since: int, timeout: float, limit: int) -> list[Event]
             left = deadline - time.monotonic()
             if events or left <= 0:
                 return events
-            if ear is None:
-                # Listens before it looks once more, so that nothing falls between.
-                ear = Ear(partial(_lines_for_events, shards))
-            elif not ear.is_connected or _listen(shards, ear, min(left, REPAIR)):
-                ear.connect()
+            try:
+                if ear is None:
+                    # Listens before it looks once more, so that nothing falls between.
+                    ear = Ear(partial(_lines_for_events, shards))
+                elif not ear.is_connected or _listen(shards, ear, min(left, REPAIR)):
+                    ear.connect()
+            except StoreUnreachable:
+                # While a part of the store is away, the rest is looked at now and then.
+                time.sleep(min(left, _DEAF))
     finally:
         if ear is not None:
             ear.close()

@@ -19,6 +19,7 @@ from stayer.stores.redis.address import (
     arguments_of,
     bad,
     hosts_of,
+    login_and_hosts,
     read_options,
     split,
     without_secrets,
@@ -51,8 +52,8 @@ class Nodes:
         parts = split(url)
         if parts.path.strip("/"):
             raise bad(url, f"a cluster has one database only: write {_FORM}")
-        login, at, hosts = parts.netloc.rpartition("@")
-        plain = f"{parts.scheme.partition('+')[0]}://{login}{at}node?{urlencode(self.options.left)}"
+        login, hosts = login_and_hosts(parts)
+        plain = f"{parts.scheme.partition('+')[0]}://{login}node?{urlencode(self.options.left)}"
         self._connection, self._arguments = arguments_of(url, plain, self.options)
         self.user: str | None = self._arguments.get("username")
         self._seeds = hosts_of(url, hosts, PORT, _FORM)

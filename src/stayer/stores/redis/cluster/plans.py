@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ from stayer.core.flows import NewFlow, kept_out
 from stayer.core.flows import check as check_ties
 from stayer.core.model import NewTask, Submitted
 from stayer.stores.redis import flows as ties
+from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster import far
 from stayer.stores.redis.cluster.claims import Claim
@@ -38,10 +39,13 @@ if TYPE_CHECKING:
     from stayer.stores.redis.cluster.shards import Shards
 
 PATIENCE = 0.5
-"""How long somebody else's plan may stay undecided before it is undone by who needs its ids."""
+"""How long somebody else's plan may show no sign of life before it is undone by who needs its
+ids."""
 FORSAKEN = 10.0
 """How long before it is undone by who promotes."""
 _TRIES = 20
+_AT_ONCE = 1000
+"""After how many ids a plan shows a sign of life: the claims of a large flow take a while."""
 _pack = msgspec.msgpack.Encoder().encode
 
 Status = Literal["open", "go", "undone"]
@@ -82,7 +86,7 @@ class Plans:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self._nodes = shards.nodes
-        self._seen: dict[str, float] = {}
+        self._seen: dict[str, tuple[int, float]] = {}
 
     # Submitting
 
@@ -115,7 +119,8 @@ class Plans:
                 ties.refuse([b"taken", [id.encode() for id in known]])
             mine = [new for new in news if new.id not in known]
             self._promise([new for new in mine if new.unique], plan)
-            self._look_at_upstreams([new for new in tasks if new.id not in known])
+            self._stir(plan)
+            self._look_at_upstreams([new for new in tasks if new.id not in known], plan)
         except Exception:
             with suppress(StoreError):  # then whoever promotes will do it
                 self.undo(plan)
@@ -127,10 +132,13 @@ class Plans:
             self.undo(plan)
             raise _Undone
         self.carry_out(plan)
-        return self._answers(tasks, known)
+        return self._answers(tasks, known, plan.about.created)
 
-    def _answers(self, tasks: Sequence[NewTask], known: dict[str, Submitted]) -> list[Submitted]:
+    def _answers(
+        self, tasks: Sequence[NewTask], known: dict[str, Submitted], created: float
+    ) -> list[Submitted]:
         wanted = [new.id for new in tasks if new.id not in known]
+        needed = {id for new in tasks for id in (*new.after, *new.behind)}
         found = dict(zip(wanted, self._shards.get(wanted), strict=True))
         answers: list[Submitted] = []
         seen: set[str] = set()
@@ -139,8 +147,10 @@ class Plans:
                 answers.append(known[new.id])
             elif (task := found[new.id]) is not None:
                 answers.append(Submitted(task, new.id not in seen))
-            else:  # it has been purged already
-                answers.append(self._shards.submit([new])[0])
+            else:  # it was accepted, and is gone already
+                waits = bool(new.after or new.behind)
+                as_it_was = record.task_as_submitted(new, created, waits, new.id in needed)
+                answers.append(Submitted(as_it_was, new.id not in seen))
             seen.add(new.id)
         return answers
 
@@ -163,7 +173,7 @@ class Plans:
         left = list(news)
         for _ in range(_TRIES):
             blocked: list[NewTask] = []
-            for new, claim in zip(left, self._shards.claims.claim(left, plan), strict=True):
+            for new, claim in self._claimed(left, plan):
                 if claim.nonce == plan.nonce:
                     continue
                 if claim.plan is not None:
@@ -178,6 +188,17 @@ class Plans:
                 return known
         raise _Undone
 
+    def _claimed(self, news: Sequence[NewTask], plan: Plan) -> Iterator[tuple[NewTask, Claim]]:
+        for first in range(0, len(news), _AT_ONCE):
+            some = news[first : first + _AT_ONCE]
+            yield from zip(some, self._shards.claims.claim(some, plan), strict=True)
+            self._stir(plan)
+
+    def _stir(self, plan: Plan) -> None:
+        """Show a sign of life, unless it is in vain."""
+        if self._run("stir_plan", plan.name, plan.nonce) == 0:
+            raise _Undone
+
     def _promise(self, news: Sequence[NewTask], plan: Plan) -> None:
         """Keep the unique words, so that nobody takes one between this and the end."""
         for queue in dict.fromkeys(new.queue for new in news):
@@ -191,10 +212,14 @@ class Plans:
                 raise _Undone
             raise Refused(kept_out(id, holder))
 
-    def _look_at_upstreams(self, news: Sequence[NewTask]) -> None:
+    def _look_at_upstreams(self, news: Sequence[NewTask], plan: Plan) -> None:
         mine = {new.id for new in news}
         wanted = {id for new in news for id in (*new.after, *new.behind)} - mine
-        known = far.states(self._shards, sorted(wanted))
+        known: dict[str, str] = {}
+        asked = sorted(wanted)
+        for first in range(0, len(asked), _AT_ONCE):
+            known |= far.states(self._shards, asked[first : first + _AT_ONCE])
+            self._stir(plan)
         for new in news:
             for id in (*new.after, *new.behind):
                 if id not in mine and id not in known:
@@ -209,6 +234,14 @@ class Plans:
         if nonce is None:
             return None
         return Plan(name, nonce.decode(), status.decode(), _about(about))
+
+    def _look(self, name: str) -> tuple[str, str, int]:
+        """Nonce and status of the plan of this name, and how many signs of life it has shown; no
+        nonce if it is over.
+        """
+        place = self._key(name)
+        nonce, status, signs = self._nodes.ask(place, "HMGET", place, "nonce", "status", "signs")
+        return (nonce or b"").decode(), (status or b"undone").decode(), int(signs or 0)
 
     def carry_out(self, plan: Plan) -> None:
         """Put the tasks where they belong, as far as they are not there."""
@@ -248,17 +281,17 @@ class Plans:
             self._shards.claims.release([now])
 
     def _settle(self, name: str, nonce: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        shown, deadline = -1, 0.0
         while True:
-            plan = self.find(name)
-            if plan is None or plan.nonce != nonce:
+            found, status, signs = self._look(name)
+            if found != nonce:
                 return
-            if plan.status == "go":
-                self.carry_out(plan)
-            elif plan.status == "undone" or time.monotonic() > deadline:
-                self.undo(plan)
-            else:
+            if signs != shown:
+                shown, deadline = signs, time.monotonic() + PATIENCE
+            if status == "open" and time.monotonic() <= deadline:
                 time.sleep(0.01)
+            elif (plan := self.find(name)) is not None and plan.nonce == nonce:
+                self.undo(plan)  # or carry it out, if that was decided
 
     def settle_promise(self, queue: str, promise: str, words: Iterable[Any]) -> None:
         """The same for a unique word that is promised: `nonce id`."""
@@ -284,26 +317,26 @@ class Plans:
     def sweep(self) -> bool:
         """See to plans that somebody left behind; whether there are others."""
         written = {each.decode() for each in self._nodes.ask(self._list, "SMEMBERS", self._list)}
-        now = time.monotonic()
-        self._seen = {each: self._seen.get(each, now) for each in written}
+        self._seen = {each: seen for each, seen in self._seen.items() if each in written}
         tour = Tour(self._shards)
         for each in sorted(written):
-            forsaken = now - self._seen[each] >= FORSAKEN
-            nonce, _, name = each.partition(" ")
             if not tour.is_slow:
-                tour.attempt(partial(self._see_to, nonce, name, forsaken))
+                tour.attempt(partial(self._see_to, each))
         return bool(written)
 
-    def _see_to(self, nonce: str, name: str, forsaken: bool) -> None:
-        plan = self.find(name)
-        is_it = plan is not None and plan.nonce == nonce
-        if plan is not None and is_it and plan.status == "go":
-            self.carry_out(plan)
-        elif forsaken:
-            if plan is not None and is_it:
-                self.undo(plan)
-            else:
-                self._cross_out(nonce, name)
+    def _see_to(self, written: str) -> None:
+        nonce, _, name = written.partition(" ")
+        found, status, signs = self._look(name)
+        shown, since = self._seen.get(written, (-1, 0.0))
+        now = time.monotonic()
+        if (found == nonce and signs != shown) or written not in self._seen:
+            shown, since = self._seen[written] = signs, now
+        is_forsaken = now - since >= FORSAKEN
+        plan = self.find(name) if found == nonce and (status == "go" or is_forsaken) else None
+        if plan is not None and plan.nonce == nonce:
+            self.undo(plan)  # or carry it out, if that was decided
+        elif found != nonce and is_forsaken:
+            self._cross_out(nonce, name)
 
     # Parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from stayer.stores.redis.cluster import far, incoming
+from stayer.stores.redis.cluster import far, forgetting, incoming
 from stayer.stores.redis.cluster.incoming import Commit
 from stayer.stores.redis.cluster.plans import FORSAKEN
 from stayer.stores.redis.cluster.shards import Shards
@@ -25,7 +25,10 @@ def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
         step = partial(shards.server_of(name).run, "promote", due_left, late_left)
         if (answer := tour.at(name, step)) is None:
             continue
-        following, _, notes, due, late = answer
+        following, _, notes, due, late, met = answer
+        if met:
+            tour.at(name, partial(forgetting.see_to_strays, shards, name))
+            moments.append(0.0)
         due_left, late_left = due_left - due, late_left - late
         if following is not None:
             moments.append(float(following))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from stayer.core.errors import Refused
 from stayer.core.schedule import Firing, Schedule, overtaken
+from stayer.stores.redis import schedules as one_shard
 from stayer.stores.redis.cluster.shards import Shards
 from stayer.stores.redis.cluster.tour import Tour
 
@@ -34,14 +35,14 @@ def put_schedule(shards: Shards, schedule: Schedule, seen: float | None) -> Sche
     compared before the step.
     """
     queue = schedule.task.queue
-    if seen is not None:
-        found = schedules(shards, [schedule.name])
-        if [each.updated for each in found] != [seen]:
-            raise Refused(overtaken(schedule.name))
-        if found[0].task.queue != queue:
-            seen = None
+    found = schedules(shards, [schedule.name])
+    if seen is not None and [each.updated for each in found] != [seen]:
+        raise Refused(overtaken(schedule.name))
+    was = next((each for each in found if each.task.queue != queue), None)
     shards.add([queue])
-    put = shards.of(queue).put_schedule(schedule, seen)
+    put = one_shard.put_schedule(
+        shards.server_of(queue), schedule, seen if was is None else None, was
+    )
     _drop_from([name for name in shards.names() if name != queue], shards, schedule.name)
     return put
 

@@ -124,10 +124,25 @@ class Shards:
         """Let the claims of tasks that are gone expire: seen without a task, and still the same."""
         self.forget(ids)
         claims = [claim for claim in self.claims.find(ids) if claim is not None]
+        # Whoever submitted it may have died before it settled the claim: that must not bring the
+        # task back when nobody remembers the id. Now it is refused, and the claim expires.
+        open_ones = [claim for claim in claims if claim.task is not None and claim.plan is None]
+        self.finish([claim for claim in open_ones if self._left_of(claim) is not None])
         settled = [claim for claim in claims if claim.task is None]
         there = [self.of(claim.queue).get([claim.id])[0] for claim in settled]
         self.claims.expire(
             [claim for claim, task in zip(settled, there, strict=True) if task is None]
+        )
+
+    def settle(self, queue: str, ids: Sequence[str]) -> None:
+        """Settle the claims of those of these tasks that are in the queue: before they are deleted,
+        for what their claims still say would bring them back.
+        """
+        claims = [claim for claim in self.claims.find(ids) if claim is not None]
+        open_ones = [claim for claim in claims if claim.task is not None and claim.queue == queue]
+        there = self.of(queue).get([claim.id for claim in open_ones])
+        self.claims.settle(
+            [claim for claim, task in zip(open_ones, there, strict=True) if task is not None]
         )
 
     def remember(self, tasks: Iterable[Task | None]) -> None:

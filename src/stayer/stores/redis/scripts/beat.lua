@@ -114,20 +114,27 @@ flush()
 
 local orders = {}
 for _, id in ipairs(call('SMEMBERS', key_ordered(me))) do
-  local r = fetch(id).r
-  orders[#orders + 1] = id
-  orders[#orders + 1] = r[ATTEMPT]
-  orders[#orders + 1] = cmsgpack.pack(r[ORDERS])
+  local r = fetch(id) and fetch(id).r
+  if r and r[ORDERS] and r[WORKER] == me then
+    orders[#orders + 1] = id
+    orders[#orders + 1] = r[ATTEMPT]
+    orders[#orders + 1] = cmsgpack.pack(r[ORDERS])
+  else
+    call('SREM', key_ordered(me), id)
+    if not r then note_stray(id) end
+  end
 end
 
+-- What is known of one may be gone: so it has the number 0, and a lease that few are longer than.
+local UNKNOWN_LEASE = 3600
 local suspects = {}
 local function suspect(ids)
   for _, id in ipairs(ids) do
     if id ~= me then
       local known = call('HMGET', key_worker(id), 'number', 'lease')
       suspects[#suspects + 1] = id
-      suspects[#suspects + 1] = tonumber(known[1])
-      suspects[#suspects + 1] = known[2]
+      suspects[#suspects + 1] = tonumber(known[1]) or 0
+      suspects[#suspects + 1] = known[2] or UNKNOWN_LEASE
     end
   end
 end

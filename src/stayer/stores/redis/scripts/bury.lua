@@ -10,7 +10,7 @@ if not judge[1] or judge[2] then
 end
 local silent = cmsgpack.unpack(ARGV[4])
 for number = 1, #silent, 2 do
-  if tonumber(call('HGET', key_worker(silent[number]), 'number')) == silent[number + 1] then
+  if tonumber(call('HGET', key_worker(silent[number]), 'number') or 0) == silent[number + 1] then
     mark_dead(silent[number])
   end
 end

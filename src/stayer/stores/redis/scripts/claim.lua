@@ -6,7 +6,10 @@
 
 local key = key_claim(ARGV[3])
 local there = call('HMGET', key, 'queue', 'nonce', 'task', 'plan')
-if there[1] then return there end
+if there[1] then
+  write_something(key)
+  return there
+end
 call('HSET', key, 'queue', ARGV[4], 'nonce', ARGV[5])
 if ARGV[6] ~= '' then call('HSET', key, 'task', ARGV[6]) end
 if ARGV[7] ~= '' then call('HSET', key, 'plan', ARGV[7]) end

@@ -7,6 +7,9 @@
 local key = key_plan(ARGV[3])
 local nonce, status = unpack(call('HMGET', key, 'nonce', 'status'))
 if nonce ~= ARGV[4] then return 'gone' end
-if status ~= 'open' then return status end
+if status ~= 'open' then
+  write_something(key)
+  return status
+end
 call('HSET', key, 'status', ARGV[5])
 return ARGV[5]

@@ -9,4 +9,6 @@ local sets = {
   shards = key_shards(), shards_copy = key_shards_copy(ARGV[4]), plans = key_plans(), burying = key_burying(),
   homes = key_homes(ARGV[4]),
 }
-return call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
+local added = call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
+if added == 0 then write_something(sets[ARGV[3]]) end
+return added

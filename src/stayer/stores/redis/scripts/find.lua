@@ -149,18 +149,22 @@ local function merged()
   end
   local found, looked, position = {}, 0, ''
   while #found < wanted and looked < budget do
-    local ids, member = {}, nil
+    local ids, numbers, member = {}, {}, nil
     for _ = 1, math.min(500, is_loose and 500 or wanted - #found) do
       member = newest_of(filled, part)
       if not member then break end
       ids[#ids + 1] = string.sub(member, 29)
+      numbers[#numbers + 1] = number_of(string.sub(member, 17))
       position = string.sub(member, 1, 28)
     end
     fetch_all(ids)
     looked = looked + #ids
-    for _, id in ipairs(ids) do
+    for number, id in ipairs(ids) do
       local entry = fetch(id)
-      if entry and #found < wanted and (not is_loose or matches(entry.r)) then found[#found + 1] = entry end
+      -- One that has lost its record may have been submitted again.
+      if entry and entry.r[SEQ] == numbers[number] and #found < wanted and (not is_loose or matches(entry.r)) then
+        found[#found + 1] = entry
+      end
     end
     if not member then return found, '' end
   end

@@ -17,8 +17,11 @@ else
 end
 local found = {following}
 for _, id in ipairs(ids) do
-  found[#found + 1] = id
-  found[#found + 1] = call('GET', key_flow(id))
-  found[#found + 1] = call('HGETALL', key_parts(id))
+  local about = call('GET', key_flow(id))
+  if about then
+    found[#found + 1] = id
+    found[#found + 1] = about
+    found[#found + 1] = call('HGETALL', key_parts(id))
+  end
 end
 return found

@@ -18,7 +18,9 @@ local function forget_tasks(queue, state, before)
     fetch_all(ids)
     for _, id in ipairs(ids) do
       local entry = fetch(id)
-      if call('SISMEMBER', key_newest(), id) == 0 and not is_needed(entry) then
+      -- One that has lost its record may have been submitted again, and be another one.
+      local is_its = entry and entry.r[STATE] == state and entry.r[QUEUE] == queue
+      if is_its and call('SISMEMBER', key_newest(), id) == 0 and not is_needed(entry) then
         forget(entry)
         seen = seen + 1
       end
@@ -76,7 +78,10 @@ local function forget_part(queue, mark, before, forget_of)
   for state in pairs(FINISHED) do
     local ids = call('ZRANGEBYSCORE', key_finished(queue, state), '(' .. gone, up_to)
     fetch_all(ids)
-    for _, id in ipairs(ids) do forget_of(fetch(id)) end
+    for _, id in ipairs(ids) do
+      local entry = fetch(id)
+      if entry and entry.r[STATE] == state and entry.r[QUEUE] == queue then forget_of(entry) end
+    end
     number = number + #ids
   end
   if number > 0 then call('HSET', key_queue(queue), mark, up_to) end

@@ -21,7 +21,8 @@ for _, place in ipairs(places) do
   if #found == limit then break end
   local id = string.sub(place, 17)
   if task == '' or state == '' or call('HGET', key_notice(id), 'state') == state then
-    found[#found + 1] = {id, call('HGETALL', key_notice(id))}
+    local said = call('HGETALL', key_notice(id))
+    if #said > 0 then found[#found + 1] = {id, said} end
   end
 end
 return found

@@ -13,5 +13,6 @@ for number = call('ZCARD', key_taken()) + 1, wanted do
   call('ZADD', key_taken(), newest, ARGV[2 + number] .. ' ' .. item)
 end
 local found = wanted > 0 and call('ZRANGE', key_taken(), 0, wanted - 1) or {}
+if #found > 0 then write_something(key_taken()) end
 table.insert(found, 1, call('LLEN', key_incoming()) + call('ZCARD', key_taken()))
 return found

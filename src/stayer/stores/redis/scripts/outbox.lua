@@ -15,6 +15,7 @@ local function hear(id, upstream, state)
   local kind = entry and call('HGET', key_waits(id), upstream)
   if not kind then
     call('SREM', key_waiters(upstream), id)
+    if not entry then note_stray(id) end
     return
   end
   if not entry.heard then
@@ -35,9 +36,17 @@ local function pass_on(upstream, state)
   left = left - #waiters
 end
 
+-- The id of one that was deleted may have come again: then it is this one that is waited for.
+local function be_waited_for(entry)
+  if entry.r[DEPENDENTS] then return end
+  touch(entry)
+  entry.r[DEPENDENTS] = true
+end
+
 local function look_at(upstream, note, seen)
   local entry = fetch(upstream)
   if entry then
+    if not FINISHED[entry.r[STATE]] then be_waited_for(entry) end
     pass_on(upstream, entry.r[STATE])
   elseif string.sub(note, 1, 1) ~= '?' then
     pass_on(upstream, note)
@@ -51,6 +60,7 @@ end
 local function look_afar(id, note)
   local entry = fetch(id)
   if entry and not FINISHED[entry.r[STATE]] then
+    be_waited_for(entry)
     call('HDEL', key_afar(), id)
     return
   end
@@ -73,6 +83,7 @@ else
   local far = IS_SHARD and call('HRANDFIELD', key_afar(), NOTES, 'WITHVALUES') or {}
   for number = 1, #far, 2 do look_afar(far[number], far[number + 1]) end
 end
+flush()
 local values = {}
 for number, entry in ipairs(list) do values[number] = entry.value end
 return {values, ended, unknown, afar}

@@ -23,6 +23,6 @@ local ids, list = ids_of(tickets), {}
 fetch_all(ids)
 for _, id in ipairs(ids) do
   local entry = fetch(id)
-  if not is_late(entry.r) then list[#list + 1] = entry end
+  if entry and not is_late(entry.r) then list[#list + 1] = entry end
 end
 return {shown(list)}

@@ -2,13 +2,26 @@
 -- ends.
 -- ARGV   3 how many may become pending, 4 how many may end
 -- returns {when time brings the next thing or nil, how many came in from outside, how many notes
---         of ends there are, how many became pending, how many ended}
+--         of ends there are, how many became pending, how many ended, how many strays strays.lua has to see to}
 -- needs: base, record, lines, tasks, ends, delivery, notices, expire
+
+-- What stands here for nothing.
+local function take_away(key, id, entry)
+  call('ZREM', key, id)
+  if not entry then note_stray(id) end
+end
 
 local late = call('ZRANGEBYSCORE', key_expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[4])
 if #late > 0 then
   fetch_all(late)
-  for _, id in ipairs(late) do expire(fetch(id)) end
+  for _, id in ipairs(late) do
+    local entry = fetch(id)
+    if entry and QUEUED[entry.r[STATE]] and is_late(entry.r) then
+      expire(entry)
+    else
+      take_away(key_expiring(), id, entry)
+    end
+  end
   flush()
 end
 
@@ -18,12 +31,16 @@ if #ids > 0 then
   local said = saying({now, 'pending', false, 'due'})
   for _, id in ipairs(ids) do
     local entry = fetch(id)
-    touch(entry)
-    local r = entry.r
-    r[STATE], r[UPDATED] = 'pending', now
-    local number = note_event(id, r[QUEUE], 'pending', r[ATTEMPT], false, 'due')
-    remember(entry, number, r[ATTEMPT], said)
-    wake(r[QUEUE])
+    local r = entry and entry.r
+    if r and r[STATE] == 'scheduled' then
+      touch(entry)
+      r[STATE], r[UPDATED] = 'pending', now
+      local number = note_event(id, r[QUEUE], 'pending', r[ATTEMPT], false, 'due')
+      remember(entry, number, r[ATTEMPT], said)
+      wake(r[QUEUE])
+    else
+      take_away(key_due(), id, entry)
+    end
   end
   flush()
 end
@@ -41,13 +58,17 @@ local function able_until()
   return found
 end
 
-local function open_to_all(ids)
+local function open_to_all(key, node, ids)
   fetch_all(ids)
   for _, id in ipairs(ids) do
     local entry = fetch(id)
-    touch(entry)
-    entry.r[NEAR_NODE], entry.r[NEAR_UNTIL] = nil, nil
-    wake(entry.r[QUEUE])
+    if entry and entry.r[STATE] == 'pending' and entry.r[NEAR_NODE] == node then
+      touch(entry)
+      entry.r[NEAR_NODE], entry.r[NEAR_UNTIL] = nil, nil
+      wake(entry.r[QUEUE])
+    else
+      take_away(key, id, entry)
+    end
   end
   flush()
 end
@@ -62,7 +83,7 @@ local function look_at_nodes()
     local key, ends = key_near(node), able[node] or 0
     local late_by = ends > now and exact(now) or '+inf'
     local over = call('ZRANGEBYSCORE', key, '-inf', late_by, 'LIMIT', 0, ARGV[3])
-    if #over > 0 then open_to_all(over) end
+    if #over > 0 then open_to_all(key, node, over) end
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
     if first then
       local when = math.min(tonumber(first), ends)
@@ -86,4 +107,4 @@ for _, queue in ipairs(call('SMEMBERS', key_rated())) do
   local when = rate_allows(queue)
   if when and (not following or when < tonumber(following)) then following = exact(when) end
 end
-return {following or false, call('LLEN', key_incoming()), open_notes(), #ids, #late}
+return {following or false, call('LLEN', key_incoming()), open_notes(), #ids, #late, call('SCARD', key_strays())}

@@ -8,10 +8,13 @@ local before, limit = tonumber(ARGV[3]), tonumber(ARGV[4])
 local states, ids = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local gone = {}
 
-local function forget_all(found, wanted)
+-- wanted: the states, if somebody has named these; else all are from the list of a queue and a state
+local function forget_all(found, wanted, queue, state)
   fetch_all(found)
   for _, id in ipairs(found) do
     local entry = fetch(id)
+    -- One that has lost its record may have been submitted again, and be another one.
+    if state and entry and (entry.r[STATE] ~= state or entry.r[QUEUE] ~= queue) then entry = false end
     local is_newest = not wanted and call('SISMEMBER', key_newest(), id) == 1
     if entry and #gone < limit and not is_newest and (not wanted or (wanted[entry.r[STATE]]
       and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) and not is_needed(entry) then
@@ -34,7 +37,7 @@ else
         repeat
           local most = limit - #gone
           local found = call('ZRANGEBYSCORE', key, '-inf', '(' .. ARGV[3], 'LIMIT', passed, most)
-          forget_all(found)
+          forget_all(found, nil, queue, state)
           passed = passed + #found
         until #gone >= limit or #found < most
       end

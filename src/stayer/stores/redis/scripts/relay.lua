@@ -4,6 +4,7 @@
 -- returns how many notes of ends there are now
 -- needs: base, record, lines, tasks, alike, ends, unique, delivery, notices, change
 
+whatever_memory_is_left() -- or what was cancelled would be needed for ever by those that wait for it
 -- One that waits for another number than it did has heard something else meanwhile: its turn comes again.
 local waiters = cmsgpack.unpack(ARGV[3])
 local ids = {}

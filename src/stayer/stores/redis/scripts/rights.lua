@@ -6,7 +6,7 @@
 local here = key_rights()
 local TRIALS = {
   {'SET', here, 1}, {'GET', here}, {'STRLEN', here}, {'EXISTS', here}, {'EXPIRE', here, 60}, {'PEXPIRE', here, 60000},
-  {'PERSIST', here}, {'INCR', here}, {'DEL', here}, {'MSETNX', here, 1}, {'MSET', here, 1}, {'MGET', here},
+  {'PTTL', here}, {'PERSIST', here}, {'INCR', here}, {'DEL', here}, {'MSETNX', here, 1}, {'MSET', here, 1}, {'MGET', here},
   {'UNLINK', here},
   {'HSET', here, 'a', 1}, {'HINCRBY', here, 'a', 1}, {'HGET', here, 'a'}, {'HMGET', here, 'a'}, {'HGETALL', here},
   {'HKEYS', here}, {'HVALS', here}, {'HLEN', here}, {'HEXISTS', here, 'a'}, {'HRANDFIELD', here, 1}, {'HDEL', here, 'a'},
@@ -16,8 +16,8 @@ local TRIALS = {
   {'SREM', here, 2}, {'SPOP', here, 1},
   {'ZADD', here, 0, 1}, {'ZCARD', here}, {'ZCOUNT', here, 0, 0}, {'ZLEXCOUNT', here, '-', '+'}, {'ZRANGE', here, 0, 0},
   {'ZRANGEBYLEX', here, '-', '+'}, {'ZREVRANGEBYLEX', here, '+', '-'}, {'ZRANGEBYSCORE', here, 0, 0},
-  {'ZREVRANGE', here, 0, 0}, {'ZREM', here, 2}, {'ZREMRANGEBYRANK', here, 1, 1}, {'ZREMRANGEBYSCORE', here, 0, 0},
-  {'XADD', here, '*', 'a', 1}, {'XRANGE', here, '-', '+'}, {'UNLINK', here},
+  {'ZREVRANGE', here, 0, 0}, {'ZSCORE', here, 1}, {'ZREM', here, 2}, {'ZREMRANGEBYRANK', here, 1, 1}, {'ZREMRANGEBYSCORE', here, 0, 0},
+  {'XADD', here, '*', 'a', 1}, {'XRANGE', here, '-', '+'}, {'XREVRANGE', here, '+', '-', 'COUNT', 1}, {'UNLINK', here},
   {'PUBSUB', 'NUMSUB', here}, {#KEYS > 0 and 'SPUBLISH' or 'PUBLISH', here, ''},
 }
 

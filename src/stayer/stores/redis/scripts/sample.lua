@@ -60,8 +60,8 @@ local function count_ended(found, queue, state, from, to)
   fetch_all(ids)
   local ran, waited = 0, 0
   for _, id in ipairs(ids) do
-    local r = fetch(id).r
-    if r[STARTED_AT] then
+    local r = fetch(id) and fetch(id).r
+    if r and r[STARTED_AT] and r[FINISHED_AT] then
       ran = ran + (r[FINISHED_AT] - r[STARTED_AT])
       waited = waited + (r[STARTED_AT] - r[CREATED])
     end

@@ -7,6 +7,7 @@
 
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
 local key = key_queue(name)
+if wanted.paused or wanted.retention then whatever_memory_is_left() end
 call('SADD', key_queues(), name)
 
 local function tell(event)
@@ -58,10 +59,14 @@ local function line_up()
     for number, member in ipairs(members) do ids[number] = string.sub(member, 29) end
     fetch_all(ids)
     removals, additions, departures, arrivals = {}, {}, {}, {}
-    for _, id in ipairs(ids) do
+    for number, id in ipairs(ids) do
       local entry = fetch(id)
-      entry.was = {}
-      move_lanes(entry, false, true)
+      if entry then
+        entry.was = {}
+        move_lanes(entry, false, true)
+      else
+        note_stray(id, name, members[number])
+      end
     end
     write_collected()
     entries = {}
@@ -96,7 +101,11 @@ local function note_runs(fair)
   for _, state in ipairs({'reserved', 'started'}) do
     for _, member in ipairs(call('SMEMBERS', key_state(name, state))) do
       local entry = fetch(string.sub(member, 29))
-      call('HSET', key_runs(name), entry.r[ID], exact(reserved_at(entry)) .. ' ' .. share_of(entry.r, fair))
+      if entry then
+        call('HSET', key_runs(name), entry.r[ID], exact(reserved_at(entry)) .. ' ' .. share_of(entry.r, fair))
+      else
+        note_stray(string.sub(member, 29), name, member)
+      end
     end
   end
 end

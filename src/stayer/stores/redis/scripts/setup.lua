@@ -3,6 +3,5 @@
 -- returns the version that is there
 -- needs: base
 
--- Written once: a server whose memory is full, or a replica, can be read all the same.
 if call('HEXISTS', key_meta(), 'schema') == 0 then call('HSET', key_meta(), 'schema', ARGV[3]) end
 return call('HGET', key_meta(), 'schema')

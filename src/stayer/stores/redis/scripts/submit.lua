@@ -25,7 +25,10 @@ local flow = ARGV[6] ~= '' and cmsgpack.unpack(ARGV[6]) or nil
 local decided = ARGV[7] ~= ''
 if decided then states_elsewhere = cmsgpack.unpack(ARGV[7]) end
 if flow and not decided then
-  if call('EXISTS', key_flow(flow[1])) == 1 then return {exact(now), 'known flow'} end
+  if call('EXISTS', key_flow(flow[1])) == 1 then
+    write_something(key_last())
+    return {exact(now), 'known flow'}
+  end
   local in_use = ids_in_use(given)
   if #in_use > 0 then return {exact(now), {'taken', in_use}} end
 end
@@ -48,6 +51,7 @@ end
 if flow and fresh > 0 then add_flow(flow) end
 local waiting = tie(ties)
 flush()
+if #known > 0 then write_something(key_last()) end
 
 local told = {}
 for _, each in ipairs(known) do

@@ -3,8 +3,8 @@
 --        kind, what}); kinds: 'task' (a group of one, see lib/submit.lua), 'change' (a group of one, see
 --        lib/change.lua), 'refused' ({the item as it is shown, why}); the rest: items, and values kept
 --        apart
--- returns how many were taken: it ends at the first item that is not what was read, or whose change
---         does not apply any more
+-- returns {how many were taken: it ends at the first item that is not what was read, or whose change
+--         does not apply any more; values, kept apart: the tasks that were there under the ids of others}
 -- needs: base, record, lines, tasks, alike, ends, unique, accept, delivery, notices, change
 
 local KEPT = 1000
@@ -14,12 +14,13 @@ local function refuse(item, why)
   call('LTRIM', key_refused(), 0, KEPT - 1)
 end
 
-local taken = 0
+local taken, there = 0, {}
 for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   local text, kind, what = ARGV[item[1]], item[2], item[3]
   if call('LINDEX', key_incoming(), -1) ~= text then break end
   if kind == 'task' then
-    accept(what, 1)
+    local entry, how = accept(what, 1)
+    if how == 1 and entry.r[ID] == what[G_IDS][1] then there[#there + 1] = entry end
   elseif kind == 'refused' then
     refuse(what[1], what[2])
   elseif not apply_one(what) then
@@ -29,4 +30,5 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
   taken = taken + 1
 end
 flush()
-return taken
+local values, apart = shown(there)
+return {taken, values, apart}

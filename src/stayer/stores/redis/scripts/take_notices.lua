@@ -10,27 +10,37 @@ local hooks = {}
 for number = 7, #ARGV do hooks[ARGV[number]] = true end
 
 local function old(state, before)
-  local places = call('ZRANGEBYLEX', key_notices(state), '-', '(' .. notice_place(before, ''), 'LIMIT', 0, AT_ONCE)
-  local ids = {}
-  for number, place in ipairs(places) do ids[number] = string.sub(place, 17) end
-  return ids
+  return call('ZRANGEBYLEX', key_notices(state), '-', '(' .. notice_place(before, ''), 'LIMIT', 0, AT_ONCE)
 end
 
 -- How long it has been due counts, not how old it is: it may have been retried, or be under way.
-for _, id in ipairs(old('pending', math.max(0, now - age))) do
+for _, place in ipairs(old('pending', math.max(0, now - age))) do
+  local id = string.sub(place, 17)
   local notice = known_notice(id)
-  if not hooks[hook_of(notice.to)] and tonumber(notice.next) < now - age then
+  if not notice.state then
+    call('ZREM', key_notices('pending'), place)
+  elseif not hooks[hook_of(notice.to)] and tonumber(notice.next) < now - age then
     move_notice(id, notice, 'failed', nil, ARGV[6])
   end
 end
 for _, state in ipairs({'delivered', 'failed'}) do
-  for _, id in ipairs(old(state, math.max(0, now - NOTICES_KEPT))) do drop_notice(id, known_notice(id)) end
+  for _, place in ipairs(old(state, math.max(0, now - NOTICES_KEPT))) do
+    local id = string.sub(place, 17)
+    local notice = known_notice(id)
+    if notice.state then drop_notice(id, notice) else call('ZREM', key_notices(state), place) end
+  end
 end
 
 local due = {}
 for hook in pairs(hooks) do
   local found = call('ZRANGEBYSCORE', key_notices_due(hook), '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, limit)
-  for number = 1, #found, 2 do due[#due + 1] = {tonumber(found[number + 1]), found[number]} end
+  for number = 1, #found, 2 do
+    if call('EXISTS', key_notice(found[number])) == 1 then
+      due[#due + 1] = {tonumber(found[number + 1]), found[number]}
+    else
+      call('ZREM', key_notices_due(hook), found[number])
+    end
+  end
 end
 table.sort(due, function(one, other)
   if one[1] ~= other[1] then return one[1] < other[1] end

@@ -12,6 +12,7 @@ local applied, refused = apply_all(cmsgpack.unpack(ARGV[6])), {}
 for number = 1, #applied do
   if not applied[number] then refused[#refused + 1] = number - 1 end
 end
+if #refused > 0 then write_something(key_last()) end
 local wanted = cmsgpack.unpack(ARGV[5])
 local values, apart = shown(reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2]))
 return {refused, values, apart, told and 1 or 0}

@@ -5,7 +5,8 @@
 local found = {exact(now)}
 for _, worker in ipairs(call('SMEMBERS', key_workers())) do
   if call('SISMEMBER', key_dead(), worker) == 0 then
-    found[#found + 1] = {call('HGETALL', key_worker(worker)), worker, call('SCARD', key_held(worker))}
+    local said = call('HGETALL', key_worker(worker))
+    if #said > 0 then found[#found + 1] = {said, worker, call('SCARD', key_held(worker))} end
   end
 end
 return found

@@ -21,6 +21,14 @@ local function held_by(worker)
   local ids = call('SMEMBERS', key_held(worker))
   fetch_all(ids)
   local held = {}
-  for number, id in ipairs(ids) do held[number] = fetch(id) end
+  for _, id in ipairs(ids) do
+    local entry = fetch(id)
+    if entry and RUNNING[entry.r[STATE]] and entry.r[WORKER] == worker then
+      held[#held + 1] = entry
+    else
+      call('SREM', key_held(worker), id)
+      if not entry then note_stray(id) end
+    end
+  end
   return held
 end

@@ -208,3 +208,11 @@ local function apply_all(groups_of_changes)
   flush()
   return applied
 end
+
+-- Whether a change was not applied: perhaps because it had been already.
+local function is_any_refused(applied)
+  for number = 1, #applied do
+    if not applied[number] then return true end
+  end
+  return false
+end

@@ -7,6 +7,9 @@ local RUNNING = {reserved = true, started = true}
 local FINISHED = {complete = true, failed = true, cancelled = true}
 local QUEUED = {waiting = true, scheduled = true, pending = true}
 
+-- The lists of a queue that are sorted: of what does not run.
+local LISTS = {'waiting', 'scheduled', 'pending', 'held', 'complete', 'failed', 'cancelled'}
+
 local W_STATE, W_HELD, W_PRIORITY, W_ETA, W_WORKER, W_ORDERS, W_START_BEFORE, W_FINGERPRINT, W_NEAR =
   1, 2, 3, 4, 5, 6, 7, 8, 9
 
@@ -45,6 +48,12 @@ local function fetch_all(ids)
   end
 end
 
+-- Something stands where only a task with a record may, or with another record: strays.lua sees to the rest of it. Of
+-- what it stands there with, its queue and its ticket or place, all that is known is given.
+local function note_stray(id, queue, standing)
+  call('SADD', key_strays(), cmsgpack.pack({id, queue or false, standing or false}))
+end
+
 -- To be called before an entry is changed.
 local function touch(entry)
   if not entry.touched then
@@ -64,6 +73,7 @@ end
 
 -- What stands for the task in a lane, and, with its time in front, in a list.
 local function ticket_of(id, seq) return string.format('%012d', seq) .. id end
+local function number_of(standing) return tonumber(string.sub(standing, 1, 12)) end
 local function ticket(entry)
   if not entry.ticket then entry.ticket = ticket_of(entry.r[ID], entry.r[SEQ]) end
   return entry.ticket

@@ -9,7 +9,13 @@ local ordered = {} -- worker → true
 
 local last
 local function last_number()
-  if not last then last = tonumber(call('GET', key_last()) or 0) end
+  if not last then
+    last = tonumber(call('GET', key_last()) or nil)
+    if not last then -- none yet, or it is gone: the stream takes no number twice
+      local newest = call('XREVRANGE', key_events(), '+', '-', 'COUNT', 1)[1]
+      last = newest and tonumber(string.match(newest[1], '^%d+')) or 0
+    end
+  end
   return last
 end
 

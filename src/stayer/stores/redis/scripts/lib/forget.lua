@@ -37,6 +37,11 @@ local function forget(entry)
     call('HSET', key_outbox(), id, r[FINISHED_AT] and r[STATE] or 'cancelled')
   end
   if r[DEPENDENTS] then note_afar(id) end
+  if r[UPSTREAMS] then
+    for _, each in ipairs(call('LRANGE', key_upstreams(id), 0, -1)) do
+      call('SREM', key_dependents(string.sub(each, 2)), id)
+    end
+  end
   local keys = {key_task(id), key_parameters(id), key_result(id), key_history(id), key_history_tail(id),
                 key_checkpoint(id), key_upstreams(id), key_dependents(id)}
   for _, attempt in ipairs(kept_attempts(entry)) do

@@ -32,7 +32,7 @@ local function kept_attempts(entry)
   local tail = call('LINDEX', key_history_tail(id), 0)
   if tail then
     local _, first = extent(tail)
-    up_to = select(3, extent(call('LINDEX', key_history(id), -1)))
+    up_to = select(3, extent(call('LINDEX', key_history(id), -1))) or 0
     from = math.max(up_to + 1, first - 1)
   end
   for attempt = 1, up_to do numbers[#numbers + 1] = attempt end
@@ -44,7 +44,7 @@ end
 -- head, and goes with the next part after the last that is dropped.
 local function drop_middle(id, count)
   local tail = key_history_tail(id)
-  local of_head = select(3, extent(call('LINDEX', key_history(id), -1)))
+  local of_head = select(3, extent(call('LINDEX', key_history(id), -1))) or 0
   while true do
     local with_it, first, last_attempt = extent(call('LINDEX', tail, 0))
     if count - with_it < HISTORY_TAIL then return end

@@ -183,10 +183,10 @@ local function move_unique(r, state)
   end
 end
 
--- How many tasks a queue's rate lets begin now.
+-- How many tasks a queue's rate lets begin now: as `Bucket.level` in core/rate.py.
 local function rate_level(settings)
   local count = tonumber(settings.rate)
-  if not settings.tokens_at then return count end
+  if not settings.tokens_at or settings.tokens_at - now > tonumber(settings.rate_per) then return count end
   local grown = math.max(0, now - settings.tokens_at) * count / settings.rate_per
   return math.min(count, settings.tokens + grown)
 end

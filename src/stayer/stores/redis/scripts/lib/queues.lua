@@ -37,7 +37,7 @@ local function queue_infos(names)
   local listened = {}
   for _, worker in ipairs(call('SMEMBERS', key_workers())) do
     local known = call('HMGET', key_worker(worker), 'queues', 'dead')
-    if not known[2] then listened[#listened + 1] = known[1] end
+    if known[1] and not known[2] then listened[#listened + 1] = known[1] end
   end
   local infos = {listened, exact(now)}
   for _, name in ipairs(names) do

@@ -97,6 +97,16 @@ local function merged(lanes, limit)
   return tickets
 end
 
+-- Whether the record is of the task that stands there, and says so too.
+local function is_as_said(entry, standing)
+  return entry and entry.r[STATE] == 'pending' and entry.r[SEQ] - string.sub(standing, 1, 12) == 0
+end
+
+-- What stands here without its record; what else there is of it is seen to by strays.lua. Who only looks writes nothing.
+local function pass_over(queue, standing)
+  if my_node then note_stray(string.sub(standing, 13), queue, standing) end
+end
+
 -- The same where there are too many lanes to look into each, say one for every script: along the order of all
 -- tasks; each that is taken has its lane by itself. Nothing if it takes more than a look at so many that stand first.
 local function along_the_order(queue, limit, handles, looked_at)
@@ -105,9 +115,11 @@ local function along_the_order(queue, limit, handles, looked_at)
     local values = read_all(ids_of(standing))
     for number = 1, #standing do
       if #tickets == limit then return true end
-      local r = opened(values[number]).r
-      if ranked or (r[PRIORITY] or 0) == 0 then
-        local lane = lane_of(r)
+      local entry = values[number] and opened(values[number])
+      if not is_as_said(entry, standing[number]) then
+        pass_over(queue, standing[number])
+      elseif ranked or (entry.r[PRIORITY] or 0) == 0 then
+        local lane = lane_of(entry.r)
         if known[lane] == nil then known[lane] = handled_here(lane, handles) end
         if known[lane] then
           tickets[#tickets + 1] = standing[number]
@@ -212,6 +224,19 @@ local function is_before(one, other, turns)
   return one.ticket < other.ticket
 end
 
+-- The first of a line is a stray: the next one stands for it.
+local function pass_over_in_line(queue, standing)
+  local heads = call('HGETALL', key_heads(queue))
+  for number = 1, #heads, 2 do
+    if heads[number + 1] == standing then
+      call('ZREM', key_line(queue, heads[number]), standing)
+      note_touched(lines_touched, queue, heads[number])
+    end
+  end
+  pass_over(queue, standing)
+  refresh_touched_lines()
+end
+
 -- One by one, for each that is taken may fill its key or give the turn to another.
 local function reserve_from_lines(queue, left, handles, worker, node, said, given)
   local lanes = handled_lanes(queue, handles)
@@ -225,7 +250,11 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
     end
     if not best then break end
     local entry = fetch(string.sub(best.ticket, 13))
-    if is_late(entry.r) then
+    if not is_as_said(entry, best.ticket) then
+      call('ZREM', best.key, best.ticket)
+      lanes_changed[best.lane] = true
+      pass_over_in_line(queue, best.ticket)
+    elseif is_late(entry.r) then
       expire(entry)
     else
       give(entry, best.ticket, worker, node, said)
@@ -237,19 +266,25 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
   end
 end
 
--- Gives these, which are out of their lanes. What is too old to be started ends on the way: how many did.
-local function give_all(tickets, worker, node, said, given)
+-- Gives these, which are out of their lanes. What is too old to be started ends on the way, and what has no record is
+-- passed over: how many these are.
+local function give_all(queue, tickets, worker, node, said, given)
   local ids, leaders, ended = ids_of(tickets), {}, 0
   local values, keys = read_all(ids)
   for number = 1, #ids do
     local id, value = ids[number], values[number]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value)
-    if leader then
-      given[#given + 1] = follow(leader, id, micros(birth_of(value)) .. tickets[number], keys[number], value, own_end,
+    local created, seq
+    if leader then created, seq = birth_of(value) end
+    if leader and seq - string.sub(tickets[number], 1, 12) == 0 then
+      given[#given + 1] = follow(leader, id, micros(created) .. tickets[number], keys[number], value, own_end,
                                  record_end, nil, note_given(id, leader.r))
     else
       local entry = entry_of(id, value)
-      if is_late(entry.r) then
+      if not is_as_said(entry, tickets[number]) then
+        pass_over(queue, tickets[number])
+        ended = ended + 1
+      elseif is_late(entry.r) then
         entry.popped, entry.ticket = true, tickets[number]
         expire(entry)
         ended = ended + 1
@@ -269,7 +304,7 @@ local function reserve_from_lanes(queue, left, handles, worker, node, said, give
   repeat
     local tickets, lanes = best_of(queue, enough - #given, handles)
     take_out(queue, lanes)
-    late = give_all(tickets, worker, node, said, given)
+    late = give_all(queue, tickets, worker, node, said, given)
     ended = ended + late
     if #tickets > 0 then flush() end
   until late == 0 or #given == enough or ended >= PART

@@ -4,7 +4,11 @@ local function schedules_of(names)
   local found = {}
   for _, name in ipairs(names) do
     local stored = call('HGETALL', key_schedule(name))
-    if #stored > 0 then found[#found + 1] = {stored, name} end
+    if #stored > 0 then
+      found[#found + 1] = {stored, name}
+    else
+      call('ZREM', key_schedules(), name) -- what has lost its hash would be due for ever
+    end
   end
   return found
 end

@@ -28,6 +28,7 @@ local function holder_of(queue, word, but)
   for _, id in ipairs(call('ZRANGEBYSCORE', key_unique(queue, word), '(' .. NOW, '+inf')) do
     local entry = fetch(id)
     if is_holder(entry, but) then return entry end
+    if entries[id] == false then call('ZREM', key_unique(queue, word), id) end -- its record is gone
   end
   return nil
 end

@@ -1,0 +1,40 @@
+"""Waiting for a store that is away, for those who wait for hours anyway."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from stayer.core.errors import StoreUnreachable
+
+logger = logging.getLogger("stayer")
+
+_PAUSE = (0.1, 5.0)
+
+T = TypeVar("T")
+Tell = Callable[[str], object]
+
+
+def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning) -> T:
+    """What the store answers. While it can't be reached it is asked again, up to the deadline, when
+    the error is raised; who waits is told of the beginning and the end of that.
+    """
+    pause, is_away = _PAUSE[0], False
+    while True:
+        try:
+            answer = ask()
+        except StoreUnreachable as error:
+            left = _PAUSE[1] if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise
+            if not is_away:
+                tell(f"{error}; trying again, what runs is not concerned")
+            is_away = True
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _PAUSE[1])
+        else:
+            if is_away:
+                tell("the store answers again")
+            return answer

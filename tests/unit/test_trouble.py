@@ -1,0 +1,38 @@
+"""What is wrong with a store is told once in a while."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from stayer import trouble
+from stayer.core.errors import StoreUnreachable
+
+logger = logging.getLogger("stayer.test")
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixture) -> None:
+    trouble.is_over()
+    caplog.set_level(logging.DEBUG, "stayer.test")
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    trouble.tell(logger, "a beat failed", StoreUnreachable("gone"))
+    trouble.tell(logger, "asking again", StoreUnreachable("full"))
+    assert told(caplog) == ["asking again: gone", "asking again: full"]
+    assert len(caplog.records) == 3, "each time, for whoever wants details"
+
+
+def test_after_its_end_and_after_a_while_it_is_news(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trouble.is_over()
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    trouble.is_over()
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    monkeypatch.setattr(trouble, "_QUIET", 0.0)
+    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    assert told(caplog) == ["asking again: gone"] * 3
