@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
-from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -76,15 +76,16 @@ class ClusterStore:
     # Life
 
     def setup(self) -> None:
+        tour = Tour(self._shards)
         for server in self._nodes.primaries():
-            version = server_version(server)
+            version = tour.attempt(partial(server_version, server))
             if version is not None and version < OLDEST:
                 shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
-        with suppress(StoreUnreachable):  # its node may be away, while others are not
-            refuse_too_few_rights(self._shards.server_of(LOBBY))
+        tour.check()
+        tour.attempt(partial(refuse_too_few_rights, self._shards.server_of(LOBBY)))
 
     def close(self) -> None:
         self._nodes.close()
