@@ -14,6 +14,7 @@ from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.ids import generate
 from stayer.core.lifecycle import Done
 from stayer.core.model import NewTask, Progress, Report
+from stayer.explain import explain
 from stayer.store import known_workers
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import ClusterStore
@@ -161,9 +162,13 @@ class TestIds:
         register(store, queues=QUEUES)
         id = id_claimed_at(ELSEWHERE, store)
         task = started(store, queue=ELSEWHERE_TOO, id=id)
+        [waiting] = submit(store, new(queue=ELSEWHERE_TOO))
+        submit(store, new(queue=ELSEWHERE))
         with gone(ELSEWHERE), newcomer(cluster, store) as other:
             assert get(other, id).state == "started"
             assert other.events(id)
+            assert explain(other, id).state == "started"
+            assert explain(other, waiting.id).state == "pending"
             assert control.cancel(other, id).cancel_wanted
             with pytest.raises(StoreUnreachable):
                 get(other, id_claimed_at(ELSEWHERE, store))
