@@ -16,6 +16,7 @@ import pytest
 from stayer import control
 from stayer.core.errors import StoreUnreachable
 from stayer.core.submission import new_task
+from stayer.heart import moment
 from tests.faults.fleet import STAMPER, Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.servers.cluster import Cluster, killable, node_of
@@ -82,8 +83,12 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
 
     # When one of the nodes is away for longer than several leases
     cluster.nodes[dead].signal(signal.SIGKILL)
-    begun = max(latest(fleet, queue) for queue in QUEUES.values())
-    until(lambda: all(latest(fleet, queue) > begun + 4 * LEASE for queue in living), "for stamps")
+    killed = moment()
+    until(lambda: all(latest(fleet, queue) > killed + 4 * LEASE for queue in living), "for stamps")
+    if dead == THE_LOBBYS:
+        assert latest(fleet, lost) < killed + LEASE, "nobody else answers for it"
+    else:
+        until(lambda: latest(fleet, lost) > killed + 4 * LEASE, "for what the lobby answers for")
 
     # Then tasks of the others begin, run on, and end, but for one that needs what is away
     until(lambda: is_released(fleet, "down"), "for what it needs")
