@@ -186,6 +186,15 @@ class Store(Protocol):
         the new state (ending and note are its note) or, if the state stays, by the note (what
         follows a first `: ` in it is the event's note).
 
+        What a change tells of may have been `ago` seconds before the store hears of it: the outcome
+        of a task waits while the store is away. A duration, for clocks of nodes may be wrong. Then
+        `started_at`, `finished_at`, the Attempt's start and end, and what a fair queue counts, are
+        that much before now, but never before the attempt's start, or if that is not known its
+        reservation, by the store's clock. All else is as of now, when it became known: `updated`,
+        the Event's time, `eta`, and so how long the task is kept (see `purge`, `forget`) and the
+        minute in which it is counted (see `sample`). An attempt that is lost ended, as far as
+        anybody knows, when it was given up.
+
         With `from_start`, the task's checkpoint (in which are the results of its steps) and its
         progress are gone, as part of the change.
 
@@ -328,8 +337,8 @@ class Store(Protocol):
         """
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
-        submitted last first.
+        """How long complete tasks of a queue took in their last attempt, from its start to its end:
+        kind and seconds, those submitted last first.
         """
 
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
@@ -380,8 +389,9 @@ class Store(Protocol):
         """Write down the figures of the minutes that are over and that nobody has counted yet: by
         the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
         counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
-        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
-        many seconds there is more to do.
+        that runs pays for it; of very many it may be reckoned from a part. An end counts in the
+        minute in which the store heard of it. The answer is in how many seconds there is more to
+        do.
         """
 
     def figures(
@@ -403,9 +413,9 @@ class Store(Protocol):
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
-        """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
-        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`. Leaves
-        alone what a task that has not ended was to run after.
+        """Forget up to `limit` finished tasks in these states of whose end the store heard before
+        then (`ids`: among these only), with all that belongs to them. Their ids stay refused for
+        `REMEMBERED`. Leaves alone what a task that has not ended was to run after.
         """
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:

@@ -308,6 +308,9 @@ class Change(Struct, frozen=True, kw_only=True):
     late: bool = False
     """Applies also if the task was `returned` from this very attempt and not touched since."""
     note: str | None = None
+    ago: float = 0.0
+    """How many seconds ago the start or the end was of which it tells, as measured where it was:
+    what waits for a store that is away does not run meanwhile."""
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -93,11 +93,10 @@ function health() {
   }
   const fine = { sentence: "", old: false, unknown: false, whose: "" };
   const away = Object.assign({}, ...left.values());
-  const [name] = Object.keys(away);
-  const unheard = silence() && !name ? ` ${sentence(silence()?.said)}` : "";
-  const part = name ? `${partSaid(Object.keys(away).sort())}: ${sentence(away[name])}` : "";
-  if (silence()) return { ...fine, mood: "warn", word: "not live", sentence: `${part} What happens is not told as it happens, but asked for every few seconds.${unheard}`.trim() };
-  if (name) return { ...fine, mood: "warn", word: "live, in part", sentence: part };
+  const names = Object.keys(away).sort();
+  const part = names.length ? `${partSaid(names)}: ${sentence(away[names[0]])} ` : "";
+  const unheard = silence() ? `What happens is not told as it happens, but asked for every few seconds: ${sentence(silence()?.said)}` : "";
+  if (part || unheard) return { ...fine, mood: "warn", word: unheard ? "not live" : "live, in part", sentence: (part + unheard).trim() };
   return isUp() ? { ...fine, mood: "good", word: "live" } : { ...fine, mood: "wait", word: "connecting" };
 }
 
@@ -120,6 +119,6 @@ const sentence = (said) => clean(said, 300).replace(/([^.!?…])$/, "$1.");
 /** @param {string[]} names */
 function partSaid(names) {
   const more = names.length > NAMED ? ` and ${names.length - NAMED} more` : "";
-  const listed = names.slice(0, NAMED).map((name) => clean(name, 40)).join(", ");
-  return names.length === 1 ? `Queue ${listed} can't be reached, and nothing of it is shown` : `Queues ${listed}${more} can't be reached, and nothing of them is shown`;
+  const one = names.length === 1;
+  return `Queue${one ? "" : "s"} ${names.slice(0, NAMED).map((name) => clean(name, 40)).join(", ")}${more} can't be reached, and nothing of ${one ? "it" : "them"} is shown`;
 }

@@ -1,7 +1,6 @@
 // Keys: moving through lists, going to pages. A list is any element with `data-list`, a row any
 // element with `data-row` that holds a link.
 
-import { show } from "./ask.js";
 import { h } from "./dom.js";
 import { go } from "./router.js";
 
@@ -71,7 +70,8 @@ function move(step) {
   next?.closest("[data-row]")?.scrollIntoView({ block: "nearest" });
 }
 
-function help() {
+async function help() {
+  const { show } = await import("./ask.js"); // seldom needed
   show("Keys", h("dl.keys", null, HELP.flatMap(([keys, what]) => [
     h("dt", null, keys.split(" ").filter(Boolean).map((key) => h("kbd", null, key))), h("dd", null, what)])));
 }

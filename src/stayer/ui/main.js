@@ -1,7 +1,6 @@
 // The frame of the page: which view is shown, its menu, keys, colours, and whether the server is there.
 
 import { begin, remove, who } from "./api.js";
-import { ask } from "./ask.js";
 import { COMMANDS } from "./commands.js";
 import { attribute, fill, h, text } from "./dom.js";
 import { icon } from "./icons.js";
@@ -127,7 +126,7 @@ function session() {
   fill(button, icon("person"));
   button.title = `${me?.name}, role ${me?.role}`;
   button.setAttribute("aria-label", `Session of ${me?.name}, role ${me?.role}`);
-  button.addEventListener("click", () => ask({
+  button.addEventListener("click", async () => (await import("./ask.js")).ask({
     heading: "Log out?",
     sentence: `You are here as “${me?.name}” with the role ${me?.role}. To come back you need a login link (${COMMANDS.link}) or a token.`,
     button: "Log out",

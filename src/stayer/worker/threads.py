@@ -79,7 +79,7 @@ class ThreadsWorker(BeatingWorker):
         self._took_back = False
         self._why = "its worker died"
         self._charged = True
-        self._started_at = 0.0
+        self._started_at = self._ended_at = 0.0
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
@@ -215,7 +215,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _let_go_of_pool(self, pool: PoolProcess) -> None:
         pool.close()
-        self._pool = None
+        self._pool, self._ended_at = None, moment()
         self._took_back = False
         self._passed_on.clear()
 
@@ -230,12 +230,13 @@ class ThreadsWorker(BeatingWorker):
         begun = had_begun(self._state.path) if self._charged else set()
         # What is in a part of the store that is away is left to the pool.
         held = held_by(self._store, self._state.worker_id, self._options.queues).tasks
+        ago = moment() - self._ended_at if self._ended_at else 0.0
         changes: list[Change] = []
         for task in held:
             if (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
-                changes += _lost(task, self._why)
+                changes += _lost(task, self._why, ago)
             else:
-                changes.append(decide(task, Interrupt(self._why)))
+                changes.append(decide(task, Interrupt(self._why), ago))
         answers = self._store.commit(changes) if changes else []
         if None in answers:
             raise _SomebodyWasFaster
@@ -347,13 +348,14 @@ def _as_many_as_fit(news: list[link.News]) -> list[link.News]:
     return news
 
 
-def _lost(task: Task, why: str) -> list[Change]:
+def _lost(task: Task, why: str, ago: float) -> list[Change]:
     """It had begun, though the store may not know; that nothing of it is left, we do."""
     if task.cancel_wanted:
-        return [decide(task, Stop())]
+        return [decide(task, Stop(), ago)]
     if task.state == "started":
-        return [decide(task, Lose(why))]
-    return [decide(task, Start(None)), decide(replace(task, state="started"), Lose(why))]
+        return [decide(task, Lose(why), ago)]
+    begun = replace(task, state="started")
+    return [decide(task, Start(None), ago), decide(begun, Lose(why), ago)]
 
 
 def _signal_name(number: int) -> str:

@@ -64,7 +64,8 @@ A queue
                                    in `held`. Of reserved and started ones, which are few and soon
                                    gone, a set. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
-    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
+    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by when their
+                                   end became known (updated)
     <prefix>:{<queue>}:spared      set: ids of tasks whose results are older than they are kept, but
                                    were needed by others when somebody last looked
     <prefix>:{<queue>}:faults      set: the fingerprints of what failed

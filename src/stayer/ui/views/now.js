@@ -50,7 +50,8 @@ export function open(main, _place, signal) {
     alerts(view.alerts, state);
   };
 
-  live(signal, async (stop) => {
+  let isHistoryRead = false;
+  const known = live(signal, async (stop) => {
     const [page, stats, workers, queues] = await Promise.all([
       get("v1/tasks", { state: ["started", "reserved"], limit: 1000, brief: true, partial: true }, { signal: stop }),
       get("v1/stats", { partial: true }, { signal: stop }),
@@ -62,6 +63,7 @@ export function open(main, _place, signal) {
     state = { stats, workers: workers.workers, queues: queues.queues, isPart: Object.keys(away).length > 0 };
     draw();
     attend(tasks);
+    if (!isHistoryRead) return away; // the chart comes first, what is good to know after it
     const again = (/** @type {boolean} */ learned) => learned && !stop.aborted && draw();
     learn(tasks, stop).then(again, () => {});
     recallUsage(order.slice(0, RECALLED), tasks, stop).then(again, () => {});
@@ -84,6 +86,9 @@ export function open(main, _place, signal) {
   let changed = false;
   on("event", () => (changed = true), signal);
   minutes(signal, HOURS, (found, failed) => {
+    const first = !isHistoryRead;
+    isHistoryRead = true;
+    if (first) known.refresh();
     past = found;
     failedBefore = failed;
     drawHistory();
