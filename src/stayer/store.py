@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
+from stayer.core.errors import StoreUnreachable
 from stayer.core.explanation import Explanation
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
@@ -132,6 +133,8 @@ class Store(Protocol):
         So with its `unique` word, if another task of the queue holds it: the answer is that one.
         A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
         runs; then for `unique_for` seconds after its end.
+
+        A task whose id was `generated` may get another one, where that can't be accepted now.
 
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
         `start_before` is the one given, or `expire` seconds from now.
@@ -254,6 +257,9 @@ class Store(Protocol):
         where a slot begins a wider grid, points off that grid go.
 
         A worker that `keeps` is never among the suspects.
+
+        A store in several places, some of which are away, says whose reports it could not take, and
+        where the lease is not renewed.
         """
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
@@ -262,8 +268,8 @@ class Store(Protocol):
         hold nothing. Raises LeaseLost if the judge itself is not registered or dead.
         """
 
-    def holdings(self, worker: str) -> list[Task]:
-        """What the worker holds according to the store."""
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        """What the worker holds according to the store, in these queues; none named: in all."""
 
     def workers(self) -> list[Worker]:
         """All that are not buried; `STALE` when their lease is over."""
@@ -505,7 +511,20 @@ class PartedStore(Protocol):
         """
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `Store.workers`; what they run is counted in these queues, which can be reached."""
+        """As `Store.workers`; what they run is counted in these queues, which can be reached. While
+        the place that knows all workers is away: those that are known there. Who is not among them
+        need not be dead. No queues named: all workers, or StoreUnreachable.
+        """
+
+
+def known_workers(store: Store) -> list[Worker]:
+    """All of them, to be looked at; while a part of the store is away, as the rest knows them."""
+    try:
+        return store.workers()
+    except StoreUnreachable:
+        if not isinstance(store, PartedStore):
+            raise
+        return store.workers_of(store.reach(()).queues)
 
 
 @runtime_checkable

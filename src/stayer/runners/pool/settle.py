@@ -19,6 +19,8 @@ from stayer.store import Meanwhile, Store
 logger = logging.getLogger("stayer.pool")
 
 
+_PAUSE = 1.0
+"""When to tell again, in seconds, what could not be told while other things could."""
 _SPOKEN, _WHILE = 10, 10.0
 """How many failures are told one by one in how many seconds: thousands may fail in one."""
 _SHORT = 1.0
@@ -55,11 +57,17 @@ class Settling:
         self._start = Start(pid)
         self._started: dict[InHand, None] = {}
         self._ended: dict[InHand, None] = {}
+        self._away: list[InHand] = []
+        self._away_until = 0.0
         self._failures = Failures()
 
     @property
     def waiting(self) -> bool:
         """There is something to tell."""
+        if self._away and time.monotonic() >= self._away_until:
+            for job in self._away:
+                (self._started if job.outcome is None else self._ended)[job] = None
+            self._away = []
         return bool(self._ended or self._started)
 
     @property
@@ -111,21 +119,21 @@ class Settling:
                 telemetry.attempt(job.task, ends.get(job) or job.change())
             if isinstance(job.outcome, Fail):
                 self._failures.tell(account(job.task, job.change(), None))
-        try:
-            over = self._look_again(list(refused))
-        except StoreError as error:
-            logger.warning("%s; telling again what was refused", error)
-            for job in refused:
-                (self._started if job.outcome is None else self._ended)[job] = None
-            over = []
-        return settled + over, tasks
+        for queue in dict.fromkeys(job.task.queue for job in refused):
+            settled += self._look_again([job for job in refused if job.task.queue == queue])
+        return settled, tasks
 
     def _look_again(self, refused: list[InHand]) -> list[InHand]:
         """An order came in between, or it is no longer ours; those that are over."""
-        if not refused:
-            return []
         over: list[InHand] = []
-        current = self._store.get([job.task.id for job in refused])
+        try:
+            current = self._store.get([job.task.id for job in refused])
+        except StoreError as error:
+            # Their queue may be away, while others are not.
+            logger.warning("%s; telling again what was refused", error)
+            self._away += refused
+            self._away_until = time.monotonic() + _PAUSE
+            return []
         for job, task in zip(refused, current, strict=True):
             same = task is not None and (task.worker, task.attempt) == (
                 job.task.worker,

@@ -149,7 +149,9 @@ of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (
 
 are there in that way too. Beside these, once:
 
-    <prefix>:shards                set: the names of all queues that ever were
+    <prefix>:{%lobby}:shards       set: the names of all queues that ever were
+    <prefix>:{%copy<copy>}:shards  set: the same once more, copies 0 to 3
+    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the lobby once more
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
@@ -157,8 +159,8 @@ are there in that way too. Beside these, once:
     {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
                                    id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
-    <prefix>:homes:<worker>        set: the queues that the worker is known in
-    <prefix>:burying               set: the workers whose burial may not be over yet
+    <prefix>:{%lobby}:homes:<worker>  set: the queues that the worker is known in
+    <prefix>:{%lobby}:burying      set: the workers whose burial may not be over yet
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
     <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
@@ -244,14 +246,16 @@ KEYS = {
     "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
-    "shards": "<prefix>:shards",
+    "shards": "<prefix>:{%lobby}:shards",
+    "shards_copy": "<prefix>:{%copy<copy>}:shards",
+    "identity_copy": "<prefix>:{%copy<copy>}:identity",
     "claim": "<prefix>:claim:<id>",
     "plans": "<prefix>:plans",
     "plan": "<prefix>:plan:<plan>",
     "taken": "{<prefix>:incoming}:taken",
     "unfit": "{<prefix>:incoming}:refused",
-    "homes": "<prefix>:homes:<worker>",
-    "burying": "<prefix>:burying",
+    "homes": "<prefix>:{%lobby}:homes:<worker>",
+    "burying": "<prefix>:{%lobby}:burying",
     "relayed": "<prefix>:{news}:relayed",
     "news": "<prefix>:{news}:stream",
 }

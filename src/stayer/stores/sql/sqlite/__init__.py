@@ -224,9 +224,10 @@ class SqliteStore:
         with self._write() as tx:
             return hands.bury(tx, judge, silent)
 
-    def holdings(self, worker: str) -> list[Task]:
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         with self._read() as tx:
-            return hands.holdings(tx, worker)
+            held = hands.holdings(tx, worker)
+        return [task for task in held if not queues or task.queue in queues]
 
     def workers(self) -> list[Worker]:
         with self._read() as tx:
