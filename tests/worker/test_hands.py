@@ -11,6 +11,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
 from stayer.core.submission import new_task
 from stayer.heart import Heart, moment
 from stayer.keeper import tree
+from stayer.runners.pool import link
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import held as held_module
@@ -31,6 +33,7 @@ from stayer.worker.bell import Bell
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
 from stayer.worker.orders import carry_out
+from stayer.worker.pool_process import PoolProcess
 from stayer.worker.reconcile import reconcile
 from stayer.worker.state import StateDirectory
 from stayer.worker.threads import ThreadOptions, ThreadsWorker
@@ -212,6 +215,45 @@ def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hand
     [after] = hands.store.get(["a"])
     assert after is not None
     assert (after.state, len(looks)) == ("cancelled", 2)
+
+
+def test_a_lease_that_is_good_in_some_queues_is_not_one_for_threads_of_others(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the pool has said that it runs nothing of them; a late answer to an older question
+    does not count."""
+    said: list[link.Confine] = []
+    monkeypatch.setattr(PoolProcess, "say", lambda _, message: said.append(message))
+    options = ThreadOptions(
+        store=hands.store.url, app="none", names=(), threads=1, queues=("a", "b")
+    )
+    worker = ThreadsWorker(hands.store, hands.state, options)
+    answer = partial(Beat, now=0.0)
+
+    def is_renewed(until: float, proven: tuple[str, ...] | None) -> bool:
+        worker._on_beat(until, answer(proven=proven))
+        return f"{until:020.6f}" in hands.state.lease_path.read_text()
+
+    worker._on_beat(1.0, answer())
+    pool = PoolProcess.__new__(PoolProcess)
+    pool._begin_confined(("a", "b"))
+    worker._pool = pool
+    assert is_renewed(2.0, None)
+    assert not is_renewed(3.0, ("a", "c"))
+    assert not is_renewed(4.0, ("a",))
+    pool._on_confined(link.Confined(1))
+    assert is_renewed(5.0, ("a",))
+
+    # And again, when it may run all of them
+    assert is_renewed(6.0, None)
+    assert not is_renewed(7.0, ("a",))
+    pool._on_confined(link.Confined(2))  # which was to the widening
+    assert not is_renewed(8.0, ("a",))
+    pool._on_confined(link.Confined(3))
+    assert is_renewed(9.0, ("a",))
+    assert [(each.number, each.queues) for each in said] == [
+        (1, ("a",)), (2, ("a", "b")), (3, ("a",)),
+    ]  # fmt: skip
 
 
 def test_nothing_is_handed_back_while_its_keeper_lives_though_its_lock_is_gone(

@@ -59,8 +59,8 @@ def test_a_pool_that_is_to_finish_and_has_nothing_does_not_lie_down(
     waiter = Sleepless()
     monkeypatch.setattr(store, "waiter", lambda *_: cast(Waiter, waiter))
     setup = link.Setup(
-        store="", worker="w", app="", queues=("default",), evenly=False, threads=2, lease=60.0,
-        time_limit=None, state=str(tmp_path),
+        store="", worker="w", app="", queues=("default",), confined=("default",), evenly=False,
+        threads=2, lease=60.0, time_limit=None, state=str(tmp_path),
     )  # fmt: skip
     ours, theirs = link.pair()
     app = cast(ThreadApp, AnApp())
@@ -210,8 +210,8 @@ class Lap:
         self.store = store
         self.app = Counting()
         setup = link.Setup(
-            store="", worker="w", app="", queues=("default",), evenly=False, threads=2,
-            lease=60.0, time_limit=None, state=str(folder),
+            store="", worker="w", app="", queues=("default",), confined=("default",), evenly=False,
+            threads=2, lease=60.0, time_limit=None, state=str(folder),
         )  # fmt: skip
         self.link, self._theirs = link.pair()
         begun = Begun(folder / "begun", 2)
@@ -292,3 +292,40 @@ def test_what_has_arrived_is_run_though_the_store_is_away(
     lap.pool.run()
     assert set(lap.states()) <= {"complete", "pending"}
     assert len(lap.app.ran) == len(set(lap.app.ran)) == lap.states().count("complete") > 0
+
+
+def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
+    lap: Lap, store: Store
+) -> None:
+    """It says so when the last of them has ended, and takes from them again when it may."""
+    told: list[int] = []
+    send = lap.link.send
+
+    def heard(message: link.Message) -> None:
+        if isinstance(message, link.Confined):
+            told.append(message.number)
+        send(message)
+
+    lap.link.send = heard  # type: ignore[method-assign]
+    lap.app.gate.clear()
+    lap.pool._arrived = lap.tasks
+    lap.pool._take_arrived()
+    until(lambda: len(lap.pool._hands.running) > 0)
+    lap.pool.hear(link.Confine(1, ()))
+    lap.pool._once()
+    assert told == []  # one runs
+    begun = lap.pool._hands.running
+    lap.app.gate.set()
+    while not told:
+        lap.pool._once()
+    assert told == [1]
+    assert len(lap.app.ran) == len(begun) < 3
+    while "reserved" in lap.states():
+        lap.pool._once()
+    assert lap.states().count("pending") == 3 - len(begun)
+
+    lap.pool.hear(link.Confine(2, ("default",)))
+    while lap.states() != ["complete"] * 3:
+        lap.pool._once()
+    assert told == [1, 2]
+    assert sorted(lap.app.ran) == ["t1", "t2", "t3"]

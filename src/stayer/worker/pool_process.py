@@ -33,6 +33,7 @@ class PoolProcess:
         bell: Bell,
     ) -> None:
         self.news: deque[link.News] = deque()
+        self._begin_confined(setup.confined)
         self._bell = bell
         self._link, theirs = link.pair()
         self._unsent: deque[link.Message] = deque([setup])
@@ -59,10 +60,27 @@ class PoolProcess:
         threading.Thread(target=self._listen, name="pool", daemon=True).start()
         self.pass_on()
 
+    def _begin_confined(self, queues: tuple[str, ...]) -> None:
+        self.queues = frozenset(queues)
+        """In no other queues does it run anything."""
+        self._confined_to = queues
+        self._confinement = 0
+        self._confining = threading.Lock()
+
     def say(self, message: link.Message) -> None:
         """Tell the pool, in time."""
         self._unsent.append(message)
         self.pass_on()
+
+    def confine(self, queues: tuple[str, ...]) -> None:
+        """Let it begin nothing of other queues; `queues` tells when nothing of others runs."""
+        with self._confining:
+            if queues == self._confined_to:
+                return
+            self._confined_to = queues
+            self._confinement += 1
+            self.queues |= set(queues)
+        self.say(link.Confine(self._confinement, queues))
 
     def pass_on(self) -> None:
         """Send what it can take without making us wait: a task may keep it from listening."""
@@ -92,6 +110,13 @@ class PoolProcess:
                 self.news.append(message)
                 if message.urgent:
                     self._bell.ring()
+            elif isinstance(message, link.Confined):
+                self._on_confined(message)
+
+    def _on_confined(self, message: link.Confined) -> None:
+        with self._confining:
+            if message.number == self._confinement:  # the answer to what was asked last
+                self.queues = frozenset(self._confined_to)
 
 
 def is_gone(state: Path) -> bool:

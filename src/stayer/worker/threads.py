@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -77,6 +78,8 @@ class ThreadsWorker(BeatingWorker):
         self._passed_on: dict[tuple[str, int], int] = {}
         self._gathered: tuple[PoolProcess, list[link.News]] | None = None
         self._took_back = False
+        self._proven = options.queues
+        self._starting = threading.Lock()
         self._why = "its worker died"
         self._charged = True
         self._started_at = self._ended_at = 0.0
@@ -250,21 +253,23 @@ class ThreadsWorker(BeatingWorker):
         if self._heart is None or not self._heart.is_current() or moment() < self._start_at:
             return
         options = self._options
-        setup = link.Setup(
-            store=options.store,
-            worker=self._state.worker_id,
-            app=options.app,
-            queues=options.queues,
-            evenly=options.evenly,
-            threads=options.threads,
-            lease=options.lease,
-            time_limit=options.time_limit,
-            state=str(self._state.path),
-        )
         self._started_at = moment()
-        self._pool = PoolProcess(
-            setup, self._state.lease_path, options.environment, options.log, self._bell
-        )
+        with self._starting:
+            setup = link.Setup(
+                store=options.store,
+                worker=self._state.worker_id,
+                app=options.app,
+                queues=options.queues,
+                confined=self._proven,
+                evenly=options.evenly,
+                threads=options.threads,
+                lease=options.lease,
+                time_limit=options.time_limit,
+                state=str(self._state.path),
+            )
+            self._pool = PoolProcess(
+                setup, self._state.lease_path, options.environment, options.log, self._bell
+            )
 
     def _pass_on_orders(self) -> None:
         while self._orders:
@@ -308,7 +313,8 @@ class ThreadsWorker(BeatingWorker):
         return [news.report for news in self._gathered[1]]
 
     def _on_beat(self, good_until: float, answer: Beat) -> None:
-        self._state.write_lease(good_until, self._options.lease)
+        if self._is_good_for_all_that_runs(answer.proven):
+            self._state.write_lease(good_until, self._options.lease)
         if self._gathered is not None and self._gathered[1]:
             pool, gathered = self._gathered
             for _ in gathered:
@@ -319,6 +325,19 @@ class ThreadsWorker(BeatingWorker):
             pool.news.extendleft(replace(news, urgent=False) for news in reversed(untold))
             but = tuple(news.number for news in untold)
             pool.say(link.Delivered(gathered[-1].number, but))
+
+    def _is_good_for_all_that_runs(self, proven: Sequence[str] | None) -> bool:
+        """Threads can't stand still one by one: while the lease is renewed in some queues only, the
+        pool runs nothing of others, or its lease ends with theirs.
+        """
+        queues = self._options.queues
+        with self._starting:  # so that no pool begins with queues that are not good any more
+            self._proven = tuple(each for each in queues if proven is None or each in proven)
+            pool = self._pool
+        if pool is None:
+            return True
+        pool.confine(self._proven)
+        return proven is None or pool.queues <= set(proven)
 
     # Small things
 

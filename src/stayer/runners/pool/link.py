@@ -21,6 +21,8 @@ class Setup(Struct, frozen=True, tag=True, kw_only=True):
     worker: str
     app: str
     queues: tuple[str, ...]
+    confined: tuple[str, ...]
+    """Those of them that it is to take from at first (see Confine)."""
     evenly: bool
     threads: int
     lease: float
@@ -57,7 +59,20 @@ class Finish(Struct, frozen=True, tag=True):
     """Let what runs know that it should stop."""
 
 
-Message: TypeAlias = Setup | News | Delivered | Ask | Finish
+class Confine(Struct, frozen=True, tag=True):
+    """From the worker: begin nothing of other queues than these from now on."""
+
+    number: int
+    queues: tuple[str, ...]
+
+
+class Confined(Struct, frozen=True, tag=True):
+    """From the pool: nothing of other queues runs any more."""
+
+    number: int
+
+
+Message: TypeAlias = Setup | News | Delivered | Ask | Finish | Confine | Confined
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -22,7 +22,17 @@ from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
 from stayer.runners.pool.context import ThreadContext
 from stayer.runners.pool.hands import Hands, InHand
-from stayer.runners.pool.link import Ask, Delivered, Finish, Link, Message, News, Setup
+from stayer.runners.pool.link import (
+    Ask,
+    Confine,
+    Confined,
+    Delivered,
+    Finish,
+    Link,
+    Message,
+    News,
+    Setup,
+)
 from stayer.runners.pool.settle import Settling
 from stayer.store import Store, Waiter
 
@@ -47,6 +57,8 @@ class Pool:
         self, setup: Setup, store: Store, app: ThreadApp, begun: Begun, link: Link
     ) -> None:
         self._setup = setup
+        self._queues = setup.confined
+        self._confinement: int | None = None
         self._store = store
         self._app = app
         self._link = link
@@ -117,6 +129,7 @@ class Pool:
         self._hands.begin()
         self._listening()
         self._hear_messages()
+        self._tell_if_confined()
         self._collect_ended()
         self._reckon()
         room = self._room()
@@ -144,6 +157,10 @@ class Pool:
                         self._settling.add(self._untold.pop(told))
                 case Finish(stop=stop):
                     self._finish(stop)
+                case Confine(number=number, queues=queues):
+                    self._confinement, self._queues = number, queues
+                    self._stirred = True
+                    self._hand_back(self._hands.let_go(self._is_elsewhere), "its queue is away")
                 case _:
                     pass
 
@@ -214,7 +231,7 @@ class Pool:
 
     def _room(self) -> int:
         """How many more to take: what can run at once, and what is done in a moment."""
-        if self._finishing:
+        if self._finishing or not self._queues:
             return 0
         now = time.monotonic()
         while self._recent and now - self._recent[0][0] > _AHEAD:
@@ -224,7 +241,7 @@ class Pool:
         return max(0, self._setup.threads + ahead - self._hands.load - len(self._arrived))
 
     def _turn(self, room: int) -> None:
-        queues = self._setup.queues
+        queues = self._queues or self._setup.queues
         if self._setup.evenly:
             self._turns = (self._turns + 1) % len(queues)
             queues = queues[self._turns :] + queues[: self._turns]
@@ -279,9 +296,26 @@ class Pool:
                 self._settle(job, Stop())
             elif task.state == "started":
                 self._settle(job, Interrupt("not found on its node"))
+            elif self._is_elsewhere(job):
+                self._settle(job, Interrupt("its queue is away"))
             else:
                 fresh.append(job)
         self._hands.take(fresh)
+
+    def _is_elsewhere(self, job: InHand) -> bool:
+        """It is of a queue in which nobody answers for our lease."""
+        return job.task.queue not in self._queues
+
+    def _runs_something_elsewhere(self) -> bool:
+        running = self._hands.running
+        return any(self._is_elsewhere(job) for job in running if job.outcome is None)
+
+    def _tell_if_confined(self) -> None:
+        if self._confinement is None or self._runs_something_elsewhere():
+            return
+        with suppress(OSError):  # the worker is gone: so will be this process
+            self._link.send(Confined(self._confinement))
+        self._confinement = None
 
     def _settle(self, job: InHand, happening: Happening) -> None:
         """It ends without having begun."""
