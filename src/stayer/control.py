@@ -55,7 +55,7 @@ BATCH = 500
 WATCH = 60.0
 """How long one look at the events waits at most, in seconds."""
 
-_LOOK = 1.0
+LOOK = 1.0
 """How often to look at tasks, in seconds, while events can't be heard."""
 
 PORTION = 1_000_000
@@ -289,13 +289,13 @@ def wait(
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:
                 return
-            if seen is None:
-                time.sleep(min(left, _LOOK))
-                break
             try:
-                events = store.watch(seen, left, BATCH)
+                events = None if seen is None else store.watch(seen, left, BATCH)
             except StoreUnreachable:
-                break  # look again, as soon as it is back
+                events = None
+            if events is None:  # look again, as soon as the store is back
+                time.sleep(min(left, LOOK))
+                break
             if any(event.id in concerned for event in events):
                 break
             seen = events[-1].number if events else seen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from stayer import control
 from stayer.core import flows, ids
@@ -136,5 +135,7 @@ def wait(
         )
         if flow.state in FINISHED or left <= 0:
             return flow
-        with suppress(StoreUnreachable):  # look again, as soon as it is back
+        try:
             store.watch(seen, left, control.BATCH)
+        except StoreUnreachable:  # look again, as soon as it is back
+            time.sleep(min(left, control.LOOK))
