@@ -47,13 +47,16 @@ from stayer.core.model import (
 from stayer.core.policy import check as check_policy
 from stayer.core.queue_settings import WrittenSettings
 from stayer.outage import Tell, logger, ride_out
-from stayer.store import REMEMBERED, ServedStore, Store
+from stayer.store import REMEMBERED, ServedStore, Store, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
 
 WATCH = 60.0
 """How long one look at the events waits at most, in seconds."""
+
+_LOOK = 1.0
+"""How often to look at tasks, in seconds, while events can't be heard."""
 
 PORTION = 1_000_000
 """How many bytes of a log are read at a time."""
@@ -271,8 +274,8 @@ def wait(
     deadline = None if timeout is None else time.monotonic() + timeout
     open_ids = list(dict.fromkeys(ids))
 
-    def look() -> tuple[int, list[Task]]:
-        seen, found = store.last_event(), zip(open_ids, store.get(open_ids), strict=True)
+    def look() -> tuple[int | None, list[Task]]:
+        seen, found = _newest_event(store), zip(open_ids, store.get(open_ids), strict=True)
         return seen, [get(store, id) if task is None else task for id, task in found]
 
     while True:
@@ -286,6 +289,9 @@ def wait(
             left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
             if left <= 0:
                 return
+            if seen is None:
+                time.sleep(min(left, _LOOK))
+                break
             try:
                 events = store.watch(seen, left, BATCH)
             except StoreUnreachable:
@@ -293,6 +299,16 @@ def wait(
             if any(event.id in concerned for event in events):
                 break
             seen = events[-1].number if events else seen
+
+
+def _newest_event(store: Store) -> int | None:
+    """None if it can't be told: the part of a store that has the events may be away, while the
+    tasks are not.
+    """
+    try:
+        return store.last_event()
+    except StoreUnreachable:
+        return None
 
 
 def settle(store: Store, task: Task, happening: Happening) -> Task:
@@ -419,7 +435,7 @@ def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
     """Refuse it where the task runs in a thread, as its worker's record says."""
     if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
         verb = asked.verb if isinstance(asked, Ask) else "set"
-        for worker in () if isinstance(store, ServedStore) else store.workers():
+        for worker in () if isinstance(store, ServedStore) else known_workers(store):
             if worker.id == task.worker and worker.handles and worker.handles.threads:
                 raise Refused(
                     f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "

@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer import control, trouble
-from stayer.core.errors import LeaseLost, NotHeld, StayerError, StoreError, UnknownWorker
+from stayer.core.errors import (
+    LeaseLost,
+    NotHeld,
+    StayerError,
+    StoreError,
+    StoreUnreachable,
+    UnknownWorker,
+)
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Beat, Orders, Report, Task, Worker
@@ -43,15 +50,15 @@ class Heart:
         on_orders: Callable[[Orders], None],
         on_lost: Callable[[], None],
         gather: Callable[[], Sequence[Report]] = tuple,
-        on_beat: Callable[[float], None] = lambda good_until: None,
+        on_beat: Callable[[float, Beat], None] = lambda good_until, answer: None,
         on_drain: Callable[[], None] = lambda: None,
         last_number: int = 0,
     ) -> None:
         """The callbacks run in the beating thread and must not beat themselves.
 
         `gather` is asked for reports before each beat, and again before the next if it failed;
-        `on_beat` hears of each that got through, and until when the lease is good then; `on_drain`
-        once, when somebody wants the worker to take no more.
+        `on_beat` hears of each that got through, until when the lease is good then, and what the
+        store said; `on_drain` once, when somebody wants the worker to take no more.
         """
         self.lost = False
         self.watched = False
@@ -69,6 +76,7 @@ class Heart:
         self._on_beat = on_beat
         self._on_drain = on_drain
         self._told_to_drain = False
+        self._away: set[str] = set()
         self._number = last_number
         self._good_until = 0.0
         self._last_inquest = moment()
@@ -213,7 +221,10 @@ class Heart:
             raise
         self._good_until = before + self._worker.lease
         self.watched = answer.watched
-        self._on_beat(self._good_until)
+        self._tell_who_is_away(answer.away)
+        untold = set(answer.untold)
+        self._put_back({key: each for key, each in carried.items() if each.id in untold})
+        self._on_beat(self._good_until, answer)
         for orders in answer.orders:
             self._on_orders(orders)
         if answer.drain and not self._told_to_drain:
@@ -235,13 +246,31 @@ class Heart:
                 later = self._reports.get(key)
                 self._reports[key] = report if later is None else _merged(report, later)
 
+    def _tell_who_is_away(self, away: Sequence[str]) -> None:
+        """Once, and when they are back."""
+        gone, back = sorted(set(away) - self._away), sorted(self._away - set(away))
+        self._away = set(away)
+        if gone:
+            logger.warning(
+                "%s can't be reached: nothing begins there, and what runs is told of later",
+                ", ".join(gone),
+            )
+        if back:
+            logger.info("%s can be reached again", ", ".join(back))
+
     def _bury_the_dead(self, at: float, answer: Beat) -> None:
         dead = self._judge.observe(at, answer.suspects)
         # A burial may have been left half done by a judge that died: look once a lease.
         if not dead and at - self._last_inquest < self._worker.lease:
             return
         self._last_inquest = at
-        returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        try:
+            returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        except StoreUnreachable as error:
+            # The beat got through: a part of the store may be away. Whoever is dead stays so.
+            if dead:
+                logger.warning("%s can't be given up as dead now: %s", ", ".join(dead), error)
+            return
         if dead or returned:
             logger.warning(
                 "gave up %s as dead, settled %d of their tasks", ", ".join(dead) or "some", returned

@@ -4,11 +4,11 @@ what acts on all that it finds must not take a part for all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.model import Worker
+from stayer.core.model import Task, Worker
 from stayer.store import PartedStore, Store
 
 T = TypeVar("T")
@@ -35,3 +35,26 @@ def workers_in(store: Store, queues: Sequence[str]) -> list[Worker]:
         return store.workers()
     assert isinstance(store, PartedStore), "others have nothing to leave out"
     return store.workers_of(queues)
+
+
+class Holdings(NamedTuple):
+    """What a worker holds, as far as could be asked."""
+
+    tasks: list[Task]
+    queues: Collection[str] | None
+    """The queues that have answered; None: all."""
+
+    def is_whole_of(self, queue: str) -> bool:
+        """What is not among the tasks of this queue is not held."""
+        return self.queues is None or queue in self.queues
+
+
+def held_by(store: Store, worker: str, queues: Collection[str]) -> Holdings:
+    """What a worker holds: everywhere, or in those of these queues that can be reached."""
+    try:
+        return Holdings(store.holdings(worker), None)
+    except StoreUnreachable:
+        if not isinstance(store, PartedStore):
+            raise
+        there = store.reach(sorted(queues)).queues
+    return Holdings(store.holdings(worker, there), there)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
+from stayer.core.errors import StoreUnreachable
 from stayer.core.explanation import Explanation
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
@@ -133,6 +134,8 @@ class Store(Protocol):
         A task holds its word while it waits and, unless `unique_while` says `waiting`, while it
         runs; then for `unique_for` seconds after its end.
 
+        A task whose id was `generated` may get another one, where that can't be accepted now.
+
         A task with an eta to come is `scheduled`, any other `pending`. Its queue is made. Its
         `start_before` is the one given, or `expire` seconds from now.
 
@@ -182,6 +185,15 @@ class Store(Protocol):
         cleared; an Attempt's end if `ending` is set and a worker held the task; an Event named by
         the new state (ending and note are its note) or, if the state stays, by the note (what
         follows a first `: ` in it is the event's note).
+
+        What a change tells of may have been `ago` seconds before the store hears of it: the outcome
+        of a task waits while the store is away. A duration, for clocks of nodes may be wrong. Then
+        `started_at`, `finished_at`, the Attempt's start and end, and what a fair queue counts, are
+        that much before now, but never before the attempt's start, or if that is not known its
+        reservation, by the store's clock. All else is as of now, when it became known: `updated`,
+        the Event's time, `eta`, and so how long the task is kept (see `purge`, `forget`) and the
+        minute in which it is counted (see `sample`). An attempt that is lost ended, as far as
+        anybody knows, when it was given up.
 
         With `from_start`, the task's checkpoint (in which are the results of its steps) and its
         progress are gone, as part of the change.
@@ -245,6 +257,9 @@ class Store(Protocol):
         where a slot begins a wider grid, points off that grid go.
 
         A worker that `keeps` is never among the suspects.
+
+        A store in several places, some of which are away, says whose reports it could not take, and
+        where the lease is not renewed.
         """
 
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
@@ -253,8 +268,8 @@ class Store(Protocol):
         hold nothing. Raises LeaseLost if the judge itself is not registered or dead.
         """
 
-    def holdings(self, worker: str) -> list[Task]:
-        """What the worker holds according to the store."""
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        """What the worker holds according to the store, in these queues; none named: in all."""
 
     def workers(self) -> list[Worker]:
         """All that are not buried; `STALE` when their lease is over."""
@@ -322,8 +337,8 @@ class Store(Protocol):
         """
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        """How long complete tasks of a queue took in their last attempt: kind and seconds, those
-        submitted last first.
+        """How long complete tasks of a queue took in their last attempt, from its start to its end:
+        kind and seconds, those submitted last first.
         """
 
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
@@ -374,8 +389,9 @@ class Store(Protocol):
         """Write down the figures of the minutes that are over and that nobody has counted yet: by
         the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
         counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
-        that runs pays for it; of very many it may be reckoned from a part. The answer is in how
-        many seconds there is more to do.
+        that runs pays for it; of very many it may be reckoned from a part. An end counts in the
+        minute in which the store heard of it. The answer is in how many seconds there is more to
+        do.
         """
 
     def figures(
@@ -397,9 +413,9 @@ class Store(Protocol):
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
-        """Forget up to `limit` finished tasks in these states that ended before then (`ids`: among
-        these only), with all that belongs to them. Their ids stay refused for `REMEMBERED`. Leaves
-        alone what a task that has not ended was to run after.
+        """Forget up to `limit` finished tasks in these states of whose end the store heard before
+        then (`ids`: among these only), with all that belongs to them. Their ids stay refused for
+        `REMEMBERED`. Leaves alone what a task that has not ended was to run after.
         """
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
@@ -495,7 +511,20 @@ class PartedStore(Protocol):
         """
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `Store.workers`; what they run is counted in these queues, which can be reached."""
+        """As `Store.workers`; what they run is counted in these queues, which can be reached. While
+        the place that knows all workers is away: those that are known there. Who is not among them
+        need not be dead. No queues named: all workers, or StoreUnreachable.
+        """
+
+
+def known_workers(store: Store) -> list[Worker]:
+    """All of them, to be looked at; while a part of the store is away, as the rest knows them."""
+    try:
+        return store.workers()
+    except StoreUnreachable:
+        if not isinstance(store, PartedStore):
+            raise
+        return store.workers_of(store.reach(()).queues)
 
 
 @runtime_checkable

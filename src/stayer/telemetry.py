@@ -85,7 +85,7 @@ def attempt(task: Task, change: Change, begun: float | None = None) -> None:
         return
     from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span
 
-    end = time.time()
+    end = time.time() - change.ago
     start = min(end, begun or task.started_at or task.updated or end)
     parent = _extracted(task.env or {})
     submit = get_current_span(parent).get_span_context()

@@ -23,9 +23,7 @@ def tasks(store: Store, worker: str, tmp_path: Path) -> None:
     apply(store, started(store, id="fresh"), Done())
     submit(store, new("open"))
     with sqlite3.connect(tmp_path / "stayer.db") as database:
-        database.execute(
-            "UPDATE stayer_tasks SET finished_at = finished_at - 864000 WHERE id LIKE 'old%'"
-        )
+        database.execute("UPDATE stayer_tasks SET updated = updated - 864000 WHERE id LIKE 'old%'")
     database.close()
 
 

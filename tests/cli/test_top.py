@@ -150,3 +150,21 @@ def test_a_task_whose_worker_is_silent_does_not_look_well(stayer: Here, url: str
         row = stayer(command).works().lines[1]
         assert "worker silent for 8m 2" in row
         assert "1m 30s" not in row  # what was left then
+
+
+def test_how_long_it_ran_ends_everywhere_when_it_was_last_heard_of(stayer: Here, url: str) -> None:
+    began = time.time() - 500
+    earlier = open_store(url, clock=lambda: began)
+    earlier.setup()
+    register(earlier, slots=4)
+    started(earlier, id="t")
+    began += 30
+    report(earlier, 2, done=1.0, total=2.0)
+    earlier.close()
+
+    assert stayer("ls").works().lines[1].split().count("30s") == 1
+    facts, _, attempts = stayer("show", "t").works().out.partition("Attempts")
+    assert [line.split() for line in facts.splitlines() if line.startswith("ran")] == [
+        ["ran", "30s"]
+    ]
+    assert attempts.split().count("30s") == 1

@@ -197,14 +197,15 @@ class Plain:
             current.started = current.started or change.to == "started"
             current.ending = change.ending
             if change.to not in RUNNING:
-                self._end_run(task.id)
+                self._end_run(task.id, change.ago)
         return changed
 
-    def _end_run(self, id: str) -> None:
+    def _end_run(self, id: str, ago: float) -> None:
         for run in self.runs:
             if run.id == id and run.end is None:
                 fair = self.settings[run.queue].fair
                 run.end, run.share = self.now(), share_of(fair, self.tasks[id]) if fair else None
+                run.ran = max(0.0, self.now() - ago - run.begin)
 
     def _changed(self, task: Task, change: Change) -> Task:
         now = self.now()
@@ -234,7 +235,7 @@ class Plain:
         if change.returned:
             becomes["returned_from"] = _name(task.worker, task.attempt)
         if change.to == "started" and task.state != "started":
-            becomes |= {"started_at": now, "start_before": None}
+            becomes |= {"started_at": self._moment_of(task, change), "start_before": None}
         if change.to not in FINISHED and task.state in FINISHED:
             becomes |= {"start_before": None, "fingerprint": None}
         if change.fingerprint is not None:
@@ -250,10 +251,17 @@ class Plain:
         if change.to != "started":
             becomes["paused"] = False
         if change.to in FINISHED and task.state not in FINISHED:
-            becomes["finished_at"] = now
+            becomes["finished_at"] = self._moment_of(task, change)
         if change.to not in FINISHED:
             becomes["finished_at"] = None
         return replace(task, **becomes)
+
+    def _moment_of(self, task: Task, change: Change) -> float:
+        """When it was, which may be before it was told."""
+        if not change.ago:
+            return self.now()
+        reserved_at = [run.begin for run in self.runs if run.id == task.id][-1]
+        return max(self.now() - change.ago, task.started_at or reserved_at)
 
     def came_late(self, task: Task) -> None:
         """A late result was welcome: who it says has brought it is the store's choice."""
@@ -441,10 +449,7 @@ class Plain:
         return [
             task.id
             for task in self.tasks.values()
-            if task.state in states
-            and task.state in FINISHED
-            and task.finished_at is not None
-            and task.finished_at < before
+            if task.state in states and task.state in FINISHED and task.updated < before
         ]
 
     def forget(self, ids: Sequence[str]) -> None:

@@ -70,6 +70,7 @@ class Run(Struct):
     begin: float
     end: float | None = None
     share: str | None = None
+    ran: float = 0.0
 
 
 def holds(task: Task, now: float) -> bool:
@@ -95,7 +96,7 @@ def usage_of_shares(
     used = {share_of(fair, task): 0.0 for task in fit}
     total = number = 0.0
     for share in {run.share or "" for run in ended}:
-        ends = [(run.end or 0.0, run.begin) for run in ended if run.share == share]
+        ends = [(run.end or 0.0, run.ran) for run in ended if run.share == share]
         seconds, runs_of_share = _left(ends, now)
         used[share] = seconds
         total, number = total + seconds, number + runs_of_share
@@ -110,8 +111,8 @@ def usage_of_shares(
 def _left(runs: Sequence[tuple[float, float]], now: float) -> tuple[float, float]:
     """Seconds and number of somebody's runs: half of it forgotten a day, all in 30 idle days."""
     seconds = number = 0.0
-    for index, (end, begin) in enumerate(runs):
+    for index, (end, ran) in enumerate(runs):
         until = runs[index + 1][0] if index + 1 < len(runs) else now
         weight = 0.5 ** ((until - end) / DAY) if until - end < 30 * DAY else 0.0
-        seconds, number = (seconds + end - begin) * weight, (number + 1) * weight
+        seconds, number = (seconds + ran) * weight, (number + 1) * weight
     return seconds, number

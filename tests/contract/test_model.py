@@ -52,6 +52,7 @@ from tests.contract.strategies import (
     QUEUES,
     WORKERS,
     possible,
+    some_delays_of_news,
     some_handles,
     some_ids,
     some_limits,
@@ -159,7 +160,8 @@ class StoreMachine(RuleBasedStateMachine):
         for number in numbers:
             if tasks := list(self.plain.tasks.values()):
                 task = tasks[number % len(tasks)]
-                self.commit_both([decide(task, data.draw(possible(task)))])
+                ago = data.draw(some_delays_of_news)
+                self.commit_both([decide(task, data.draw(possible(task)), ago)])
 
     @rule(data=st.data(), numbers=some_numbers)
     def things_come_late(self, data: st.DataObject, numbers: list[int]) -> None:
@@ -168,7 +170,8 @@ class StoreMachine(RuleBasedStateMachine):
         for number in numbers:
             if seen:
                 task = seen[number % len(seen)]
-                self.commit_both([decide(task, data.draw(possible(task)))])
+                ago = data.draw(some_delays_of_news)
+                self.commit_both([decide(task, data.draw(possible(task)), ago)])
 
     def commit_both(self, changes: list[Change]) -> None:
         before = [self.plain.tasks.get(change.id) for change in changes]
@@ -272,9 +275,10 @@ class StoreMachine(RuleBasedStateMachine):
         tasks = [task for task in self.plain.holdings(id) if task.state == "reserved"]
         self.commit_both([decide(task, Start(pid=5)) for task in tasks])
 
-    @rule(id=some_workers, queues=some_queues, limit=some_limits, finished=st.integers(0, 3))
-    def turn(self, id: str, queues: list[str], limit: int, finished: int) -> None:
-        changes = [decide(task, Done("turn")) for task in self.plain.holdings(id)[:finished]]
+    @rule(id=some_workers, queues=some_queues, limit=some_limits, finished=st.integers(0, 3),
+          ago=some_delays_of_news)  # fmt: skip
+    def turn(self, id: str, queues: list[str], limit: int, finished: int, ago: float) -> None:
+        changes = [decide(task, Done("turn"), ago) for task in self.plain.holdings(id)[:finished]]
         answers = self.both(
             lambda: self.store.turn(id, changes, queues, limit, EVERYTHING),
             lambda: self.plain.turn(id, changes, queues, limit, EVERYTHING),
@@ -298,7 +302,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert by_id(answers[0]) == by_id(answers[1])
             if decided:
                 self.commit_both([decide(task, Lose()) for task in answers[1]])
-            self.turn(silent, QUEUES, 2, 3)
+            self.turn(silent, QUEUES, 2, 3, 0.0)
             self.beat(silent, 1, False, [])
 
     @rule(id=some_workers, step=st.sampled_from([None, None, 0, 1]))

@@ -158,12 +158,17 @@ def die_once(task: Context, path: str) -> int:
 class PoolFleet(Fleet):
     """Workers with threads."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        super().__init__(folder, url)
         (folder / "jobs.py").write_text(APP)
 
     def pool_worker(
-        self, name: str = "one", *, threads: int = 4, lease: float = 2.0, grace: float = 30.0
+        self,
+        name: str = "one",
+        *options: str,
+        threads: int = 4,
+        lease: float = 2.0,
+        grace: float = 30.0,
     ) -> int:
         """Start a worker on the state directory of that name; its pid."""
         with open(self.log_of(name), "ab") as log:
@@ -171,7 +176,7 @@ class PoolFleet(Fleet):
                 [
                     sys.executable, "-m", "stayer", "worker", "--store", self.url, "--app", "jobs",
                     "--threads", str(threads), "--state-dir", str(self.folder / name),
-                    "--lease", f"{lease}s", "--grace", f"{grace}s", "--node", name,
+                    "--lease", f"{lease}s", "--grace", f"{grace}s", "--node", name, *options,
                 ],
                 cwd=self.folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
             )  # fmt: skip

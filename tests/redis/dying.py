@@ -34,6 +34,7 @@ class Mortal:
         nodes = store._nodes
         nodes.at = self._counted(nodes.at)  # type: ignore[method-assign]
         nodes.run_many = self._counted(nodes.run_many)  # type: ignore[method-assign]
+        nodes.try_many = self._counted(nodes.try_many)  # type: ignore[method-assign]
 
     def _counted(self, request: Callable[..., Any]) -> Callable[..., Any]:
         def ask(*arguments: Any) -> Any:

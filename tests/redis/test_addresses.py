@@ -102,9 +102,10 @@ def test_a_server_may_want_a_certificate_of_its_clients(
 def test_a_port_without_tls_is_not_waited_for_long(own_server: Starts) -> None:
     port = free_port()
     own_server("--port", str(port), "--bind", "127.0.0.1")
-    store = open_store(f"rediss://127.0.0.1:{port}?socket_connect_timeout=1&socket_timeout=60")
+    store = open_store(f"rediss://127.0.0.1:{port}?socket_connect_timeout=1&socket_timeout=3600")
+    opened = in_thread(store.setup)
     with pytest.raises(StoreUnreachable) as refused:
-        store.setup()
+        opened()
     assert "nothing was asked of it" in str(refused.value)
     assert "Does that port speak TLS? If not, write redis://" in str(refused.value)
 

@@ -86,13 +86,13 @@ def test_what_has_ended_can_be_forgotten(store: RedisStore, way: str) -> None:
 def test_what_waits_can_be_cancelled_and_forgotten(store: RedisStore) -> None:
     """With what waits for it in turn."""
     first, second, last = fill(store, 3)
-    submit(store, new("then", after=(last,)))
+    submit(store, new("then", after=(last,)), new("at last", after=("then",)))
     fill_up(store)
     assert control.hold(store, second).held
     for id in (first, last):
         assert control.cancel(store, id).state == "cancelled"
-    assert get(store, "then").state == "cancelled"
-    assert len(store.purge(None, FINISHED, float("inf"), 9)) == 3
+    assert [get(store, id).state for id in ("then", "at last")] == ["cancelled"] * 2
+    assert len(store.purge(None, FINISHED, float("inf"), 9)) == 4
     assert counts(store) == {"pending": 1}
     check_counts(store)
 

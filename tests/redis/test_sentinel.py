@@ -207,6 +207,11 @@ class TestRefusals:
         with pytest.raises(StoreUnusable, match="is no sentinel: they usually have port 26379"):
             open_store(url.replace("of%20the%20sentinels", "of%20the%20servers")).now()
 
+    def test_one_without_tls(self, group: Group) -> None:
+        store = open_store(group.url().replace("redis+", "rediss+"))
+        with pytest.raises(StoreUnreachable, match=r"If not, write redis\+sentinel://"):
+            store.now()
+
     def test_one_that_can_not_be_reached_may_know(self, group: Group) -> None:
         store = open_store(group.url().replace("/films", "/songs"))
         group.sentinels[0].end()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from redis.crc import key_slot
+
+from tests.servers.finding import redis_binary
 from tests.servers.redis import free_port
 from tests.servers.sentinel import Node, until
 
@@ -18,7 +21,10 @@ SLOTS = 16384
 class Cluster:
     """Six nodes; the first three begin as primaries."""
 
-    def __init__(self, binary: str, folder: Path, replicas: int) -> None:
+    def __init__(
+        self, binary: str, folder: Path, replicas: int, options: Sequence[str] = ()
+    ) -> None:
+        self._options = options
         ports = [free_port() for _ in range(3 + replicas)]
         # Where nobody can take over, nobody need be thought dead, however busy the machine is.
         self._patience = 1000 if replicas else 60_000
@@ -71,6 +77,7 @@ class Cluster:
             "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes",
             "--cluster-enabled", "yes", "--cluster-port", str(self._buses[port]),
             "--cluster-node-timeout", str(self._patience), "--repl-diskless-sync-delay", "0",
+            *self._options,
         ]  # fmt: skip
         return Node(binary, folder, port, options)
 
@@ -82,10 +89,26 @@ def id_of(node: Node) -> str:
 
 
 @contextmanager
-def clustered(binary: str, replicas: int = 3) -> Iterator[Cluster]:
+def killable() -> Iterator[Cluster]:
+    """Three primaries without replicas. One may be killed: the others go on, and it comes back with
+    all that it has answered.
+    """
+    # With `everysec` what is to be written may wait for a disk that is slow.
+    options = ("--cluster-require-full-coverage", "no", "--appendfsync", "no")
+    with clustered(redis_binary(), 0, *options) as cluster:
+        yield cluster
+
+
+def node_of(tag: str) -> int:
+    """The number of the primary that has what is written between braces, at the beginning."""
+    return int(key_slot(tag.encode())) * 3 // SLOTS
+
+
+@contextmanager
+def clustered(binary: str, replicas: int = 3, *options: str) -> Iterator[Cluster]:
     """A cluster that runs until the end."""
     folder = Path(tempfile.mkdtemp(prefix="stayer-cluster-"))
-    cluster = Cluster(binary, folder, replicas)
+    cluster = Cluster(binary, folder, replicas, options)
     try:
         cluster.start()
         yield cluster

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer import control
 from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Hold, Interrupt, Release, Start, decide
 from stayer.core.model import EVERYTHING, Fault
 from stayer.store import Store
@@ -22,6 +23,7 @@ from tests.contract.builders import (
     happened,
     new,
     register,
+    started,
     submit,
     take,
     taken,
@@ -31,8 +33,13 @@ SOME = 12
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path / 'stayer.db'}", clock=Clock())
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'stayer.db'}", clock=clock)
     store.setup()
     register(store)
     yield store
@@ -171,10 +178,21 @@ def test_only_the_newest_events_are_kept_for_watchers(
     assert all(len(store.events(event.id)) == 1 for event in seen)
 
 
-def test_attempts_can_be_asked_for_with_sql(store: Store, hand: sqlite3.Connection) -> None:
+def test_attempts_can_be_asked_for_with_sql(
+    store: Store, clock: Clock, hand: sqlite3.Connection
+) -> None:
     apply(store, taken(store, id="a"), Interrupt("again"))
     apply(store, apply(store, take(store)[0], Start(7)), Fail(Fault("Broken", "it is")))
-    taken(store, id="b")
+    register(store, "judge")
+    late = started(store, id="late")
+    clock.advance(100.7)
+    control.lose(store, store.bury("judge", {"w": 1}))
+    clock.advance(100.7)
+    store.commit([decide(late, Done(), ago=150.3)])
+    register(store, "v")
+    absurd = taken(store, "v", id="absurd")
+    store.commit([decide(absurd, Start(7), ago=9999)])
+    taken(store, "v", id="b")
 
     rows = hand.execute(
         "SELECT t.id, a.attempt, a.worker, a.node, a.pid, a.reserved_at, a.started_at, "
@@ -187,7 +205,8 @@ def test_attempts_can_be_asked_for_with_sql(store: Store, hand: sqlite3.Connecti
             id, known.attempt, known.worker, known.node, known.pid, known.reserved_at,
             known.started_at, known.finished_at, known.ending, known.error and known.error.message,
         )
-        for id in ("a", "b")
+        for id in ("a", "absurd", "b", "late")
         for known in store.attempts(id)
     ]  # fmt: skip
-    assert [row[8] for row in rows] == ["interrupted", "error", None]
+    assert [row[8] for row in rows] == ["interrupted", "error", None, None, "done"]
+    assert rows[-1][7] == clock.now - 150.3

@@ -30,3 +30,12 @@ def test_how_it_ended_is_one_line(happening: Happening, retries: int, said: str)
     line = account(task, decide(task, happening), 303.0)
     assert said in line
     assert "\n" not in line
+
+
+def test_what_stood_still_is_said() -> None:
+    task = Task("t", "q", state="started", worker="w", attempt=1)
+    change = decide(task, Done())
+    assert account(task, change, 303.0, 60.0).endswith(
+        "after 5m 03s, of which it stood still for 1m 00s"
+    )
+    assert account(task, change, 303.0, 0.4).endswith("after 5m 03s")

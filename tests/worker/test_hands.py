@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -197,8 +197,8 @@ def test_handing_back_what_a_pool_held_looks_again_when_somebody_was_faster(hand
     [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
     real, looks = hands.store.holdings, []
 
-    def holdings(worker: str) -> list[Task]:
-        found = real(worker)
+    def holdings(worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        found = real(worker, queues)
         looks.append(found)
         if len(looks) == 1:  # between the look and the deed
             control.cancel(hands.store, task.id)
@@ -241,7 +241,12 @@ def test_a_lease_counts_from_before_it_was_asked_for(
     monkeypatch.setattr(hands.store, "beat", noted)
     me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
     heart = Heart(
-        hands.store, me, on_orders=print, on_lost=print, on_beat=good_until.append, last_number=1
+        hands.store,
+        me,
+        on_orders=print,
+        on_lost=print,
+        on_beat=lambda until, answer: good_until.append(until),
+        last_number=1,
     )
     heart.beat_now()
     assert good_until[0] <= asked[0] + me.lease

@@ -19,7 +19,8 @@ from stayer.cli.output import many, print_json, safe
 from stayer.core.errors import StayerError
 from stayer.core.model import Worker
 from stayer.core.units import format_duration, format_size
-from stayer.store import Store
+from stayer.partly import partly
+from stayer.store import Store, known_workers
 from stayer.stores.findings import CheckedStore, FileStore, Finding
 
 _SQLITE = (3, 35, 0)
@@ -192,17 +193,25 @@ def _store(store: Store) -> Iterator[Finding]:
     try:
         store.setup()
         apart = store.now() - _here()
-        queues, workers = store.queues(), store.workers()
-        yield Finding("store", "ok", f"answers, {many(len(queues), 'queue')}")
+        queues, away = partly(store, (), store.queues)
+        yield _reached(len(queues), away)
         if isinstance(store, CheckedStore):
             yield from store.check()
         yield _clock(apart)
-        yield _workers(workers)
-        yield from _notices(store)
+        yield _workers(known_workers(store))
+        if not away:
+            yield from _notices(store)
     except StayerError as error:
         yield _failed("store", error)
     finally:
         store.close()
+
+
+def _reached(number: int, away: dict[str, str]) -> Finding:
+    if not away:
+        return Finding("store", "ok", f"answers, {many(number, 'queue')}")
+    message = f"{many(number, 'queue')} can be reached, {len(away):,} can't: {', '.join(away)}"
+    return Finding("store", "fail", message, "what stands below says why")
 
 
 def _here() -> float:

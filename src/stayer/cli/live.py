@@ -15,7 +15,7 @@ from stayer.cli.silent import silent_among, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
-from stayer.store import Store
+from stayer.store import Store, known_workers
 
 _PAUSE = 1.0
 """Progress makes no event, and ages grow: how often to look without one, in seconds."""
@@ -91,7 +91,7 @@ def _top(
         attention.pay(page.tasks)
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
     more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
-    workers = store.workers()
+    workers = known_workers(store)
     silent = silent_among(workers, now)
     parts: list[RenderableType] = []
     parts += [running_table(page.tasks, now, loads, silent)] if page.tasks else []

@@ -55,7 +55,8 @@ def ls(given: Given, asked: Asked, held: bool, limit: int, watch: bool, form: st
     """List tasks, newest first.
 
     Shows the beginning of a generated id: as much as it takes to name the task. AGE counts from
-    the submission, RAN is how long the last attempt ran, TRY is its number.
+    the submission, RAN is how long the last attempt ran (while it stood still, paused or frozen,
+    too; if its worker is silent, until it was last heard of), TRY is its number.
     """
     if watch and (form or not on_screen()):
         raise BadInput("-w draws on a terminal: leave it out to write elsewhere, or as JSON")
@@ -132,7 +133,12 @@ def _print_table(store: Store, filter: Filter, found: _Found, limit: int) -> Non
     "--json", "as_json", is_flag=True, help="Print the record with attempts and events, as JSON."
 )
 def show(given: Given, id: str, as_json: bool) -> None:
-    """Show all there is to know about a task."""
+    """Show all there is to know about a task.
+
+    How long it ran counts from its start to its end on its node, also if the store heard of that
+    later; where it was paused or frozen, it says for how long. Of a task whose worker is silent it
+    is known only until it was last heard of.
+    """
     store = given.store()
     task = control.get(store, control.resolve(store, id))
     attempts, events = store.attempts(task.id), store.events(task.id)
@@ -146,8 +152,11 @@ def show(given: Given, id: str, as_json: bool) -> None:
         )
         return
     from stayer.cli.page import print_page
+    from stayer.cli.task_tables import last_heard
 
-    print_page(task, attempts, events, store.now(), _condition(store, task))
+    now = store.now()
+    heard_at = last_heard(task, now, silent_workers(store, [task], now))
+    print_page(task, attempts, events, now, heard_at, _condition(store, task))
 
 
 def _condition(store: Store, task: Task) -> str | None:

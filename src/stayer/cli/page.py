@@ -12,6 +12,7 @@ from rich.text import Text
 from stayer.cli.output import json_text, many, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, ran, unsaved
+from stayer.core.account import lasted
 from stayer.core.dropped import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
@@ -21,6 +22,8 @@ _LINES = 40
 _EVENTS = 30
 _FIRST, _LAST = 5, 25
 """Which of very many attempts are shown."""
+_LAST_WORD = 1.0
+"""What is said of a task at its end comes at most so many seconds before the end itself."""
 
 
 def print_page(
@@ -28,14 +31,17 @@ def print_page(
     attempts: Sequence[Attempt],
     events: Sequence[Event],
     now: float,
+    heard_at: float,
     condition: str | None = None,
 ) -> None:
-    """The record, then what it was given, what came of it, and what happened on the way."""
+    """The record, then what it was given, what came of it, and what happened on the way. It is
+    known to have run until `heard_at`, if it runs.
+    """
     pictures: list[RenderableType] = [_title(task)]
     if condition:
         pictures.append(Text(safe(condition), "yellow"))
-    pictures.append(_facts(task, now))
-    for heading, content in _sections(task, attempts, events, now):
+    pictures.append(_facts(task, now, heard_at))
+    for heading, content in _sections(task, attempts, events, heard_at):
         pictures += ["", Text(heading, "bold"), Padding(content, (0, 0, 0, 2), expand=False)]
     draw(*pictures)
 
@@ -53,17 +59,17 @@ def _title(task: Task) -> Text:
     return title
 
 
-def _facts(task: Task, now: float) -> Table:
+def _facts(task: Task, now: float, heard_at: float) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
-    for name, value in _lines(task, now):
+    for name, value in _lines(task, now, heard_at):
         if value:
             table.add_row(name, Text(safe(str(value)), overflow="fold"))
     return table
 
 
-def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
+def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str | None]]:
     yield "queue", task.queue
     yield "name", task.name
     yield "command", None if task.command is None else _command_line(task.command)
@@ -78,8 +84,8 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "flow", task.flow and f"{task.flow} ({task.part})"
     yield "after", many(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
-    yield "ran", ran(task, now)
-    yield "unsaved", _unsaved(task, now)
+    yield "ran", _ran(task, heard_at)
+    yield "unsaved", _unsaved(task, heard_at)
     yield "usage", None if task.usage is None else _used(task.usage)
     yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
@@ -92,6 +98,14 @@ def _lines(task: Task, now: float) -> Iterator[tuple[str, str | None]]:
     yield "start before", _when(task.start_before, now)
     yield "started", _when(task.started_at, now)
     yield "finished", _when(task.finished_at, now)
+
+
+def _ran(task: Task, heard_at: float) -> str | None:
+    """With how much of it it stood still, if its keeper could count to the end."""
+    began, ended, used = task.started_at, task.finished_at, task.usage
+    if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_WORD:
+        return ran(task, heard_at)
+    return lasted(ended - began, ended - began - used.ran)
 
 
 def _unsaved(task: Task, now: float) -> str | None:
@@ -159,7 +173,7 @@ def _when(epoch: float | None, now: float) -> str | None:
 
 
 def _sections(
-    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], now: float
+    task: Task, attempts: Sequence[Attempt], events: Sequence[Event], heard_at: float
 ) -> Iterator[tuple[str, RenderableType]]:
     if task.parameters is not None:
         yield "Parameters", _value(task.parameters)
@@ -168,7 +182,7 @@ def _sections(
     if task.error is not None:
         yield "Error", _error(task.error)
     if attempts:
-        yield "Attempts", _attempts(attempts, now)
+        yield "Attempts", _attempts(attempts, heard_at)
     if events:
         yield "Events", _events(events)
 
@@ -202,7 +216,7 @@ def _error(error: Fault) -> Group:
     return Group(*parts)
 
 
-def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
+def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
     table = grid(
         "TRY", "ENDING", "NODE*", "PID", "STARTED", "RAN", "CPU", "PEAK", "ERROR*",
         right=("TRY", "RAN", "CPU", "PEAK"),
@@ -212,7 +226,7 @@ def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
             table.add_row(cell("…"), *[cell(None)] * 7, cell(attempt, "dim"))
             continue
         begun = attempt.started_at
-        ended = now if attempt.finished_at is None else attempt.finished_at
+        ended = heard_at if attempt.finished_at is None else attempt.finished_at
         fault, used = attempt.error, attempt.usage
         table.add_row(
             cell(attempt.attempt),
@@ -220,7 +234,7 @@ def _attempts(attempts: Sequence[Attempt], now: float) -> Table:
             cell(attempt.node),
             cell(attempt.pid),
             cell(local_time(begun if begun is not None else attempt.reserved_at)),
-            cell(None if begun is None else format_duration(ended - begun)),
+            cell(None if begun is None else format_duration(max(0.0, ended - begun))),
             cell(None if used is None else format_duration(used.cpu)),
             cell(None if used is None else format_size(used.peak)),
             cell(f"{fault.type}: {fault.message}".rstrip(": ") if fault else None, "red"),

@@ -39,7 +39,7 @@ def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) 
     states = states or FINISHED
     if dry_run:
         found = control.find_all(store, Filter(states=states))
-        number = sum(1 for task in found if (task.finished_at or before) < before)
+        number = sum(1 for task in found if task.updated < before)
         say(f"{many(number)} would be forgotten")
         return
     number = sum(len(ids) for ids in control.purge(store, before, states))

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from stayer.core.model import RUNNING, Task, Worker
 from stayer.core.silence import silent_for
-from stayer.store import Store
+from stayer.store import Store, known_workers
 
 
 def silent_workers(store: Store, tasks: Iterable[Task], now: float) -> dict[str, float]:
     """The workers of these tasks that are silent, and for how long; asks only if some run."""
     if not any(task.state in RUNNING for task in tasks):
         return {}
-    return silent_among(store.workers(), now)
+    return silent_among(known_workers(store), now)
 
 
 def silent_among(workers: Sequence[Worker], now: float) -> dict[str, float]:

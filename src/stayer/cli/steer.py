@@ -26,7 +26,7 @@ from stayer.cli.values import DURATION
 from stayer.core import codec
 from stayer.core.errors import Refused, UnknownTask
 from stayer.core.model import QUEUED, RUNNING, State, Task, Worker
-from stayer.store import Store
+from stayer.store import Store, known_workers
 
 
 class Steering(NamedTuple):
@@ -121,7 +121,7 @@ class _Stopped:
 
     @cached_property
     def _silent(self) -> dict[str, Worker]:
-        workers = {worker.id: worker for worker in self._store.workers()}
+        workers = {worker.id: worker for worker in known_workers(self._store)}
         return {id: workers[id] for id in silent_among(list(workers.values()), self._store.now())}
 
 

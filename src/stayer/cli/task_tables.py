@@ -48,7 +48,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
             *(cell(getattr(task, name)) for name in words),
             news(task, now, silent),
             cell(age(now - task.created)),
-            cell(ran(task, _last_heard(task, now, silent))),
+            cell(ran(task, last_heard(task, now, silent))),
             cell(task.attempt or None),
             cell(task.node),
         )
@@ -83,7 +83,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silen
     short = short_ids(task.id for task in tasks)
     rows = []
     for task in tasks:
-        made, heard = task.progress or Progress(), _last_heard(task, now, silent)
+        made, heard = task.progress or Progress(), last_heard(task, now, silent)
         left = None if made.remaining is None or task.worker in silent else age(made.remaining)
         rows.append(
             (
@@ -117,7 +117,7 @@ def _silence(task: Task, silent: Silent) -> Text | None:
     return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
 
 
-def _last_heard(task: Task, now: float, silent: Silent) -> float:
+def last_heard(task: Task, now: float, silent: Silent) -> float:
     """Until when it is known to have run."""
     return now - silent.get(task.worker or "", 0.0)
 
@@ -184,7 +184,7 @@ def progress(task: Task) -> str:
 
 
 def ran(task: Task, now: float) -> str | None:
-    """How long its last attempt ran, or has been running."""
+    """How long its last attempt ran, or has been running; what it stood still is part of it."""
     if task.started_at is None:
         return None
     if task.state == "started":

@@ -13,7 +13,7 @@ from stayer.cli.selection import check_queues
 from stayer.cli.values import complete_queue
 from stayer.core import codec
 from stayer.core.model import RUNNING, Filter
-from stayer.store import Store
+from stayer.store import Store, known_workers
 
 
 @command()
@@ -55,6 +55,6 @@ def _print_as_json(store: Store, names: Sequence[str]) -> None:
         {
             "tasks": [codec.record(task) for task in running],
             "queues": [codec.queue_record(queue) for queue in store.queues(names)],
-            "workers": [codec.worker_record(worker) for worker in store.workers()],
+            "workers": [codec.worker_record(worker) for worker in known_workers(store)],
         }
     )

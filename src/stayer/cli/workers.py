@@ -10,6 +10,7 @@ from stayer.cli.output import many, note, print_json_array, say
 from stayer.cli.selection import Tries
 from stayer.cli.values import complete_worker
 from stayer.core import codec
+from stayer.store import known_workers
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -21,7 +22,7 @@ def workers(context: click.Context, as_json: bool) -> None:
         return
     given: Given = context.obj
     store = given.store()
-    found = store.workers()
+    found = known_workers(store)
     if as_json:
         print_json_array(map(codec.worker_record, found))
     elif not found:

@@ -7,11 +7,20 @@ from msgspec import UNSET
 from stayer.core.model import Change, Task
 from stayer.core.units import format_duration
 
+WORTH_SAYING = 1.0
+"""What stood still for less, in seconds, has not stood still."""
 
-def account(task: Task, change: Change, ran: float | None) -> str:
+
+def account(task: Task, change: Change, took: float | None, still: float = 0.0) -> str:
     """`task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit code 1)`."""
-    after = "" if ran is None else f" after {format_duration(ran)}"
+    after = "" if took is None else f" after {lasted(took, still)}"
     return f"{named(task)} {_became(change)}{after}{_why(change)}{_next(change)}"
+
+
+def lasted(took: float, still: float) -> str:
+    """`5m 03s`, and how much of that it did nothing because it was paused or frozen."""
+    stood = f", of which it stood still for {format_duration(still)}"
+    return format_duration(took) + (stood if still >= WORTH_SAYING else "")
 
 
 def named(task: Task) -> str:

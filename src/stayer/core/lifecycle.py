@@ -11,6 +11,7 @@ back to `pending`, if nobody has touched it since.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal, TypeAlias, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
@@ -40,6 +41,9 @@ EXPIRED = Fault("Expired", "too old to be started")
 
 NOT_TO_THREADS: tuple[Verb, ...] = ("pause", "resume", "signal", "set")
 """What can be asked of a process, but not of a thread."""
+
+LATE = 0.1
+"""What is told within so many seconds is told at once."""
 
 FaultyEnding = Literal["error", "killed", "oom", "timeout", "silent"]
 
@@ -218,14 +222,23 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
 }
 
 
-def decide(task: Task, happening: Happening) -> Change:
-    """What becomes of the task; raises Refused where the table has no entry."""
+def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
+    """What becomes of the task; raises Refused where the table has no entry. `ago`: how long it has
+    waited to be told, in seconds.
+    """
     allowed = TABLE.get((task.state, type(happening)))
     if allowed is None:
         raise Refused(_refusal(task, happening))
     change = _decide(task, happening)
     assert change.to in allowed, (task.state, happening, change.to)
-    return change
+    return told_late(change, ago) if ago else change
+
+
+def told_late(change: Change, ago: float) -> Change:
+    """The same, of what happened so many seconds ago."""
+    is_of_attempt = change.to == "started" != change.state or change.ending is not None
+    is_late = LATE <= ago < inf and change.worker is not None
+    return replace(change, ago=ago) if is_of_attempt and is_late else change
 
 
 def _decide(task: Task, happening: Happening) -> Change:

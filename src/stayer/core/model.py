@@ -308,6 +308,9 @@ class Change(Struct, frozen=True, kw_only=True):
     late: bool = False
     """Applies also if the task was `returned` from this very attempt and not touched since."""
     note: str | None = None
+    ago: float = 0.0
+    """How many seconds ago the start or the end was of which it tells, as measured where it was:
+    what waits for a store that is away does not run meanwhile."""
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -423,6 +426,12 @@ class Beat(Struct, frozen=True, kw_only=True):
     """Somebody looks at what this worker runs: news are welcome every second."""
     drain: bool = False
     """Somebody wants this worker to finish what it runs, and to take no more."""
+    away: tuple[str, ...] = ()
+    """The worker's queues that can't be reached."""
+    untold: tuple[str, ...] = ()
+    """The tasks whose reports did not arrive, for their part of the store is away: tell again."""
+    proven: tuple[str, ...] | None = None
+    """The queues in which the lease is renewed; None: in all."""
 
 
 class Handles(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stayer.core import forecast
 from stayer.core.explanation import Forecast
 from stayer.core.forecast import Durations, Line, Runs
-from stayer.core.model import RUNNING, Filter, Task
+from stayer.core.model import Task
 from stayer.core.silence import silent_for
 from stayer.explain.look import LINE, SAMPLES, Look
 
@@ -54,8 +54,7 @@ def _line(look: Look) -> Line:
         slots = queue.limit
     else:
         heard = {worker.id for worker in look.heard}
-        everything = look.store.find(Filter(states=RUNNING), None, LINE).tasks
-        busy = [each for each in everything if each.worker in heard]
+        busy = [each for each in look.running_anywhere if each.worker in heard]
     return Line(
         slots=slots,
         running=[_as_runs(each, look.now) for each in busy],

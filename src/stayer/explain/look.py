@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from stayer.core.errors import StoreUnreachable
 from stayer.core.lanes import handled, lane_of
 from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
 from stayer.core.silence import silent_for
-from stayer.store import Store
+from stayer.store import PartedStore, Store, known_workers
 
 SAMPLES = 500
 """How many finished tasks of the queue tell how long one takes."""
@@ -32,7 +33,7 @@ class Look:
     @cached_property
     def workers(self) -> list[Worker]:
         """All there are."""
-        return self.store.workers()
+        return known_workers(self.store)
 
     @cached_property
     def listening(self) -> list[Worker]:
@@ -90,6 +91,17 @@ class Look:
         """What runs in its queue."""
         wanted = Filter(queues=(self.task.queue,), states=RUNNING)
         return self.store.find(wanted, None, LINE).tasks
+
+    @cached_property
+    def running_anywhere(self) -> Sequence[Task]:
+        """What runs in all queues, or in those that can be reached: it is for an estimate."""
+        try:
+            return self.store.find(Filter(states=RUNNING), None, LINE).tasks
+        except StoreUnreachable:
+            if not isinstance(self.store, PartedStore):
+                raise
+            there = self.store.reach(()).queues
+            return self.store.find(Filter(queues=there, states=RUNNING), None, LINE).tasks
 
     @cached_property
     def key_limit(self) -> int | None:

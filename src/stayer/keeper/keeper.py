@@ -74,7 +74,7 @@ class Keeper:
         self._stop: Content | None = None
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
-        self._began = time.time()
+        self._began, self._began_moment = time.time(), moment()
         self._next_sample = self._said = 0.0
         self._out_of_memory = OutOfMemory()
 
@@ -394,6 +394,7 @@ class Keeper:
                 time.sleep(_WRITE_AGAIN)
 
     def _ending(self) -> Content:
+        now = moment()
         code = None if self._status is None else os.waitstatus_to_exitcode(self._status)
         killed = self._stop is None and code in {-signal.SIGKILL, 128 + signal.SIGKILL}
         kills = None if self._cgroup is None else self._cgroup.oom_kills()
@@ -407,6 +408,9 @@ class Keeper:
             "leftovers": self._leftovers,
             "began": self._began,
             "ended": time.time(),
+            "boot": self._lease.boot,
+            "moment": now,
+            "took": now - self._began_moment,
             "ran": self._limits.ran,
             "usage": self._accounts.final(),
         }

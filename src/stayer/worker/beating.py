@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from signal import SIGUSR1
 
 from stayer import trouble
-from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
-from stayer.core.model import Orders, Report, Task, Worker
+from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.heart import Heart
-from stayer.store import Store
+from stayer.store import PartedStore, Store, known_workers
 from stayer.worker.bell import Bell
 from stayer.worker.patience import Patience
 from stayer.worker.signals import Signals
@@ -84,7 +84,7 @@ class BeatingWorker(ABC):
     def _gather(self) -> Sequence[Report]: ...
 
     @abstractmethod
-    def _on_beat(self, good_until: float) -> None: ...
+    def _on_beat(self, good_until: float, answer: Beat) -> None: ...
 
     # The lease
 
@@ -115,9 +115,7 @@ class BeatingWorker(ABC):
             self._state.belong_to(self._store.identity())
             self._is_in_its_store = True
         about = self._about_me()
-        known = {worker.id: worker for worker in self._store.workers()}
-        if self._state.resumed and about.id not in known:
-            raise LeaseLost(f"worker {about.id} was given up as dead")
+        last_number = self._last_number(about.id)
         heart = Heart(
             self._store,
             about,
@@ -126,11 +124,29 @@ class BeatingWorker(ABC):
             gather=self._gather,
             on_beat=self._on_beat,
             on_drain=lambda: self._signals.hear(SIGUSR1, self._bell),
-            last_number=known[about.id].number if about.id in known else 0,
+            last_number=last_number,
         )
         heart.start()
         logger.info("worker %s takes tasks from %s", about.id, ", ".join(about.queues))
         return heart
+
+    def _last_number(self, id: str) -> int:
+        """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
+        store = self._store
+        is_parted = isinstance(store, PartedStore)
+        try:
+            found = store.workers_of(()) if isinstance(store, PartedStore) else store.workers()
+            known = {worker.id: worker for worker in found}
+        except StoreUnreachable:
+            if not is_parted:
+                raise
+            seen = {worker.id: worker for worker in known_workers(store)}
+            if id not in seen:
+                raise
+            return seen[id].number + 1  # the place that is away may have heard of one more
+        if self._state.resumed and id not in known:
+            raise LeaseLost(f"worker {id} was given up as dead")
+        return known[id].number if id in known else 0
 
     def _abandon_heart(self) -> None:
         if self._heart is not None:
@@ -166,10 +182,12 @@ class BeatingWorker(ABC):
         self._lease_lost = True
         self._bell.ring()
 
-    def _try(self, step: Callable[[], object]) -> bool:
-        """Do what needs the store; if that fails, leave it for later."""
+    def _try(self, step: Callable[[], object], queue: str | None = None) -> bool:
+        """Do what needs the store, or a certain queue of it, which may be away by itself; if that
+        fails, leave it for later.
+        """
         try:
-            return self._patience.attempt(step)
+            return self._patience.of(queue).attempt(step)
         except LeaseLost:
             self._lease_lost = True
             return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
 from stayer.core.model import Report, Task
+from stayer.core.units import format_duration
 from stayer.heart import moment
 from stayer.worker.adoption import sweep_strays
 from stayer.worker.bell import Bell
@@ -16,6 +17,8 @@ from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
+
+T = TypeVar("T")
 
 _WATCHED_FOR = 30.0
 _TIME_TO_DIE = 30.0
@@ -59,6 +62,10 @@ class Holdings:
         """What is held under the name that this worker has now."""
         return [held for held in self if held.task.worker == self._state.worker_id]
 
+    def queues(self) -> set[str]:
+        """The queues of what is held under that name."""
+        return {held.task.queue for held in self.ours()}
+
     def fenced(self) -> list[Held]:
         """What its keepers have frozen, for want of a lease."""
         return [held for held in self if held.is_fenced()]
@@ -69,6 +76,19 @@ class Holdings:
             shorter = held.stop_grace is None or grace < held.stop_grace
             if shorter and held.ask(stop={"why": "interrupt", "grace": grace}):
                 held.stop_grace = grace
+
+    def what_stops(self, grace: float) -> str:
+        """In words, while there is something."""
+        number = len(self)
+        longest = format_duration(max(held.age() for held in self))
+        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
+        if not grace:
+            return f"killing {what}"
+        return (
+            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
+            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
+            "leaves tasks running"
+        )
 
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
@@ -122,10 +142,11 @@ class Holdings:
         first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
         return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
 
-    def delivered(self) -> None:
-        """The beat got through."""
+    def delivered(self, untold: Collection[str] = ()) -> None:
+        """The beat got through, but for the news of these tasks."""
         for held in self:
-            held.delivered()
+            if held.task.id not in untold:
+                held.delivered()
 
     def adopt(self, run: Run) -> Held | None:
         """A run directory from before: take up what lives or has ended; None if it is neither."""
@@ -159,3 +180,11 @@ class Holdings:
             held.take_away()
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
         return held
+
+
+def by_queue(items: Iterable[T], held: Callable[[T], Held]) -> dict[str, list[T]]:
+    """In groups: one queue may be away while others are not."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(held(item).task.queue, []).append(item)
+    return groups

@@ -30,7 +30,7 @@ def clear_leftovers(store: Store, state: StateDirectory, holdings: Holdings) -> 
     if None in needed:
         return  # something runs here, and which lease it goes by can't be told
     for path in state.path.glob("lease-*"):
-        if path.name.removeprefix("lease-") not in needed:
+        if state.holder_of(path) not in needed:
             path.unlink(missing_ok=True)
 
 

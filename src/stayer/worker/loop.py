@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
-from stayer.core.model import RUNNING, Report, Task, Worker
-from stayer.core.units import format_duration
+from stayer.core.model import RUNNING, Beat, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart, moment
 from stayer.sampling import Sampler
@@ -27,7 +26,8 @@ from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
-from stayer.worker.holdings import Holdings
+from stayer.worker.holdings import Holdings, by_queue
+from stayer.worker.lease import Leases
 from stayer.worker.leftovers import clear_leftovers
 from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
@@ -63,18 +63,18 @@ class WorkerLoop(BeatingWorker):
         self._options = options
         self._reload = reload
         self._nursery = Nursery(state.path)
-        self._starter = Starter(store, state, handlers, self._nursery)
+        self._leases = Leases(store, state, options.lease)
+        self._starter = Starter(store, state, handlers, self._nursery, self._leases)
         self._logs = KeptLogs(state.path)
         self._sampler = Sampler(store)
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
-        self._lease = options.lease
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
         self._store_is_away = False
         self._next_due = 0.0
         self._next_reconcile = 0.0
-        self._good_until = self._frozen_until = self._next_thaw = 0.0
+        self._next_thaw = 0.0
         self._tidying = Tidying(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
@@ -106,7 +106,7 @@ class WorkerLoop(BeatingWorker):
         if kept:
             # They were told of the old lease, look at it seldom, and their timers are set by it:
             # a shorter one holds from the next start without them on.
-            self._lease = max(self._lease, self._state.lease_length())
+            self._leases.length = max(self._leases.length, self._state.lease_length())
         # Some may have been told to run on without a lease.
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
         self._start_heart()
@@ -114,6 +114,7 @@ class WorkerLoop(BeatingWorker):
             held = self._holdings.adopt(run)
             if held is not None:
                 self._try(lambda held=held: self._take_up(held))  # type: ignore[misc]
+        self._leases.tell(self._holdings.queues())
 
     def _take_up(self, held: Held) -> None:
         if refresh(self._store, held) and not held.run.has_ended():
@@ -136,7 +137,7 @@ class WorkerLoop(BeatingWorker):
             slots=self._options.slots,
             version=__version__,
             draining=self._draining,
-            lease=self._lease,
+            lease=self._leases.length,
             keeps=self._keeps,
             handles=self._handlers.handles,
         )
@@ -185,20 +186,8 @@ class WorkerLoop(BeatingWorker):
     def _stop_all(self, grace: float) -> None:
         self._stop_within = min(self._stop_within, grace) if self._stopping else grace
         if len(self._holdings):
-            logger.info("%s", self._what_stops(grace))
+            logger.info("%s", self._holdings.what_stops(grace))
         self._stopping = True
-
-    def _what_stops(self, grace: float) -> str:
-        number = len(self._holdings)
-        longest = format_duration(max(held.age() for held in self._holdings))
-        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
-        if not grace:
-            return f"killing {what}"
-        return (
-            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
-            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
-            "leaves tasks running"
-        )
 
     def _stop_what_runs(self) -> None:
         """Each time round: what was adopted later, or could not be asked, is asked then."""
@@ -231,6 +220,7 @@ class WorkerLoop(BeatingWorker):
         self._holdings.give_up()
         self._abandon_heart()
         self._state.new_identity()
+        self._leases.forget()
         self._lease_lost = False
         self._start_heart()
 
@@ -256,8 +246,8 @@ class WorkerLoop(BeatingWorker):
                     fresh.append((held, running["pid"]))
                 elif held.is_overdue():
                     self._nursery.start(held.run.folder)  # the line got lost with an old nursery
-        if fresh:
-            self._try(lambda: self._tell_starts(fresh))
+        for queue, some in by_queue(fresh, lambda each: each[0]).items():
+            self._try(lambda some=some: self._tell_starts(some), queue)  # type: ignore[misc]
 
     def _tell_starts(self, fresh: list[tuple[Held, int]]) -> None:
         self._starter.succeeded()
@@ -276,16 +266,17 @@ class WorkerLoop(BeatingWorker):
         """What befell a task that runs on."""
         for held in self._holdings:
             if held.to_tell and held.task.state in RUNNING and held.known:
-                self._try(lambda held=held: tell(self._store, held))  # type: ignore[misc]
+                self._try(lambda held=held: tell(self._store, held), held.task.queue)  # type: ignore[misc]
 
     def _collect_outcomes(self) -> None:
         for held in self._holdings:
             take_back_unbegun(held)
             speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
-        if ended and not self._try(lambda: self._tell_outcomes(ended)):
-            # Outcomes are safe on the disk: the next worker tells of them.
-            self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
+        for queue, some in by_queue(ended, lambda held: held).items():
+            if not self._try(lambda some=some: self._tell_outcomes(some), queue):  # type: ignore[misc]
+                # Outcomes are safe on the disk: the next worker tells of them.
+                self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.
@@ -310,16 +301,22 @@ class WorkerLoop(BeatingWorker):
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
         now = moment()
-        may_be_frozen = now < self._frozen_until and len(self._holdings) > 0
+        may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
         look_now = may_be_frozen and now >= self._next_thaw
         if now < self._next_reconcile and not look_now and not self._holdings.fenced():
             return
         if self._heart is None or not self._heart.is_current():
             return
         if self._try(
-            lambda: reconcile(self._store, self._state, self._holdings, may_be_frozen=may_be_frozen)
+            lambda: reconcile(
+                self._store,
+                self._state,
+                self._holdings,
+                self._options.queues,
+                may_be_frozen=may_be_frozen,
+            )
         ):
-            self._next_reconcile = now + self._lease
+            self._next_reconcile = now + self._leases.length
             self._next_thaw = now + _SOME_TIME
 
     def _look_at_the_clock(self) -> None:
@@ -391,12 +388,6 @@ class WorkerLoop(BeatingWorker):
     def _gather(self) -> Sequence[Report]:
         return self._holdings.gather()
 
-    def _on_beat(self, good_until: float) -> None:
-        now, margin = moment(), min(10.0, self._lease / 6)
-        if now > self._good_until - 2 * margin:
-            # Keepers may have frozen their tasks by now, or are about to: they go by what they have
-            # read, and a full disk keeps them from saying so.
-            self._frozen_until = max(now, self._good_until, now + margin) + TICK
-        self._good_until = good_until
-        self._state.write_lease(good_until, self._lease)
-        self._holdings.delivered()
+    def _on_beat(self, good_until: float, answer: Beat) -> None:
+        self._leases.renew(good_until, answer.proven, self._holdings.queues())
+        self._holdings.delivered(answer.untold)

@@ -27,6 +27,15 @@ class Patience:
         self._asks = False
         self.hurries = False
         """It has a few seconds to answer, not more, and is asked without a pause."""
+        self._parts: dict[str, Patience] = {}
+
+    def of(self, queue: str | None) -> Patience:
+        """That with one queue, which may be away by itself: to wait for it keeps nothing else."""
+        if queue is None:
+            return self
+        part = self._parts.setdefault(queue, Patience(self._longest))
+        part.hurries = self.hurries
+        return part
 
     def attempt(self, step: Callable[[], object]) -> bool:
         """Do what needs the store; False if it is not the time, or if it failed: leave it then."""
@@ -58,8 +67,10 @@ class Patience:
 
     def call_away(self) -> bool:
         """The store is being asked just now, and whoever does that may be interrupted: once."""
-        asked, self._asks = self._asks, False
-        return asked
+        asked = [each for each in (self, *self._parts.values()) if each._asks]
+        for each in asked:
+            each._asks = False
+        return bool(asked)
 
     def succeeded(self) -> None:
         """The next pause is a short one again."""

@@ -9,6 +9,7 @@ from stayer.core.lifecycle import Interrupt, Tell, decide
 from stayer.core.model import Task
 from stayer.core.units import format_duration
 from stayer.heart import moment
+from stayer.partly import held_by
 from stayer.store import Store
 from stayer.worker.adoption import sweep_strays
 from stayer.worker.held import Held
@@ -19,17 +20,26 @@ logger = logging.getLogger("stayer.worker")
 
 
 def reconcile(
-    store: Store, state: StateDirectory, holdings: Holdings, *, may_be_frozen: bool = False
+    store: Store,
+    state: StateDirectory,
+    holdings: Holdings,
+    queues: Sequence[str] = (),
+    *,
+    may_be_frozen: bool = False,
 ) -> None:
     """What we run and don't hold is killed, what we hold and don't run is handed back, and what
     was frozen may go on: the store has just confirmed that it is ours. `may_be_frozen`: also what
-    does not say that it is, for a full disk keeps a keeper from saying so.
+    does not say that it is, for a full disk keeps a keeper from saying so. Of queues that can't be
+    reached, while others (of these, and of what runs) can be, nothing is believed.
     """
     fenced = holdings.fenced()
-    theirs = {(task.id, task.attempt): task for task in store.holdings(state.worker_id)}
+    asked = {*queues, *(held.task.queue for held in holdings.ours())}
+    found = held_by(store, state.worker_id, asked)
+    theirs = {(task.id, task.attempt): task for task in found.tasks}
     confirmed = moment()
     for held in holdings.ours():
-        if held.key not in theirs and not held.lost and not held.run.has_ended():
+        is_gone = held.key not in theirs and found.is_whole_of(held.task.queue)
+        if is_gone and not held.lost and not held.run.has_ended():
             logger.warning("task %s is no longer ours: killing it", held.task.id)
             held.take_away()
     for held in holdings.ours() if may_be_frozen else fenced:

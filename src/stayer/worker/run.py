@@ -119,6 +119,11 @@ class Run:
     def has_ended(self) -> bool:
         return self._seen_from_keeper("exit") is not None
 
+    def said_to_have_ended_at(self) -> float | None:
+        """When somebody wrote how it ended, by the wall clock."""
+        found = self._seen_from_keeper("exit")
+        return None if found is None else found.st_mtime
+
     def declare_ended(self, content: dict[str, Any]) -> None:
         """Say how it ended in the place of a keeper that can't any more."""
         said = json.dumps(content)

@@ -18,13 +18,14 @@ from stayer.worker import files
 from stayer.worker.held import Held
 from stayer.worker.outcome import outcome
 from stayer.worker.run import Run
+from stayer.worker.times import ended_ago, started_ago, stood_still, took_altogether
 
 logger = logging.getLogger("stayer.worker")
 
 
 def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
     """Say which processes have come to run; False if the store sees one of them otherwise."""
-    changes = [decide(held.task, Start(pid)) for held, pid in fresh]
+    changes = [decide(held.task, Start(pid), started_ago(held)) for held, pid in fresh]
     agreed = True
     for (held, pid), task in zip(fresh, store.commit(changes), strict=True):
         if task is None:
@@ -85,10 +86,11 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
         task = replace(task, paused=bool(asked["paused"]))
     # What kills its keeper at once must not escape being counted for it.
     never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
+    ago = ended_ago(held.run)
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
-        return [decide(task, happening)]
-    begun = replace(task, state="started")
-    return [decide(task, Start(running.get("pid"))), decide(begun, happening)]
+        return [decide(task, happening, ago)]
+    start = decide(task, Start(running.get("pid")), started_ago(held))
+    return [start, decide(replace(task, state="started"), happening, ago)]
 
 
 def _outcome(held: Held) -> Happening:
@@ -140,9 +142,9 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
 def _tell(held: Held, change: Change) -> None:
     """Whoever traces tasks, and whoever reads the log."""
     telemetry.attempt(held.task, change)
-    ran = (held.run.exit or {}).get("ran")
     level = logging.WARNING if change.to == "failed" else logging.INFO
-    logger.log(level, "%s", account(held.task, change, ran))
+    took, still = took_altogether(held.run), stood_still(held.run)
+    logger.log(level, "%s", account(held.task, change, took, still))
 
 
 def _same(one: Task, other: Task) -> bool:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from stayer import inputs
-from stayer.core.errors import TooLarge
-from stayer.core.lifecycle import Fail, Interrupt, decide
+from stayer.core.errors import StoreUnreachable, TooLarge
+from stayer.core.lifecycle import Fail, Interrupt, Snooze, decide
 from stayer.core.model import Fault, Task
 from stayer.core.units import format_duration
 from stayer.keeper.cgroup import delegated
@@ -15,6 +18,7 @@ from stayer.store import Store
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
+from stayer.worker.lease import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.patience import Patience
@@ -23,6 +27,8 @@ from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
+_AWAY = 30.0
+"""When to try again to begin a task whose inputs can't be reached, in seconds."""
 _LONGEST_REST = 60.0
 """How long a node that can't start tasks takes none, at most."""
 
@@ -31,10 +37,16 @@ class Starter:
     """What it takes to start a task here."""
 
     def __init__(
-        self, store: Store, state: StateDirectory, handlers: Handlers, nursery: Nursery
+        self,
+        store: Store,
+        state: StateDirectory,
+        handlers: Handlers,
+        nursery: Nursery,
+        leases: Leases,
     ) -> None:
         self._store = store
         self._state = state
+        self._leases = leases
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
@@ -75,6 +87,11 @@ class Starter:
             held = Held(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
+        except StoreUnreachable as error:
+            # The results that it needs may be in a part of the store that is away: others begin.
+            logger.warning("task %s can't begin yet: %s", task.id, error)
+            later = decide(task, Snooze(_AWAY))
+            self._store.commit([replace(later, losses=UNSET, note="what it needs is away")])
         except TooLarge as error:
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
@@ -101,7 +118,7 @@ class Starter:
             "argv": self._handlers.argv(task),
             "env": self._handlers.env(task, run.folder),
             "cwd": task.cwd or os.getcwd(),
-            "lease": str(self._state.lease_path),
+            "lease": str(self._leases.path(task.queue)),
             "stack_signal": self._handlers.stack_signal(task),
             "cgroup": self._cgroup,
             **options.for_keeper(task.policy),

@@ -25,6 +25,7 @@ from stayer.worker.run import Run
 logger = logging.getLogger("stayer.worker")
 
 _WIDTH = 20
+_DIGEST = 16
 _ROUND = 0.05
 _SAY_AGAIN = 10.0
 _ASK_AGAIN = 5.0
@@ -88,7 +89,7 @@ class StateDirectory:
 
     def forget_identity(self) -> None:
         """It has taken leave of the store, and will not come back."""
-        for path in (self.path / "identity", self.lease_path):
+        for path in (self.path / "identity", *self._lease_paths()):
             path.unlink(missing_ok=True)
 
     def new_identity(self) -> None:
@@ -99,13 +100,23 @@ class StateDirectory:
 
     @property
     def lease_path(self) -> Path:
-        """The file that all keepers of this identity read."""
+        """The file that all keepers of this identity read, unless each queue has one of its own."""
         return self.path / f"lease-{self.worker_id}"
 
-    def write_lease(self, until: float, length: float) -> None:
+    def lease_path_of(self, queue: str) -> Path:
+        """The file that those of one queue read, where it may be good in some queues only."""
+        digest = sha256(queue.encode()).hexdigest()[:_DIGEST]
+        return self.path / f"lease-{self.worker_id}@{digest}"
+
+    @staticmethod
+    def holder_of(lease: Path) -> str:
+        """Whose lease a file is about."""
+        return re.sub(f"@[0-9a-f]{{{_DIGEST}}}$", "", lease.name.removeprefix("lease-"))
+
+    def write_lease(self, until: float, length: float, queue: str | None = None) -> None:
         """In place and of fixed width: works on a full disk, and is never seen half written."""
         line = f"{_boot_id()} {until:020.6f} {length:012.3f}\n"
-        self._write_in_place(line)
+        _write_in_place(self.lease_path if queue is None else self.lease_path_of(queue), line)
 
     def lease_length(self) -> float:
         """What keepers of this identity were told last of how long a lease is; 0 if nothing."""
@@ -116,7 +127,15 @@ class StateDirectory:
 
     def void_lease(self) -> None:
         """Whoever reads it must kill: this identity holds nothing any more."""
-        self._write_in_place("void".ljust(70) + "\n")
+        for path in self._lease_paths():
+            _write_in_place(path, "void".ljust(70) + "\n")
+
+    def _lease_paths(self) -> list[Path]:
+        found = self.path.glob("lease-*")
+        return [self.lease_path, *(path for path in found if self._is_of_a_queue(path))]
+
+    def _is_of_a_queue(self, path: Path) -> bool:
+        return path != self.lease_path and self.holder_of(path) == self.worker_id
 
     def runs(self) -> Iterator[Run]:
         """Every run directory that is there."""
@@ -188,12 +207,13 @@ class StateDirectory:
         content = {"id": self.worker_id, "store": self._store, **_where(self.path)}
         _replace(self.path / "identity", json.dumps(content))
 
-    def _write_in_place(self, line: str) -> None:
-        descriptor = os.open(self.lease_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.pwrite(descriptor, line.encode(), 0)
-        finally:
-            os.close(descriptor)
+
+def _write_in_place(path: Path, line: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(descriptor, line.encode(), 0)
+    finally:
+        os.close(descriptor)
 
 
 def lock_holders(inode: int) -> set[int]:

@@ -24,10 +24,11 @@ from stayer.core.lifecycle import (
     Tell,
     decide,
 )
-from stayer.core.model import RUNNING, Change, Handles, Kept, Orders, Report, Task, Worker
+from stayer.core.model import RUNNING, Beat, Change, Handles, Kept, Orders, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import moment
+from stayer.partly import held_by
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
 from stayer.sampling import Sampler
@@ -78,7 +79,7 @@ class ThreadsWorker(BeatingWorker):
         self._took_back = False
         self._why = "its worker died"
         self._charged = True
-        self._started_at = 0.0
+        self._started_at = self._ended_at = 0.0
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
@@ -214,7 +215,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _let_go_of_pool(self, pool: PoolProcess) -> None:
         pool.close()
-        self._pool = None
+        self._pool, self._ended_at = None, moment()
         self._took_back = False
         self._passed_on.clear()
 
@@ -227,13 +228,15 @@ class ThreadsWorker(BeatingWorker):
 
     def _hand_back(self) -> None:
         begun = had_begun(self._state.path) if self._charged else set()
-        held = self._store.holdings(self._state.worker_id)
+        # What is in a part of the store that is away is left to the pool.
+        held = held_by(self._store, self._state.worker_id, self._options.queues).tasks
+        ago = moment() - self._ended_at if self._ended_at else 0.0
         changes: list[Change] = []
         for task in held:
             if (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
-                changes += _lost(task, self._why)
+                changes += _lost(task, self._why, ago)
             else:
-                changes.append(decide(task, Interrupt(self._why)))
+                changes.append(decide(task, Interrupt(self._why), ago))
         answers = self._store.commit(changes) if changes else []
         if None in answers:
             raise _SomebodyWasFaster
@@ -304,15 +307,18 @@ class ThreadsWorker(BeatingWorker):
         self._gathered = pool, _as_many_as_fit(list(pool.news))
         return [news.report for news in self._gathered[1]]
 
-    def _on_beat(self, good_until: float) -> None:
+    def _on_beat(self, good_until: float, answer: Beat) -> None:
         self._state.write_lease(good_until, self._options.lease)
         if self._gathered is not None and self._gathered[1]:
             pool, gathered = self._gathered
             for _ in gathered:
                 pool.news.popleft()
-            pool.say(link.Delivered(gathered[-1].number))
             if pool.news:
                 self._bell.ring()  # there was no room for these
+            untold = [news for news in gathered if news.report.id in answer.untold]
+            pool.news.extendleft(replace(news, urgent=False) for news in reversed(untold))
+            but = tuple(news.number for news in untold)
+            pool.say(link.Delivered(gathered[-1].number, but))
 
     # Small things
 
@@ -320,10 +326,10 @@ class ThreadsWorker(BeatingWorker):
         if self._pool is not None:
             self._pool.say(message)
 
-    def _try(self, step: Callable[[], object]) -> bool:
+    def _try(self, step: Callable[[], object], queue: str | None = None) -> bool:
         """Do what needs the store; if that fails, leave it for later."""
         try:
-            return super()._try(step)
+            return super()._try(step, queue)
         except _SomebodyWasFaster:
             return False
 
@@ -342,13 +348,14 @@ def _as_many_as_fit(news: list[link.News]) -> list[link.News]:
     return news
 
 
-def _lost(task: Task, why: str) -> list[Change]:
+def _lost(task: Task, why: str, ago: float) -> list[Change]:
     """It had begun, though the store may not know; that nothing of it is left, we do."""
     if task.cancel_wanted:
-        return [decide(task, Stop())]
+        return [decide(task, Stop(), ago)]
     if task.state == "started":
-        return [decide(task, Lose(why))]
-    return [decide(task, Start(None)), decide(replace(task, state="started"), Lose(why))]
+        return [decide(task, Lose(why), ago)]
+    begun = replace(task, state="started")
+    return [decide(task, Start(None), ago), decide(begun, Lose(why), ago)]
 
 
 def _signal_name(number: int) -> str:

@@ -40,6 +40,7 @@ class InHand:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
 
     begun_at: float | None = None
+    ended_at: float | None = None
     outcome: Happening | None = None
     place = 0
     thread: int | None = None
@@ -63,6 +64,8 @@ class InHand:
         """It has ended. What follows is decided here, while the pool's loop waits for the store."""
         task = self.task
         self.end = task, decide(task, outcome)
+        if self.ended_at is None:
+            self.ended_at = time.monotonic()
         self.outcome = outcome
 
     def change(self) -> Change:
@@ -288,7 +291,7 @@ class Hands:
     async def _await(self, job: InHand) -> None:
         outcome = await call_async(self._app, job.context)
         self._end_if_stray()
-        job.outcome = outcome
+        job.ended_at, job.outcome = time.monotonic(), outcome
         self._after(job)
 
     def _end_if_stray(self) -> None:

@@ -38,9 +38,10 @@ class News(Struct, frozen=True, tag=True):
 
 
 class Delivered(Struct, frozen=True, tag=True):
-    """From the worker: the store has all news up to this number."""
+    """From the worker: the store has all news up to this number, but for some."""
 
     number: int
+    but: tuple[int, ...] = ()
 
 
 class Ask(Struct, frozen=True, tag=True):

@@ -17,6 +17,7 @@ from stayer import clock
 from stayer.core.errors import LeaseLost, StoreError
 from stayer.core.lifecycle import Happening, Interrupt, Stop
 from stayer.core.model import Handles, Orders, Report, Task
+from stayer.partly import held_by
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
 from stayer.runners.pool.context import ThreadContext
@@ -137,9 +138,9 @@ class Pool:
             match self._messages.popleft():
                 case Ask(orders=orders):
                     self._obey(orders)
-                case Delivered(number=number):
-                    self._delivered = number
-                    for told in [key for key in self._untold if key <= number]:
+                case Delivered(number=number, but=but):
+                    self._delivered = max(self._delivered, number)
+                    for told in [key for key in self._untold if key <= number and key not in but]:
                         self._settling.add(self._untold.pop(told))
                 case Finish(stop=stop):
                     self._finish(stop)
@@ -201,12 +202,13 @@ class Pool:
         if not self._unsure and now < self._next_reckoning:
             return
         self._take_arrived()
-        theirs = {
-            (task.id, task.attempt): task for task in self._store.holdings(self._setup.worker)
-        }
+        queues = {*self._setup.queues, *(job.task.queue for job in self._held.values())}
+        found = held_by(self._store, self._setup.worker, queues)
+        theirs = {(task.id, task.attempt): task for task in found.tasks}
         self._take(task for key, task in theirs.items() if key not in self._held)
-        for key in [key for key in self._held if key not in theirs]:
-            self._give_up(self._held[key])
+        for key, job in list(self._held.items()):
+            if key not in theirs and found.is_whole_of(job.task.queue):
+                self._give_up(job)
         self._unsure = False
         self._next_reckoning = now + self._setup.lease
 

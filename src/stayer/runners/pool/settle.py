@@ -11,16 +11,20 @@ from msgspec.structs import replace
 from stayer import telemetry
 from stayer.core.account import account
 from stayer.core.errors import BadInput, StoreError
-from stayer.core.lifecycle import Fail, Start, decide
-from stayer.core.model import RUNNING, Fault, Handles, Task
+from stayer.core.lifecycle import Fail, Start, decide, told_late
+from stayer.core.model import RUNNING, Change, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
 from stayer.store import Meanwhile, Store
 
 logger = logging.getLogger("stayer.pool")
 
 
+_PAUSE = 1.0
+"""When to tell again, in seconds, what could not be told while other things could."""
 _SPOKEN, _WHILE = 10, 10.0
 """How many failures are told one by one in how many seconds: thousands may fail in one."""
+_SHORT = 1.0
+"""Of what began less than so many seconds ago nobody needs to know when that was, or the end."""
 
 
 class Failures:
@@ -53,11 +57,17 @@ class Settling:
         self._start = Start(pid)
         self._started: dict[InHand, None] = {}
         self._ended: dict[InHand, None] = {}
+        self._away: list[InHand] = []
+        self._away_until = 0.0
         self._failures = Failures()
 
     @property
     def waiting(self) -> bool:
         """There is something to tell."""
+        if self._away and time.monotonic() >= self._away_until:
+            for job in self._away:
+                (self._started if job.outcome is None else self._ended)[job] = None
+            self._away = []
         return bool(self._ended or self._started)
 
     @property
@@ -78,10 +88,11 @@ class Settling:
         self, queues: Sequence[str], limit: int, handles: Handles, meanwhile: Meanwhile
     ) -> tuple[list[InHand], Sequence[Task]]:
         """Tell it and take more: those about which nothing is left to say, and the new ones."""
-        started, ended = list(self._started), list(self._ended)
-        changes = [decide(job.task, self._start) for job in started]
-        # A short task has come and gone before its start was told: then nobody needs to know.
-        changes += [job.change() for job in ended]
+        now, ended = time.monotonic(), list(self._ended)
+        ends = {job: _end(job, now) for job in ended if _is_of_interest(job, now)}
+        started = [*self._started, *(job for job in ends if _is_unsaid(job))]
+        changes = [decide(job.task, self._start, now - (job.begun_at or now)) for job in started]
+        changes += [ends.get(job) or job.change() for job in ended]
         try:
             applied, tasks = self._store.turn(
                 self._worker, changes, queues, limit, handles, meanwhile
@@ -91,35 +102,38 @@ class Settling:
             return [], []
         self._started.clear()
         self._ended.clear()
-        refused: list[InHand] = []
+        refused: dict[InHand, None] = {}
         for job, done in zip(started, applied, strict=False):
             if done:
                 job.task = replace(job.task, state="started")
             else:
-                refused.append(job)
+                refused[job] = None
         settled: list[InHand] = []
         is_traced = telemetry.is_active()
         for job, done in zip(ended, applied[len(started) :], strict=True):
-            (settled if done else refused).append(job)
-            if done and is_traced:
-                telemetry.attempt(job.task, job.change())
-            if done and isinstance(job.outcome, Fail):
+            if not done:
+                refused[job] = None
+                continue
+            settled.append(job)
+            if is_traced:
+                telemetry.attempt(job.task, ends.get(job) or job.change())
+            if isinstance(job.outcome, Fail):
                 self._failures.tell(account(job.task, job.change(), None))
-        try:
-            over = self._look_again(refused)
-        except StoreError as error:
-            logger.warning("%s; telling again what was refused", error)
-            for job in refused:
-                (self._started if job.outcome is None else self._ended)[job] = None
-            over = []
-        return settled + over, tasks
+        for queue in dict.fromkeys(job.task.queue for job in refused):
+            settled += self._look_again([job for job in refused if job.task.queue == queue])
+        return settled, tasks
 
     def _look_again(self, refused: list[InHand]) -> list[InHand]:
         """An order came in between, or it is no longer ours; those that are over."""
-        if not refused:
-            return []
         over: list[InHand] = []
-        current = self._store.get([job.task.id for job in refused])
+        try:
+            current = self._store.get([job.task.id for job in refused])
+        except StoreError as error:
+            # Their queue may be away, while others are not.
+            logger.warning("%s; telling again what was refused", error)
+            self._away += refused
+            self._away_until = time.monotonic() + _PAUSE
+            return []
         for job, task in zip(refused, current, strict=True):
             same = task is not None and (task.worker, task.attempt) == (
                 job.task.worker,
@@ -143,3 +157,25 @@ class Settling:
             except BadInput as error:
                 logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
                 job.end_with(Fail(Fault("NotStorable", "what came out of it can't be stored")))
+
+
+def _is_of_interest(job: InHand, now: float) -> bool:
+    """It did not come and go in a moment."""
+    return job.begun_at is not None and now - job.begun_at >= _SHORT
+
+
+def _is_unsaid(job: InHand) -> bool:
+    """It ran for a while, of which the store, which was away, has not heard."""
+    ran = (job.ended_at or 0.0) - (job.begun_at or 0.0)
+    return job.task.state == "reserved" and ran >= _SHORT
+
+
+def _end(job: InHand, now: float) -> Change:
+    """What becomes of it, and how long ago it ended if the store could not be told at once: in
+    tenths of a second, so that many may be alike."""
+    assert job.outcome is not None
+    ago = now - (job.ended_at or now)
+    ago = round(ago, 1) if ago >= _SHORT else 0.0
+    if _is_unsaid(job):
+        return decide(replace(job.task, state="started"), job.outcome, ago)
+    return told_late(job.change(), ago)

@@ -458,7 +458,7 @@ class HttpStore:
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         self._for_workers()
 
-    def holdings(self, worker: str) -> list[Task]:
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         self._for_workers()
 
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:

@@ -268,9 +268,12 @@ class RedisStore:
         return strays.see_to_noted(self._server)
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        return self._beat(worker, hands.about(worker, number, nonce), reports)
+
+    def _beat(self, worker: Worker, said: record.Raw, reports: Sequence[Report]) -> Beat:
         arguments = Arguments(fixed=4)
         packed = record.pack(hands.packed(reports, arguments))
-        about = record.pack(hands.about(worker, number, nonce))
+        about = record.pack(said)
         try:
             return hands.beat(self._run("beat", about, packed, *arguments.values))
         except Said:
@@ -288,8 +291,9 @@ class RedisStore:
                 f"worker {judge} is not registered, or was given up as dead: it can't judge"
             ) from None
 
-    def holdings(self, worker: str) -> list[Task]:
-        return _in_order(self._run("holdings", worker))
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        held = _in_order(self._run("holdings", worker))
+        return [task for task in held if not queues or task.queue in queues]
 
     def workers(self) -> list[Worker]:
         return hands.workers(self._run("workers"))

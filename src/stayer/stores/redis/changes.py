@@ -59,8 +59,8 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
             ids: list[str] = []
             attempts: list[int] = []
             results: list[Raw] = []
-            alike = (*mine, waits, _sets(change), words(change) or False, ids, attempts, results)
-            groups.append(alike)
+            said = words(change) or False
+            groups.append((*mine, waits, _sets(change), said, ids, attempts, results, change.ago))
         ids.append(change.id)
         attempts.append(change.attempt)
         results.append(_result(change, arguments))
@@ -85,6 +85,7 @@ def _is_special(change: Change) -> bool:
     return (
         any(said)
         or change.fingerprint is not None
+        or change.ago > 0
         or not (
             change.held is UNSET
             and change.pid is UNSET

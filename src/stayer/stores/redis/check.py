@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -203,11 +204,12 @@ def _other_prefixes(server: Server) -> list[Finding]:
     if server.ask("EXISTS", key("queues", mine)):
         return []
     cursor, found = b"0", set[str]()
-    for _ in range(_LOOKS):
-        cursor, names = server.ask("SCAN", cursor, "MATCH", key("meta", "*"), "COUNT", _A_LOOK)
-        found |= {name.decode(errors="replace").rpartition(":")[0] for name in names}
-        if cursor == b"0":
-            break
+    with suppress(StoreUnusable):  # not everybody may ask
+        for _ in range(_LOOKS):
+            cursor, names = server.ask("SCAN", cursor, "MATCH", key("meta", "*"), "COUNT", _A_LOOK)
+            found |= {name.decode(errors="replace").rpartition(":")[0] for name in names}
+            if cursor == b"0":
+                break
     others = sorted(found - {mine})
     if not others:
         return []

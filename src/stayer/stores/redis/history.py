@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.attempts import moment_of
 from stayer.core.dropped import DROPPED, known_across, note
 from stayer.core.model import Attempt, Event, Fault, State
 from stayer.stores.redis.record import BORN_SCHEDULED, BORN_WAITING, birth, record_end, task, usage
@@ -16,7 +17,9 @@ _fault = msgspec.json.Decoder(Fault)
 
 
 class About(msgspec.Struct, array_like=True, frozen=True):
-    """What an entry of a task's history says; `worker` is true for the one that has the attempt."""
+    """What an entry of a task's history says; `worker` is true for the one that has the attempt.
+    `was_at` is there where it was told late: when it was.
+    """
 
     at: float
     event: str
@@ -26,6 +29,7 @@ class About(msgspec.Struct, array_like=True, frozen=True):
     error: str | bool = False
     node: str | bool = False
     pid: int | bool = False
+    was_at: float | bool = False
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -109,10 +113,11 @@ def attempts(value: bytes, older: Sequence[bytes], usages: dict[int, bytes]) -> 
         if attempt is None:
             continue
         if about.event == "started":
-            attempt["started_at"] = about.at
+            attempt["started_at"] = moment_of(about.at, about.was_at or None, attempt)
             attempt["pid"] = None if about.pid is False else about.pid
         if about.ending:
-            attempt["finished_at"], attempt["ending"] = about.at, about.ending
+            attempt["finished_at"] = moment_of(about.at, about.was_at or None, attempt)
+            attempt["ending"] = about.ending
             error = about.error
             attempt["error"] = _fault.decode(error) if isinstance(error, str) else None
     return [

@@ -64,7 +64,8 @@ A queue
                                    in `held`. Of reserved and started ones, which are few and soon
                                    gone, a set. Its size is how many tasks are in that state.
     <prefix>:{<queue>}:ids         sorted set of score 0: all ids, to find them by their beginning
-    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by finished_at
+    <prefix>:{<queue>}:finished:<state>  sorted set: ids of finished tasks, by when their
+                                   end became known (updated)
     <prefix>:{<queue>}:spared      set: ids of tasks whose results are older than they are kept, but
                                    were needed by others when somebody last looked
     <prefix>:{<queue>}:faults      set: the fingerprints of what failed
@@ -148,7 +149,9 @@ of workers also below `<prefix>:{%lobby}`. The channels are sharded ones there (
 
 are there in that way too. Beside these, once:
 
-    <prefix>:shards                set: the names of all queues that ever were
+    <prefix>:{%lobby}:shards       set: the names of all queues that ever were
+    <prefix>:{%copy<copy>}:shards  set: the same once more, copies 0 to 3
+    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the lobby once more
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
@@ -156,8 +159,8 @@ are there in that way too. Beside these, once:
     {<prefix>:incoming}:taken      sorted set: items that have left the list `incoming` and got an
                                    id, oldest first: id, item
     {<prefix>:incoming}:refused    list: what `refused` is elsewhere
-    <prefix>:homes:<worker>        set: the queues that the worker is known in
-    <prefix>:burying               set: the workers whose burial may not be over yet
+    <prefix>:{%lobby}:homes:<worker>  set: the queues that the worker is known in
+    <prefix>:{%lobby}:burying      set: the workers whose burial may not be over yet
     <prefix>:{news}:relayed        hash: queue → the number up to which its events have been copied
     <prefix>:{news}:stream         stream: the events of all queues, under new numbers
 """
@@ -243,14 +246,16 @@ KEYS = {
     "rights": "<prefix>:rights",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
-    "shards": "<prefix>:shards",
+    "shards": "<prefix>:{%lobby}:shards",
+    "shards_copy": "<prefix>:{%copy<copy>}:shards",
+    "identity_copy": "<prefix>:{%copy<copy>}:identity",
     "claim": "<prefix>:claim:<id>",
     "plans": "<prefix>:plans",
     "plan": "<prefix>:plan:<plan>",
     "taken": "{<prefix>:incoming}:taken",
     "unfit": "{<prefix>:incoming}:refused",
-    "homes": "<prefix>:homes:<worker>",
-    "burying": "<prefix>:burying",
+    "homes": "<prefix>:{%lobby}:homes:<worker>",
+    "burying": "<prefix>:{%lobby}:burying",
     "relayed": "<prefix>:{news}:relayed",
     "news": "<prefix>:{news}:stream",
 }

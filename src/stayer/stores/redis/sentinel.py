@@ -25,7 +25,7 @@ from stayer.stores.redis.address import (
     split,
     without_secrets,
 )
-from stayer.stores.redis.translation import why_hung_up
+from stayer.stores.redis.translation import why_not_opened
 
 PORT = 26379
 _FORM = "redis+sentinel://host:26379,host:26379/service"
@@ -117,7 +117,7 @@ class Sentinels:
                 said.append(f"{host}:{port}: {error}")
         if never == len(said):
             raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(said)}")
-        hint = why_hung_up(self._url, "; ".join(said))
+        hint = why_not_opened(self._url, "; ".join(said))
         raise StoreUnreachable(
             f"{self._url} has no primary that can be reached ({'; '.join(said)}): after a failure "
             f"another server takes over in a moment.{hint}"

@@ -147,13 +147,19 @@ def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable
             "signed it in the URL, ssl_ca_certs=…, or mend it"
         )
     if isinstance(error, TimeoutError):
-        hint = perhaps_tls(url) if url.startswith("rediss") else " Is the server running?"
+        hint = why_not_opened(url, said) or " Is the server running?"
         return StoreUnreachable(
             f"{url} can't be reached: it took too long, and nothing was asked of it ({said}).{hint}"
         )
     if hint := why_hung_up(url, said):
         return StoreUnreachable(f"{url} can't be reached: {said}.{hint}")
     return _translation(url, error)
+
+
+def why_not_opened(url: str, said: str) -> str:
+    """The same of a connection that could not be opened, perhaps for want of an answer in TLS."""
+    is_silent = url.startswith("rediss") and "Timeout connecting" in said
+    return _perhaps_tls(url) if is_silent else why_hung_up(url, said)
 
 
 def why_hung_up(url: str, said: str) -> str:
@@ -165,10 +171,10 @@ def why_hung_up(url: str, said: str) -> str:
             " Does the server want a certificate of its clients? Then name it and its key in the "
             "URL, ssl_certfile=…&ssl_keyfile=…"
         )
-    return perhaps_tls(url)
+    return _perhaps_tls(url)
 
 
-def perhaps_tls(url: str) -> str:
+def _perhaps_tls(url: str) -> str:
     """What is wrong if one of both sides speaks TLS, and the other does not."""
     scheme = url.partition(":")[0]
     if scheme.startswith("rediss"):

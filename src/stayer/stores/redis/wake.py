@@ -179,7 +179,7 @@ class Marks(Struct):
     """What a waiter compares."""
 
     numbers: dict[str, str | None]
-    """Channel → the number that was last published there."""
+    """Channel → the number that was last published there; of a cluster, where it can be asked."""
     came_in: int
     """How many items came in from outside, and are not taken yet."""
 
@@ -242,6 +242,8 @@ class RedisWaiter:
     def _look(self) -> bool:
         self._looked = time.monotonic()
         marks = self._marks()
+        if marks.numbers.keys() != self._seen.keys():
+            self._ear.connect()  # a node of a cluster has come or gone: listen where there are any
         changed, self._seen = marks.numbers != self._seen, marks.numbers
         return changed or marks.came_in > 0
 

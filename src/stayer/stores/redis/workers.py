@@ -17,12 +17,12 @@ _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 
 
-def about(worker: Worker, number: int, nonce: str) -> Raw:
-    """What a beat says of the worker."""
+def about(worker: Worker, number: int, nonce: str, *, alone: bool = False) -> Raw:
+    """What a beat says of the worker; alone: the lobby of the cluster has not heard of it."""
     return (
         worker.id, worker.node, worker.pid, _json.encode(worker.queues).decode(), worker.slots,
         worker.version, worker.draining, float(worker.lease), worker.keeps, number, nonce,
-        "" if worker.handles is None else _json.encode(worker.handles).decode(),
+        "" if worker.handles is None else _json.encode(worker.handles).decode(), alone,
     )  # fmt: skip
 
 

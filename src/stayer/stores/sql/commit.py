@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
+from stayer.core.lifecycle import told_late
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
 from stayer.core.notices import told, words
 from stayer.stores.sql import history
@@ -33,6 +34,9 @@ _RETURNING = (
     " RETURNING seq, queue, share, reserved_at, dependents, notify, "
     "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
 )
+_NOT_BEFORE = {"started_at": "reserved_at", "finished_at": "coalesce(started_at, reserved_at)"}
+"""What was told late did not happen before what is known, whatever clock somebody went by."""
+_LONG_WAIT = 1.0
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
 _NOT_TAKEN = (
@@ -48,6 +52,13 @@ def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None
     seqs, told = apply(tx, changes)
     tasks = iter(by_seq(tx, [seq for seq in seqs if seq is not None]))
     return [None if seq is None else next(tasks) for seq in seqs], told
+
+
+def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
+    """The same, of which somebody wanted to tell so many seconds ago, while others were writing."""
+    if waited < _LONG_WAIT:
+        return changes
+    return [told_late(change, change.ago + waited) for change in changes]
 
 
 def apply(tx: Transaction, changes: Sequence[Change]) -> tuple[list[int | None], bool]:
@@ -84,7 +95,8 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
-    update, before = _update(tuple(columns), change.order, change.to), change.state
+    update = _update(tuple(columns), change.order, change.to, change.ago > 0)
+    before = change.state
     number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
     row = tx.one(
@@ -114,7 +126,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     seq, queue, share, since, dependents, *notify = row
     _trace(ledger, change, number, seq, queue, before)
     if share is not None and before in RUNNING and change.to not in RUNNING:
-        count_run(tx, queue, share, since)
+        count_run(tx, queue, share, tx.now - change.ago - since)
     if dependents and change.to in FINISHED:
         ledger.ended_for_others(change.id, change.to)
     if change.from_start:
@@ -148,6 +160,7 @@ def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
         None if ending is None or change.error is UNSET else change.error,
         None,
         None if event != "started" or pid is UNSET else pid,
+        now - change.ago if change.ago else None,
     )
 
 
@@ -194,7 +207,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         columns["eta"] = None if change.delay is None else now + change.delay
     if change.to != change.state:
         if change.to == "started":
-            columns.update(started_at=now, start_before=None)
+            columns.update(started_at=now - change.ago, start_before=None)
         elif change.to in QUEUED:
             columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
             node, wait = change.near or (None, 0.0)
@@ -202,7 +215,7 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
         if change.state == "started":
             columns["paused"] = False
         if change.to in FINISHED:
-            columns["finished_at"] = now
+            columns["finished_at"] = now - change.ago
             if change.fingerprint is not None:
                 columns["fingerprint"] = change.fingerprint
         elif change.state in FINISHED:
@@ -217,9 +230,13 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
+def _update(columns: tuple[str, ...], order: bool, to: State, late: bool) -> str:
     """The statement for this shape of change; there are about a dozen."""
-    assignments = ", ".join(f"{column} = ?" for column in columns)
+    bounded = _NOT_BEFORE if late and to not in QUEUED else {}
+    assignments = ", ".join(
+        f"{column} = max(?, {bounded[column]})" if column in bounded else f"{column} = ?"
+        for column in columns
+    )
     if to == "pending":
         assignments += f", share = {SHARE}"
     if order:

@@ -1,8 +1,8 @@
 """The history of a task: the column `history`, a JSON array a line, and what can be read from it.
 
-A line is number, time, event, attempt, worker, note, ending, error, node, pid; what is not there at
-its end is left out. The worker is `true` where it is the one that has the attempt. A line with the
-number 0 is no event, but only the end of an attempt.
+A line is number, time, event, attempt, worker, note, ending, error, node, pid, and when it was if
+it was told late; what is not there at its end is left out. The worker is `true` where it is the one
+that has the attempt. A line with the number 0 is no event, but only the end of an attempt.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stayer.core.attempts import moment_of
 from stayer.core.dropped import DROPPED, known_across, note
 from stayer.core.model import Attempt, Ending, Event, Fault, Task, Usage
 
@@ -32,6 +33,7 @@ class Line(msgspec.Struct, array_like=True, frozen=True):
     error: Fault | None = None
     node: str | None = None
     pid: int | None = None
+    was_at: float | None = None
 
 
 _decode = msgspec.json.Decoder(Line).decode_lines
@@ -108,9 +110,10 @@ def attempts(task: Task, lines: Sequence[Line], usages: Mapping[int, Usage]) -> 
         if attempt is None:
             continue
         if line.event == "started":
-            attempt.update(started_at=line.at, pid=line.pid)
+            attempt.update(started_at=moment_of(line.at, line.was_at, attempt), pid=line.pid)
         if line.ending is not None:
-            attempt.update(finished_at=line.at, ending=line.ending, error=line.error)
+            ended = moment_of(line.at, line.was_at, attempt)
+            attempt.update(finished_at=ended, ending=line.ending, error=line.error)
     return [
         Attempt(attempt=number, usage=usages.get(number), **attempt)
         for number, attempt in sorted(found.items())

@@ -146,10 +146,10 @@ def _turns(tx: Transaction, queue: str) -> Turns:
     return Turns(shares, tx.all("shares.running", queue), tx.now)
 
 
-def count_run(tx: Transaction, queue: str, share: str, since: float) -> None:
-    """A run has ended: if the queue is fair, it counts."""
+def count_run(tx: Transaction, queue: str, share: str, ran: float) -> None:
+    """A run of so many seconds has ended: if the queue is fair, it counts."""
     about = tx.one("shares.run", queue, share)
     if about is not None:
         known = Share() if about[0] is None else Share(*about)
-        after = known.after_run(tx.now - since, tx.now)
+        after = known.after_run(ran, tx.now)
         tx.run("shares.put", queue, share, after.used, after.runs, after.at)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
-from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -76,14 +76,16 @@ class ClusterStore:
     # Life
 
     def setup(self) -> None:
+        tour = Tour(self._shards)
         for server in self._nodes.primaries():
-            version = server_version(server)
+            version = tour.attempt(partial(server_version, server))
             if version is not None and version < OLDEST:
                 shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
-        refuse_too_few_rights(self._shards.server_of(LOBBY))
+        tour.check()
+        tour.attempt(partial(refuse_too_few_rights, self._shards.server_of(LOBBY)))
 
     def close(self) -> None:
         self._nodes.close()
@@ -95,7 +97,7 @@ class ClusterStore:
         return self._shards.now()
 
     def identity(self) -> str:
-        return self._shards.of(LOBBY).identity()
+        return self._shards.identity()
 
     # The one road
 
@@ -118,13 +120,11 @@ class ClusterStore:
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         given: list[Task] = []
+        tour = Tour(self._shards)
         for queue in dict.fromkeys(queues):
-            try:
-                given += self._reserve(worker, queue, limit - len(given), handles)
-            except StoreUnreachable:
-                if not given:
-                    raise
-                break  # what was given is given
+            step = partial(self._reserve, worker, queue, limit - len(given), handles)
+            given += tour.at(queue, step) or ()
+        tour.check()
         self._shards.remember(given)
         return given
 
@@ -187,6 +187,7 @@ class ClusterStore:
         places = self._shards.by_place([change.id for change in changes], changes)
         applied = [False] * len(changes)
         given: list[Task] = []
+        tour = Tour(self._shards)
         wanted = list(dict.fromkeys(queues))
         # First where there is only something to tell, so that places become free.
         for queue in [*(set(places) - {*wanted, ""}), *wanted]:
@@ -195,15 +196,13 @@ class ClusterStore:
             if not numbered and not room and queue != wanted[0]:
                 continue  # the first one is asked in any case: it says if the worker is dead
             told = [change for _, change in numbered]
-            try:
-                done, tasks = self._turn(worker, told, queue, room, handles)
-            except StoreUnreachable:
-                if not given and not any(applied):
-                    raise
-                break  # what was done is done; the rest is told again
-            for (number, _), each in zip(numbered, done, strict=True):
+            answer = tour.at(queue, partial(self._turn, worker, told, queue, room, handles))
+            if answer is None:
+                continue  # what could not be told is told again
+            for (number, _), each in zip(numbered, answer[0], strict=True):
                 applied[number] = each
-            given += tasks
+            given += answer[1]
+        tour.check()
         self._shards.remember(given)
         self._relay()
         return applied, given
@@ -230,8 +229,8 @@ class ClusterStore:
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         return self._workers.bury(judge, silent)
 
-    def holdings(self, worker: str) -> list[Task]:
-        return self._workers.holdings(worker)
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        return self._workers.holdings(worker, queues)
 
     def workers(self) -> list[Worker]:
         return self._workers.all(self._shards.names())
@@ -266,13 +265,7 @@ class ClusterStore:
         return listing.find(self._shards, filter, cursor, limit)
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        found = [Upstreams() for _ in ids]
-        for queue, numbered in self._shards.by_place(ids, ids).items():
-            if queue:
-                answers = self._shards.of(queue).upstreams([id for _, id in numbered])
-                for (number, _), each in zip(numbered, answers, strict=True):
-                    found[number] = each
-        return found
+        return listing.upstreams(self._shards, ids)
 
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         queue = self._place(id)
@@ -331,7 +324,7 @@ class ClusterStore:
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
         """As `PartedStore.workers_of`."""
-        return self._workers.all(queues)
+        return self._workers.seen(queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])
@@ -339,8 +332,11 @@ class ClusterStore:
 
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.
-        moments = Tour(self._shards).all(lambda shard: shard.sample())
-        return min((self._shards.of(LOBBY).sample(), *moments))
+        tour = Tour(self._shards)
+        moments = [tour.attempt(self._shards.of(LOBBY).sample)]
+        moments += tour.each(lambda shard: shard.sample())
+        tour.check()
+        return min(moment for moment in moments if moment is not None)
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None

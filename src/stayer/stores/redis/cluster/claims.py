@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core import codec
+from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.keys import key
@@ -76,8 +77,13 @@ class Claims:
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
         """The claims that there are."""
         answers = self._run("find_claim", [(id,) for id in ids])
+        return [_found(id, answer) for id, answer in zip(ids, answers, strict=True)]
+
+    def seek(self, ids: Sequence[str]) -> list[Claim | StoreUnreachable | None]:
+        """The same; where it can't be asked for, the error."""
+        answers = self._run("find_claim", [(id,) for id in ids], self._nodes.try_many)
         return [
-            None if answer[0] is None else _claim(id, answer)
+            answer if isinstance(answer, StoreUnreachable) else _found(id, answer)
             for id, answer in zip(ids, answers, strict=True)
         ]
 
@@ -100,19 +106,28 @@ class Claims:
         """Their tasks are gone: let the claims go as well, in time."""
         self._run("expire_claim", [(claim.id, claim.nonce) for claim in claims])
 
-    def _run(self, name: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        prefix = self._nodes.options.prefix
+    def _run(
+        self,
+        name: str,
+        given: Sequence[tuple[Any, ...]],
+        run_many: Callable[[Sequence[Call]], list[Any]] | None = None,
+    ) -> list[Any]:
+        prefix, run = self._nodes.options.prefix, run_many or self._nodes.run_many
         answers: list[Any] = []
         for first in range(0, len(given), _AT_ONCE):
             part = given[first : first + _AT_ONCE]
             calls = [Call(key("claim", prefix, id=each[0]), name, each) for each in part]
-            answers += self._nodes.run_many(calls)
+            answers += run(calls)
         return answers
 
 
 def _new_claim(new: NewTask, plan: Planned | None) -> Claim:
     nonce = secrets.token_hex(8) if plan is None else plan.nonce
     return Claim(new.id, new.queue, nonce, new, None if plan is None else plan.name)
+
+
+def _found(id: str, answer: Any) -> Claim | None:
+    return None if answer[0] is None else _claim(id, answer)
 
 
 def _claim(id: str, answer: Any) -> Claim:

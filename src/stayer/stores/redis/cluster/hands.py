@@ -9,16 +9,22 @@ written down first, so that anybody can go on with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from time import monotonic
 
 from msgspec.structs import replace
 
-from stayer.core.errors import LeaseLost, UnknownWorker
-from stayer.core.model import Beat, Orders, Report, Task, Worker
+from stayer.core.errors import LeaseLost, StoreUnreachable, UnknownWorker
+from stayer.core.judge import BEATS_IN_A_LEASE
+from stayer.core.model import Beat, Report, Task, Worker
 from stayer.stores.redis import RedisStore, record
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
+
+BeatAt = Callable[[str, Worker, int, str, Sequence[Report]], Beat | None]
 
 
 class Workers:
@@ -27,29 +33,85 @@ class Workers:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
         self._homes: dict[str, list[str]] = {}
+        self._supposed: dict[str, Sequence[str]] = {}
         self._lessons = 0
+        self._refused: dict[tuple[str, str], tuple[float, float]] = {}
 
     # Beating
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        """In the lobby and then in every home, with the same number; good if all have taken it."""
+        """In the lobby and then in every home, with the same number. It is good when the lobby has
+        taken it: only there is anybody judged. While the lobby is away, it is good in the homes
+        that have taken it: nobody is buried there before a lease has passed.
+        """
         if number == 1 and self._is_being_buried(worker.id):
             raise LeaseLost(f"worker {worker.id} was given up as dead")
-        answer = self._lobby().beat(worker, number, nonce, ())
+        self._supposed[worker.id] = worker.queues
+        try:
+            answer = self._lobby().beat(worker, number, nonce, ())
+        except StoreUnreachable:
+            if number == 1:
+                raise  # whoever is not known there would be missed by nobody
+            alone = self._beat_alone(worker, number, nonce, reports)
+            if alone is None:
+                raise
+            return alone
         if number == 1:
             self._move_in(worker.id, worker.queues)
         elif self._lessons != self._shards.nodes.lessons:
             # A node may have been replaced by one that had not heard of all.
             self._lessons = self._shards.nodes.lessons
             self._move_in(worker.id, self._homes_of(worker.id))
-        places = self._shards.by_place([report.id for report in reports], reports)
-        orders: list[Orders] = []
-        for home in self._homes_of(worker.id):
-            told = [report for _, report in places.get(home, [])]
-            orders += self._beat_at(home, worker, number, nonce, told).orders
+        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
         if number == 1:
-            self._check_alive(worker.id, self._homes_of(worker.id))
-        return replace(answer, orders=tuple(orders))
+            self._check_alive(worker.id, list(heard))
+        orders = (each for beat in heard.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        return replace(answer, orders=tuple(orders), away=away, untold=untold)
+
+    def _beat_alone(
+        self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat | None:
+        """While the lobby is away; None if no home has taken it either."""
+        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_alone_at)
+        if not heard:
+            return None
+        orders = (each for beat in heard.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        now, proven = next(iter(heard.values())).now, tuple(heard)
+        return Beat(now=now, orders=tuple(orders), away=away, untold=untold, proven=proven)
+
+    def _beat_at_homes(
+        self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
+    ) -> tuple[dict[str, Beat], tuple[str, ...]]:
+        """What those say that can be reached, and whose reports did not arrive."""
+        tour, heard = Tour(self._shards), dict[str, Beat]()
+        places, untold = self._places_of(reports)
+        for home in self.homes(worker.id):
+            told = places.get(home, [])
+            answer = tour.at(home, partial(beat_at, home, worker, number, nonce, told))
+            if answer is None:
+                untold += [report.id for report in told]
+            else:
+                heard[home] = answer
+        return heard, tuple(untold)
+
+    def _places_of(self, reports: Sequence[Report]) -> tuple[dict[str, list[Report]], list[str]]:
+        """The reports for each home, and those of which nobody can say where they belong."""
+        places: dict[str, list[Report]] = {}
+        untold: list[str] = []
+        try:
+            found = self._shards.places([report.id for report in reports])
+        except StoreUnreachable:
+            found = {}
+            for report in reports:
+                try:
+                    found |= self._shards.places([report.id])
+                except StoreUnreachable:
+                    untold.append(report.id)
+        for report in reports:
+            places.setdefault(found.get(report.id, ""), []).append(report)
+        return places, untold
 
     def _beat_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
@@ -64,6 +126,15 @@ class Workers:
         shard.beat(worker, 1, nonce, ())
         self._check_alive(worker.id, [home])
         return shard.beat(worker, number, nonce, reports)
+
+    def _beat_alone_at(
+        self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat | None:
+        """None where it is not known, or no more: only the lobby can say which."""
+        try:
+            return self._shards.of(home).beat_alone(worker, number, nonce, reports)
+        except LeaseLost:
+            return None
 
     def introduce(self, worker: str, queue: str) -> bool:
         """Let a shard know a worker that the lobby knows; False if it may not take tasks."""
@@ -130,22 +201,35 @@ class Workers:
         alive = {worker.id for worker in self._lobby().workers()} if written else set()
         lost: list[Task] = []
         for worker in sorted(written - alive):
-            held = [task for home in self._read_homes(worker) for task in self._bury(worker, home)]
-            if not held:
+            tour = Tour(self._shards)
+            places = self._read_homes(worker)
+            found = [tour.at(home, partial(self._bury, worker, home)) for home in places]
+            held = [task for some in found for task in some or ()]
+            if not held and None not in found:
                 homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
                 self._shards.nodes.ask(homes, "DEL", homes)
                 self._cross_out(worker)
             lost += held
         return _oldest_first(lost)
 
-    def _bury(self, worker: str, home: str) -> list[Task]:
-        return record.tasks(*self._shards.server_of(home).run("bury_here", worker))
+    def _bury(self, worker: str, home: str) -> list[Task] | None:
+        """What it held there; None if it may still believe in a lease: its home has taken beats of
+        which no judge can have heard, and takes none from now on.
+        """
+        since, lease = self._refused.get((worker, home), (0.0, 0.0))
+        is_over = lease > 0 and monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
+        answer = self._shards.server_of(home).run("bury_here", worker, int(is_over))
+        if len(answer) == 3:
+            self._refused.setdefault((worker, home), (monotonic(), float(answer[2])))
+            return None
+        self._refused.pop((worker, home), None)
+        return record.tasks(*answer)
 
     # Looking
 
-    def holdings(self, worker: str) -> list[Task]:
-        """From all homes, which another process may have added to."""
-        homes = self._read_homes(worker)
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        """From these queues, or all homes, which another process may have added to."""
+        homes = list(dict.fromkeys(queues)) or self._read_homes(worker)
         return _oldest_first(
             task for home in homes for task in self._shards.of(home).holdings(worker)
         )
@@ -156,21 +240,50 @@ class Workers:
         for queue in queues:
             for each in self._shards.of(queue).workers():
                 running[each.id] = running.get(each.id, 0) + each.running
-        return [_with_tasks(each, running.get(each.id, 0)) for each in self._lobby().workers()]
+        known = self._lobby().workers()
+        return [_with_tasks(each, running.get(each.id, 0)) for each in known]
+
+    def seen(self, queues: Iterable[str]) -> list[Worker]:
+        """The same; while the lobby is away, as these shards see them: the newest that any has
+        heard.
+        """
+        try:
+            return self.all(queues)
+        except StoreUnreachable:
+            if not queues:
+                raise
+        newest: dict[str, Worker] = {}
+        running: dict[str, int] = {}
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
+                running[each.id] = running.get(each.id, 0) + each.running
+                if each.id not in newest or each.number > newest[each.id].number:
+                    newest[each.id] = each
+        known = sorted(newest.values(), key=lambda worker: (worker.started_at, worker.id))
+        return [_with_tasks(each, running[each.id]) for each in known]
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._lobby().attend(workers, seconds)
 
     def drain(self, worker: str) -> Worker:
         known = self._lobby().drain_worker(worker)
+        tour, running = Tour(self._shards), 0
         for home in self._read_homes(worker):
-            with suppress(UnknownWorker):  # there they need not wait for its next beat
-                self._shards.of(home).drain_worker(worker)
-        return _with_tasks(known, len(self.holdings(worker)))
+            running += len(tour.at(home, partial(self._drain_at, home, worker)) or ())
+        return _with_tasks(known, running)
+
+    def _drain_at(self, home: str, worker: str) -> list[Task]:
+        shard = self._shards.of(home)
+        with suppress(UnknownWorker):  # there they need not wait for its next beat
+            shard.drain_worker(worker)
+        return shard.holdings(worker)
 
     def homes(self, worker: str) -> list[str]:
-        """The shards that may have orders for it."""
-        return self._homes_of(worker)
+        """The shards that may have orders for it; if the lobby can't say, those of its queues."""
+        try:
+            return self._homes_of(worker)
+        except StoreUnreachable:
+            return list(dict.fromkeys(self._supposed.get(worker, ())))
 
     # Homes
 

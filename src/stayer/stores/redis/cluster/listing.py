@@ -1,4 +1,4 @@
-"""Lists over all queues: pages of the shards, merged.
+"""Looking at all queues: pages of the shards, merged.
 
 A cursor is that of a shard with the name of its queue behind it. What was created in the same
 moment in several queues has no order of its own: the queue's name decides.
@@ -11,6 +11,7 @@ from functools import partial
 
 from stayer.core.errors import BadInput, StoreUnreachable
 from stayer.core.figures import Figures, total
+from stayer.core.flows import Upstreams
 from stayer.core.model import Filter, Page, Task
 from stayer.core.reach import Reach
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
@@ -58,6 +59,17 @@ def reach(shards: Shards, queues: Sequence[str]) -> Reach:
     if away and not there:
         raise StoreUnreachable(tour.why)
     return Reach(tuple(there), away)
+
+
+def upstreams(shards: Shards, ids: Sequence[str]) -> list[Upstreams]:
+    """What each runs after, from the shard of each."""
+    found = [Upstreams() for _ in ids]
+    for queue, numbered in shards.by_place(ids, ids).items():
+        if queue:
+            answers = shards.of(queue).upstreams([id for _, id in numbered])
+            for (number, _), each in zip(numbered, answers, strict=True):
+                found[number] = each
+    return found
 
 
 def figures(

@@ -58,14 +58,18 @@ def waiter_for(
             for name, of in zip(names, asked, strict=True)
         ]
         numbers: dict[str, str | None] = {}
-        for name, (of_worker, _, *of_queue) in zip(
-            names, shards.nodes.run_many(calls), strict=True
-        ):
+        answers = shards.nodes.try_many(calls)
+        _refuse_if_all_are_away(answers)
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, StoreUnreachable):
+                continue  # when it is back there is one more, which is news
+            of_worker, _, *of_queue = answer
             if name in orders:
                 numbers[orders[name]] = _text(of_worker)
             if name in wakes:
                 numbers[wakes[name]] = _text(of_queue[0])
-        return Marks(numbers, incoming.waiting(shards) if wakes else 0)
+        came = Tour(shards).attempt(partial(incoming.waiting, shards)) if wakes else 0
+        return Marks(numbers, came or 0)
 
     sharded = [*wakes.values(), *orders.values(), *([came_in] if wakes else [])]
     plain = {came_in: [came_in, f"__keyspace@0__:{came_in}"]} if wakes else {}
@@ -74,26 +78,54 @@ def waiter_for(
 
 def lines(nodes: Nodes, sharded: Sequence[str], plain: Mapping[str, Sequence[str]]) -> list[Line]:
     """Connections to the nodes of these channels. Of the plain ones it is said which key's node
-    hears them, too: what somebody publishes anywhere, and what the node tells of the key.
+    hears them, too: what somebody publishes anywhere, and what the node tells of the key. Nodes
+    that are away are left out, unless all are.
     """
     for _ in range(_REDIRECTS):
-        questions: dict[Server, list[Sequence[str]]] = {}
-        for slot in _by_slot(sharded):
-            questions.setdefault(nodes.server_of(slot[0]), []).append(("SSUBSCRIBE", *slot))
-        for place, channels in plain.items():
-            questions.setdefault(nodes.server_of(place), []).append(("SUBSCRIBE", *channels))
         opened: list[Line] = []
+        away: list[StoreUnreachable] = []
         try:
-            for server, asked in questions.items():
-                opened.append(subscribed(server, asked))
-            return opened
+            for server, asked in _questions(nodes, sharded, plain, away).items():
+                try:
+                    opened.append(subscribed(server, asked))
+                except StoreUnreachable as error:
+                    nodes.forget()  # another one may have taken its place
+                    away.append(error)
         except StoreError as error:
             for line in opened:
                 line.close()
             nodes.forget()
             if not isinstance(error, Moved):
                 raise
+            continue
+        if away and not opened:
+            raise away[0]
+        return opened
     raise StoreUnreachable(f"{nodes.url}: its nodes send from one to the other: try again")
+
+
+def _questions(
+    nodes: Nodes,
+    sharded: Sequence[str],
+    plain: Mapping[str, Sequence[str]],
+    away: list[StoreUnreachable],
+) -> dict[Server, list[Sequence[str]]]:
+    """What each node is to be asked; and for which there is none."""
+    questions: dict[Server, list[Sequence[str]]] = {}
+    wanted = [(slot[0], ("SSUBSCRIBE", *slot)) for slot in _by_slot(sharded)]
+    wanted += [(place, ("SUBSCRIBE", *channels)) for place, channels in plain.items()]
+    for place, question in wanted:
+        try:
+            questions.setdefault(nodes.server_of(place), []).append(question)
+        except StoreUnreachable as error:
+            away.append(error)
+    return questions
+
+
+def _refuse_if_all_are_away(answers: Sequence[object]) -> None:
+    away = [answer for answer in answers if isinstance(answer, StoreUnreachable)]
+    if away and len(away) == len(answers):
+        raise away[0]
 
 
 def _by_slot(channels: Sequence[str]) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -34,8 +35,12 @@ _AT_ONCE = 1000
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
 
+_ABSENT = 5.0
+
 T = TypeVar("T")
 Host = tuple[str, int]
+Part = tuple[int, int, list[Host]]
+"""First and last slot of a part of the cluster, and its nodes, the primary first."""
 
 
 class Nodes:
@@ -62,6 +67,7 @@ class Nodes:
         self.lessons = 0
         """How often it was asked who has which slot: after a failover once more."""
         self._silent: set[Host] = set()
+        self._absent_until: dict[Server, float] = {}
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
         """Do it at the node that has the key."""
@@ -80,38 +86,62 @@ class Nodes:
         """What the node that has the key answers to a plain command."""
         return self.at(key, lambda server: server.ask(*command))
 
-    def enlist(self, list_of: str, names: Iterable[str], worker: str = "") -> int:
+    def enlist(self, list_of: str, names: Iterable[str], which: str = "") -> int:
         """Write names down in a set that others go by; how many are new."""
         given = list(names)
-        place = key(list_of, self.options.prefix, worker=worker)
+        place = key(list_of, self.options.prefix, worker=which, copy=which)
         steps = [given[at : at + _AT_ONCE] for at in range(0, len(given), _AT_ONCE)]
-        calls = [Call(place, "enlist", (list_of, worker, *some)) for some in steps]
+        calls = [Call(place, "enlist", (list_of, which, *some)) for some in steps]
         return sum(self.run_many(calls)) if calls else 0
 
     def run_many(self, calls: Sequence[Call]) -> list[Any]:
         """What the scripts answer, each at the node of its key, a round trip a node."""
+        answers = self._try_many(calls, give_up=True)
+        for answer in answers:
+            if isinstance(answer, StoreUnreachable):
+                raise answer
+        return answers
+
+    def try_many(self, calls: Sequence[Call]) -> list[Any]:
+        """The same; where a node can't be reached, the error in the place of the answer."""
+        return self._try_many(calls, give_up=False)
+
+    def _try_many(self, calls: Sequence[Call], *, give_up: bool) -> list[Any]:
+        """To give up is to ask no others when a node can't be reached."""
         answers: list[Any] = [None] * len(calls)
         left = list(range(len(calls)))
         for _ in range(_REDIRECTS):
-            left = self._run_many(calls, left, answers)
+            left = self._run_many(calls, left, answers, give_up)
             if not left:
                 return answers
             self.forget()
         raise self._quarrel()
 
-    def _run_many(self, calls: Sequence[Call], left: list[int], answers: list[Any]) -> list[int]:
+    def _run_many(
+        self, calls: Sequence[Call], left: list[int], answers: list[Any], give_up: bool
+    ) -> list[int]:
         """What is left: what has moved."""
         groups: dict[int, tuple[Server, list[int]]] = {}
         for number in left:
-            server = self.server_of(calls[number].key)
+            try:
+                server = self.server_of(calls[number].key)
+            except StoreUnreachable as error:
+                answers[number] = error
+                if give_up:
+                    return []
+                continue
             groups.setdefault(id(server), (server, []))[1].append(number)
-        moved = []
+        moved: list[int] = []
         for server, numbers in groups.values():
             try:
                 found = server.run_many(self.options.prefix, [calls[each] for each in numbers])
-            except StoreUnreachable:
+            except StoreUnreachable as error:
                 self.forget()
-                raise
+                for number in numbers:
+                    answers[number] = error
+                if give_up:
+                    return []
+                continue
             for number, answer in zip(numbers, found, strict=True):
                 answers[number] = answer
                 if isinstance(answer, Moved):
@@ -125,17 +155,31 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
-    def parts(self) -> list[tuple[int, int, list[Host]]]:
-        """First and last slot of each part of the cluster, and its nodes, the primary first."""
-        server = self.primaries()[0]
-        return [
-            (
-                int(start),
-                int(end),
-                [((host or b"").decode(), int(port)) for host, port, *_ in nodes],
-            )
-            for start, end, *nodes in server.ask("CLUSTER", "SLOTS")
-        ]
+    def absent(self) -> set[Server]:
+        """The nodes to which no connection can be opened, so that nothing was asked of them; one
+        that is, is believed to be so for a moment.
+        """
+        found: set[Server] = set()
+        for server in self.primaries():
+            if time.monotonic() >= self._absent_until.get(server, 0.0):
+                try:
+                    with server.connection():
+                        continue
+                except StoreUnreachable:
+                    self.forget()
+                    self._absent_until[server] = time.monotonic() + _ABSENT
+            found.add(server)
+        return found
+
+    def parts(self) -> list[Part]:
+        """As one of its nodes sees them."""
+        failed: StoreUnreachable | None = None
+        for server in self.primaries():
+            try:
+                return [_part(*answer) for answer in server.ask("CLUSTER", "SLOTS")]
+            except StoreUnreachable as error:
+                failed = error
+        raise failed or self._quarrel()
 
     def at_host(self, host: Host) -> Server:
         """A node, whichever slots it has."""
@@ -244,3 +288,8 @@ class Nodes:
 
     def _quarrel(self) -> StoreUnreachable:
         return StoreUnreachable(f"{self.url}: its nodes send from one to the other: try again")
+
+
+def _part(start: Any, end: Any, *nodes: Any) -> Part:
+    hosts = [((host or b"").decode(), int(port)) for host, port, *_ in nodes]
+    return int(start), int(end), hosts

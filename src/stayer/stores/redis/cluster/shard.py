@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from stayer.core.model import Beat, Report, Worker
 from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
+from stayer.stores.redis import workers as hands
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.server import Call, Server
@@ -70,6 +72,12 @@ class ShardStore(RedisStore):
     def __init__(self, shard: Shard, on_end: Callable[[], None]) -> None:
         super().__init__(shard)
         self._on_end = on_end
+
+    def beat_alone(
+        self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat:
+        """A beat that the lobby has not heard of."""
+        return self._beat(worker, hands.about(worker, number, nonce, alone=True), reports)
 
     def _relay(self) -> None:
         self._on_end()

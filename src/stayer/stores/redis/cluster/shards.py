@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -11,15 +11,19 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from stayer.core.errors import StoreUnreachable
+from stayer.core.ids import generate, is_generated
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.claims import Claim, Claims
+from stayer.stores.redis.cluster.directory import Directory
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
+from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key, tag
+from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
 from stayer.stores.redis.translation import translated
 
@@ -27,6 +31,7 @@ LOBBY = "%lobby"
 """The shard in which all workers are known. No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
+_DRAWS = 100
 
 T = TypeVar("T")
 
@@ -42,8 +47,7 @@ class Shards:
         self.plans = Plans(self)
         self._stores: dict[str, ShardStore] = {}
         self._servers: dict[str, Shard] = {}
-        self._known: set[str] = set()
-        self._lessons = 0
+        self._directory = Directory(nodes)
         self._places: dict[str, str] = {}
         self._guard = threading.Lock()
 
@@ -66,21 +70,22 @@ class Shards:
 
     def add(self, queues: Iterable[str]) -> None:
         """Make sure that whoever lists shards will see these. First of all steps."""
-        if self._lessons != self.nodes.lessons:
-            # A node may have been replaced by one that had not heard of all.
-            self._known, self._lessons = set(), self.nodes.lessons
-        fresh = sorted(set(queues) - self._known)
-        if fresh:
-            name = key("shards", self.nodes.options.prefix)
-            if self.nodes.enlist("shards", fresh):
-                self.nodes.ask(name, "SPUBLISH", name, "")  # so that watchers listen there too
-            self._known.update(fresh)
+        self._directory.add(queues)
 
     def names(self) -> list[str]:
         """All that there are, by name."""
-        name = key("shards", self.nodes.options.prefix)
-        found = self.nodes.ask(name, "SMEMBERS", name)
-        return sorted(each.decode() for each in found)
+        return self._directory.names()
+
+    def identity(self) -> str:
+        """What the lobby is called, as far as can be told without it."""
+        try:
+            found = self.of(LOBBY).identity()
+        except StoreUnreachable:
+            if (copied := self._directory.copied_identity()) is None:
+                raise
+            return copied
+        self._directory.copy_identity(found)
+        return found
 
     def all(self) -> list[ShardStore]:
         """All that there are."""
@@ -92,8 +97,16 @@ class Shards:
         return self.nodes.run_many(calls) if calls else []
 
     def now(self) -> float:
-        """The time of one of the nodes."""
-        return self.nodes.at(key("shards", self.nodes.options.prefix), lambda server: server.now())
+        """The time of one of the nodes: the same one, as long as it is there."""
+        place = key("shards", self.nodes.options.prefix)
+        try:
+            return self.nodes.at(place, lambda server: server.now())
+        except StoreUnreachable:
+            tour = Tour(self)
+            for server in self.nodes.primaries():
+                if (found := tour.attempt(server.now)) is not None:
+                    return found
+            raise
 
     def take_ended(self) -> list[str]:
         """The queues in which something has ended that others may have to hear of; each is told to
@@ -149,7 +162,11 @@ class Shards:
         found = {id: self._places[id] for id in ids if id in self._places}
         asked = [id for id in dict.fromkeys(ids) if id not in found]
         if asked:
-            claims = [claim for claim in self.claims.find(asked) if claim is not None]
+            answers = dict(zip(asked, self.claims.seek(asked), strict=True))
+            away = {id: each for id, each in answers.items() if isinstance(each, StoreUnreachable)}
+            if away:
+                found |= self._seen_at(away)
+            claims = [claim for claim in answers.values() if isinstance(claim, Claim)]
             planned = [claim for claim in claims if claim.plan is not None]
             claims = [claim for claim in claims if claim.plan is None]
             unsettled = [claim for claim in claims if claim.task is not None]
@@ -158,6 +175,21 @@ class Shards:
             if planned:
                 claims += self.plans.finish(planned)
             found |= {claim.id: claim.queue for claim in claims}
+        return found
+
+    def _seen_at(self, unclaimed: dict[str, StoreUnreachable]) -> dict[str, str]:
+        """Where tasks are whose claims can't be asked for: a task that is seen is where it belongs,
+        for its id is claimed elsewhere only after it is gone. Raises if one is not to be seen.
+        """
+        found: dict[str, str] = {}
+        tour = Tour(self)
+        for name in self.names():
+            ids = [id for id in unclaimed if id not in found]
+            seen = tour.at(name, partial(self.of(name).get, ids)) if ids else None
+            found |= {task.id: name for task in seen or () if task is not None}
+        for id, why in unclaimed.items():
+            if id not in found:
+                raise why
         return found
 
     def by_place(self, ids: Sequence[str], items: Sequence[T]) -> dict[str, list[tuple[int, T]]]:
@@ -202,6 +234,7 @@ class Shards:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept each id once, in whichever queue."""
+        tasks = self._claimable(tasks)
         with translated(self.nodes.url):
             packed_groups(
                 tasks, Arguments(fixed=4)
@@ -233,6 +266,21 @@ class Shards:
                 answers[number] = self._known_one(claim, tasks[number])
         self.remember(answer.task for answer in answers.values() if not answer.purged)
         return [answers[number] for number in range(len(tasks))]
+
+    def _claimable(self, tasks: Sequence[NewTask]) -> Sequence[NewTask]:
+        """Those whose ids were drawn get others where a node is away that nothing was asked of."""
+        if not any(new.generated for new in tasks) or not (absent := self.nodes.absent()):
+            return tasks
+        return [self._with_other_id(new, absent) for new in tasks]
+
+    def _with_other_id(self, new: NewTask, absent: Container[Server]) -> NewTask:
+        drawn, prefix = new, self.nodes.options.prefix
+        for _ in range(_DRAWS if new.generated and is_generated(new.id) else 0):
+            with suppress(StoreUnreachable):
+                if self.nodes.server_of(key("claim", prefix, id=drawn.id)) not in absent:
+                    return drawn
+            drawn = replace(new, id=generate())
+        return new
 
     def _claimed(self, tasks: Sequence[NewTask]) -> list[Claim]:
         """The claim on each id; none of them belongs to a plan."""

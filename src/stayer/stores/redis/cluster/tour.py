@@ -54,8 +54,13 @@ class Tour:
 
     def at(self, queue: str, step: Callable[[], T]) -> T | None:
         """The same for one that needs a certain queue."""
-        server = self.attempt(self.shards.server_of(queue).node)
-        if server is None or server in self._silent:
+        try:
+            server = self.shards.server_of(queue).node()
+        except StoreUnreachable as error:
+            self.misses += 1
+            self._why = error
+            return None
+        if server in self._silent:
             return None
         wasted = self._wasted
         answer = self.attempt(step)
@@ -65,12 +70,16 @@ class Tour:
 
     def all(self, step: Callable[[ShardStore], T]) -> Iterator[T]:
         """What comes of a step in each shard that can be reached. Raises if none can be."""
+        yield from self.each(step)
+        self.check()
+
+    def each(self, step: Callable[[ShardStore], T]) -> Iterator[T]:
+        """The same, if need be of none."""
         for name in self.shards.names():
             shard = self.shards.of(name)
             answer = self.at(name, lambda shard=shard: step(shard))  # type: ignore[misc]
             if answer is not None:
                 yield answer
-        self.check()
 
     def check(self) -> None:
         """Raises if nothing could be done."""

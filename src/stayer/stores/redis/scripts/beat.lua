@@ -1,6 +1,6 @@
 -- Store.beat: renew a worker's lease and take its reports.
 -- ARGV   3 the worker (MessagePack: id, node, pid, queues as JSON, slots, version, draining, lease,
---        keeps, number, nonce, handles as JSON or ''), 4 the reports (MessagePack, see workers.py); the rest: checkpoints
+--        keeps, number, nonce, handles as JSON or '', alone: the lobby of a cluster has not heard of it), 4 the reports (MessagePack, see workers.py); the rest: checkpoints
 --        and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
@@ -27,7 +27,7 @@ local function renew()
   call('HSET', key, 'node', who[2], 'pid', who[3], 'queues', who[4], 'slots', who[5],
        'version', who[6], 'draining', who[7] and 1 or 0, 'lease', exact(lease),
        'keeps', who[9] and 1 or 0, 'handles', who[12], 'number', number, 'nonce', nonce, 'beat_at', exact(now),
-       'lease_end', exact(ends))
+       'lease_end', exact(ends), 'alone', who[13] and 1 or 0)
   if who[9] then
     call('ZREM', key_late(), me)
     call('ZREM', key_early(), me)

@@ -54,7 +54,7 @@ local function forget_spared(queue, before)
     for _, id in ipairs(some) do
       if seen >= limit then return end
       local entry = fetch(id)
-      local ended = entry and entry.r[QUEUE] == queue and entry.r[FINISHED_AT]
+      local ended = entry and entry.r[QUEUE] == queue and FINISHED[entry.r[STATE]] and entry.r[UPDATED]
       if not ended or ended > gone then
         call('SREM', key_spared(queue), id)
       elseif ended <= before and not is_needed(entry) then

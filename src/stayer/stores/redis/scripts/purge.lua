@@ -17,7 +17,7 @@ local function forget_all(found, wanted, queue, state)
     if state and entry and (entry.r[STATE] ~= state or entry.r[QUEUE] ~= queue) then entry = false end
     local is_newest = not wanted and call('SISMEMBER', key_newest(), id) == 1
     if entry and #gone < limit and not is_newest and (not wanted or (wanted[entry.r[STATE]]
-      and entry.r[FINISHED_AT] and entry.r[FINISHED_AT] < before)) and not is_needed(entry) then
+      and entry.r[UPDATED] < before)) and not is_needed(entry) then
       forget(entry)
       gone[#gone + 1] = id
     end

@@ -76,25 +76,6 @@ local function line_up()
   refresh_touched_lines()
 end
 
--- Since when a running task holds its place: its history says so, unless very much has happened since.
-local function reserved_at(entry)
-  local since = entry.r[STARTED_AT] or now
-  local parts = older_history(entry.r[ID])
-  parts[#parts + 1] = entry.history
-  for _, part in ipairs(parts) do
-    local position = 1
-    while position < #part do
-      local attempt, length = struct.unpack('>I4I4', part, position + 8)
-      if length > 0 and attempt == entry.r[ATTEMPT] then
-        local about = cmsgpack.unpack(string.sub(part, position + 16, position + 15 + length))
-        if about[2] == 'reserved' then since = about[1] end
-      end
-      position = position + 16 + length
-    end
-  end
-  return since
-end
-
 local function note_runs(fair)
   call('DEL', key_runs(name))
   if not fair then return end

@@ -41,7 +41,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import workers as hands
-from stayer.stores.sql.commit import applied, commit
+from stayer.stores.sql.commit import applied, commit, delayed
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.forget import forget, is_anything_old
@@ -170,8 +170,9 @@ class SqliteStore:
             return tasks
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        asked_at = self.now()
         with self._write() as tx:
-            tasks, told = commit(tx, changes)
+            tasks, told = commit(tx, delayed(changes, tx.now - asked_at))
         if told:
             self._relay()
         return tasks
@@ -195,9 +196,10 @@ class SqliteStore:
     ) -> tuple[list[bool], Sequence[Task]]:
         if meanwhile is not None:
             meanwhile()  # nobody else does it
+        asked_at = self.now()
         with self._write() as tx:
             ledger = Ledger(tx)
-            answers = applied(tx, changes, ledger)
+            answers = applied(tx, delayed(changes, tx.now - asked_at), ledger)
             if ledger.has_news_for_others:
                 if ledger.write():
                     relay(tx, _AT_ONCE)
@@ -222,9 +224,10 @@ class SqliteStore:
         with self._write() as tx:
             return hands.bury(tx, judge, silent)
 
-    def holdings(self, worker: str) -> list[Task]:
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         with self._read() as tx:
-            return hands.holdings(tx, worker)
+            held = hands.holdings(tx, worker)
+        return [task for task in held if not queues or task.queue in queues]
 
     def workers(self) -> list[Worker]:
         with self._read() as tx:

@@ -183,11 +183,12 @@ WHERE state IN ('reserved', 'started');
 -- takes. A statement uses it if it says the same about the state in the same words.
 CREATE INDEX stayer_tasks_listing ON stayer_tasks (queue, state, created)
 WHERE state NOT IN ('reserved', 'started');
-CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, finished_at)
+-- By when the store heard of the end, which no later one can be before.
+CREATE INDEX stayer_tasks_finished ON stayer_tasks (queue, state, updated)
 WHERE finished_at IS NOT NULL;
 
 -- Whose results are kept for others, maybe for longer than is usual.
-CREATE INDEX stayer_tasks_inputs ON stayer_tasks (queue, finished_at)
+CREATE INDEX stayer_tasks_inputs ON stayer_tasks (queue, updated)
 WHERE dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL;
 
 -- What a node has for itself.
@@ -485,23 +486,36 @@ WITH parts (task, lines) AS (
 entries (task, entry) AS (
     SELECT task, value
     FROM parts, json_each('[' || replace(rtrim(lines, char(10)), char(10), ',') || ']')
+),
+
+-- What was told late says itself when it was.
+found AS (
+    SELECT
+        task,
+        entry ->> 3 AS attempt,
+        max(iif(entry ->> 2 = 'reserved', entry ->> 4, NULL)) AS worker,
+        max(iif(entry ->> 2 = 'reserved', entry ->> 8, NULL)) AS node,
+        max(entry ->> 9) AS pid,
+        max(iif(entry ->> 2 = 'reserved', entry ->> 1, NULL)) AS reserved_at,
+        max(iif(entry ->> 2 = 'started', coalesce(entry ->> 10, entry ->> 1), NULL)) AS started_at,
+        -- Those of the last line that has one: a late end may follow a loss.
+        CAST(substr(max(iif(
+            entry ->> 6 IS NULL, NULL,
+            printf('%016d%!.7f', entry ->> 0, coalesce(entry ->> 10, entry ->> 1))
+        )), 17) AS REAL) AS finished_at,
+        substr(max(printf('%016d', entry ->> 0) || (entry ->> 6)), 17) AS ending,
+        substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
+    FROM entries
+    GROUP BY task, attempt
 )
 
 SELECT
-    task,
-    entry ->> 3 AS attempt,
-    max(iif(entry ->> 2 = 'reserved', entry ->> 4, NULL)) AS worker,
-    max(iif(entry ->> 2 = 'reserved', entry ->> 8, NULL)) AS node,
-    max(entry ->> 9) AS pid,
-    max(iif(entry ->> 2 = 'reserved', entry ->> 1, NULL)) AS reserved_at,
-    max(iif(entry ->> 2 = 'started', entry ->> 1, NULL)) AS started_at,
-    max(iif(entry ->> 6 IS NULL, NULL, entry ->> 1)) AS finished_at,
-    -- Those of the last line that has one: a late end may follow a loss.
-    substr(max(printf('%016d', entry ->> 0) || (entry ->> 6)), 17) AS ending,
-    substr(max(printf('%016d', entry ->> 0) || (entry ->> 7)), 17) AS error
-FROM entries
-GROUP BY task, attempt
+    task, attempt, worker, node, pid, reserved_at,
+    max(started_at, reserved_at) AS started_at,
+    max(finished_at, coalesce(max(started_at, reserved_at), reserved_at)) AS finished_at,
+    ending, error
+FROM found
 -- One whose end was dropped must not seem to go on.
-HAVING reserved_at IS NOT NULL AND (
+WHERE reserved_at IS NOT NULL AND (
     finished_at IS NOT NULL OR attempt = (SELECT attempt FROM stayer_tasks WHERE seq = task)
 );

@@ -657,14 +657,15 @@ SELECT name, (
 FROM stayer_queues AS q;
 
 -- name: figures.ended
--- From, to: queue, state, how many, how long they ran and had waited.
+-- From, to: queue, state, how many, how long they ran and had waited. By when their ends came, which
+-- may be long after they were: a minute that has been counted does not change any more.
 -- Queue by queue, as the index of what has ended goes.
 SELECT t.queue, t.state, count(*), coalesce(sum(t.finished_at - t.started_at), 0.0),
     coalesce(sum(t.started_at - t.created), 0.0)
 FROM stayer_queues AS q
 CROSS JOIN stayer_tasks AS t
     ON t.queue = q.name AND t.state IN ('complete', 'failed', 'cancelled')
-    AND t.finished_at >= ? AND t.finished_at < ?
+    AND t.finished_at IS NOT NULL AND t.updated >= ? AND t.updated < ?
 GROUP BY t.queue, t.state;
 
 -- name: figures.add
@@ -756,35 +757,34 @@ DELETE FROM stayer_shares WHERE queue = ?;
 
 -- name: purge.old
 -- queue, state, before, limit. What a schedule refers to stays.
-SELECT finished_at, seq, id FROM stayer_tasks
-WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at < ?
+SELECT updated, seq, id FROM stayer_tasks
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND updated < ?
     AND NOT EXISTS (SELECT 1 FROM stayer_schedules WHERE last_task = stayer_tasks.id)
     AND {unneeded}
-ORDER BY finished_at
+ORDER BY updated
 LIMIT ?;
 
 -- name: forget.queues
 SELECT name, retention, logs_gone, results_gone FROM stayer_queues;
 
 -- name: forget.end
--- queue, state, after, before, how many: when the last one of these ended; nothing if fewer did.
-SELECT finished_at FROM stayer_tasks
-WHERE queue = ?1 AND state = ?2 AND finished_at IS NOT NULL AND finished_at > ?3
-    AND finished_at < ?4
-ORDER BY finished_at
+-- queue, state, after, before, how many: when the end of the last one of these came; nothing if fewer did.
+SELECT updated FROM stayer_tasks
+WHERE queue = ?1 AND state = ?2 AND finished_at IS NOT NULL AND updated > ?3 AND updated < ?4
+ORDER BY updated
 LIMIT 1 OFFSET ?5 - 1;
 
 -- name: forget.ended
 -- queue, state, after, up to.
 SELECT seq FROM stayer_tasks
-WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND finished_at > ? AND finished_at <= ?;
+WHERE queue = ? AND state = ? AND finished_at IS NOT NULL AND updated > ? AND updated <= ?;
 
 -- name: forget.spared
 -- queue, up to, limit: whose results were passed over while others needed them, which none does now.
 SELECT seq FROM stayer_tasks
 WHERE queue = ? AND dependents = 1 AND result IS NOT NULL AND finished_at IS NOT NULL
-    AND finished_at <= ? AND {unneeded}
-ORDER BY finished_at
+    AND updated <= ? AND {unneeded}
+ORDER BY updated
 LIMIT ?;
 
 -- name: forget.logs
@@ -838,7 +838,7 @@ DELETE FROM stayer_schedules WHERE name = ?;
 -- ids, states, before, limit.
 SELECT seq, id FROM stayer_tasks
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN (SELECT value FROM json_each(?))
-    AND finished_at < ? AND {unneeded}
+    AND finished_at IS NOT NULL AND updated < ? AND {unneeded}
 LIMIT ?;
 
 -- name: purge.remember

@@ -1,13 +1,13 @@
 -- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
 -- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
--- what it means to those who want to hear (words, or false), ids, attempts, results}; what is not there is
--- false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
+-- what it means to those who want to hear (words, or false), ids, attempts, results, how many seconds ago it
+-- was (0 but in a group of one)}; what is not there is false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
 -- is kept apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
 
 local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
-  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19
+  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19, 20
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -36,8 +36,14 @@ local function set_result(entry, result)
   end
 end
 
-local function set_what_follows(r, group, attempt)
-  local from, to = group[C_STATE], group[C_TO]
+-- When it was; what was told late did not happen before what is known, whatever clock somebody went by.
+local function moment_of(entry, group)
+  if group[C_AGO] == 0 then return now end
+  return math.max(now - group[C_AGO], entry.r[STARTED_AT] or reserved_at(entry))
+end
+
+local function set_what_follows(entry, group, attempt)
+  local r, from, to, was_at = entry.r, group[C_STATE], group[C_TO], moment_of(entry, group)
   r[STATE] = to
   r[UPDATED] = now
   r[RETURNED_FROM] = group[C_RETURNED] and full_name(group, attempt) or nil
@@ -45,13 +51,13 @@ local function set_what_follows(r, group, attempt)
   if delay then r[ETA] = delay ~= 'none' and now + delay or nil end
   if to ~= from then
     if to == 'started' then
-      r[STARTED_AT], r[START_BEFORE] = now, nil
+      r[STARTED_AT], r[START_BEFORE] = was_at, nil
     elseif QUEUED[to] then
       r[WORKER], r[NODE], r[PID], r[STARTED_AT], r[USAGE] = nil, nil, nil, nil, nil
     end
     if from == 'started' then r[PAUSED] = nil end
     if FINISHED[to] then
-      r[FINISHED_AT] = now
+      r[FINISHED_AT] = was_at
     elseif FINISHED[from] then
       r[FINISHED_AT], r[ENDING], r[START_BEFORE], r[FINGERPRINT] = nil, nil, nil, nil
     end
@@ -75,8 +81,9 @@ local function words_of(group, before, r, fault)
     note = from and string.sub(group[C_NOTE], to + 1) or false
   end
   ending = worker and ending
-  local said = (event or ending)
-    and saying({now, event or '', worker and true, note, ending, ending and fault, false, pid})
+  local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
+  if group[C_AGO] > 0 then about[#about + 1] = now - group[C_AGO] end
+  local said = (event or ending) and saying(about)
   return {event = event, note = note, said = said}
 end
 
@@ -147,7 +154,8 @@ local function apply(group, entry, attempt, result)
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
   set_result(entry, result)
-  set_what_follows(r, group, attempt)
+  if group[C_AGO] > 0 or entry.ago then entry.ago = group[C_AGO] end
+  set_what_follows(entry, group, attempt)
   local number, said = traced(group, before, r, r[ID], attempt, fault)
   if said then remember(entry, number, attempt, said) end
   if group[C_WORDS] and (r[NOTIFY] or settings_of(r[QUEUE]).notify) then

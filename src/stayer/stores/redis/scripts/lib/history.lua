@@ -70,6 +70,25 @@ local function older_history(id)
   return parts
 end
 
+-- When its attempt was reserved: its history says so, unless very much has happened since.
+local function reserved_at(entry)
+  local since = entry.r[STARTED_AT] or now
+  local parts = older_history(entry.r[ID])
+  parts[#parts + 1] = entry.history
+  for _, part in ipairs(parts) do
+    local position = 1
+    while position < #part do
+      local attempt, length = struct.unpack('>I4I4', part, position + 8)
+      if length > 0 and attempt == entry.r[ATTEMPT] then
+        local about = cmsgpack.unpack(string.sub(part, position + 16, position + 15 + length))
+        if about[2] == 'reserved' then since = about[1] end
+      end
+      position = position + 16 + length
+    end
+  end
+  return since
+end
+
 local function remember(entry, number, attempt, said)
   entry.history = entry.history .. moment(number, attempt) .. said
   if #entry.history > HISTORY_IN_RECORD then

@@ -140,7 +140,7 @@ end
 local function move_finished(entry, before, state)
   local finished_key = finished_of(entry.r[QUEUE])
   if FINISHED[before] then write_ids(removals, finished_key(before), entry) end
-  if FINISHED[state] then write_ids(additions, finished_key(state), entry, exact(entry.r[FINISHED_AT])) end
+  if FINISHED[state] then write_ids(additions, finished_key(state), entry, exact(entry.r[UPDATED])) end
 end
 
 -- What failed, by fault.
@@ -226,7 +226,7 @@ local function move(entry)
   end
   if before ~= state and (FINISHED[before] or FINISHED[state]) then move_finished(entry, before, state) end
   if before ~= state then
-    if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1) end
+    if RUNNING[before] ~= RUNNING[state] then move_places(r, RUNNING[state] and 1 or -1, entry.ago) end
     if r[UNIQUE] then move_unique(r, state) end
   end
   if was[W_FINGERPRINT] or r[FINGERPRINT] then

@@ -111,11 +111,11 @@ local function share_now(text)
   return used * left, runs * left
 end
 
-local function count_run(queue, share, since)
+local function count_run(queue, share, ran)
   local used, runs = 0, 0
   local known = call('HGET', key_shares(queue), share)
   if known then used, runs = share_now(known) end
-  used, runs = used + math.max(0, now - since), runs + 1
+  used, runs = used + math.max(0, ran), runs + 1
   call('HSET', key_shares(queue), share, exact(used) .. ' ' .. exact(runs) .. ' ' .. NOW)
 end
 
@@ -139,8 +139,8 @@ local function turns_of(queue)
   return {used = used, usual = usual}
 end
 
--- A task begins or ends to hold a place.
-local function move_places(r, delta)
+-- A task begins or ends to hold a place; it may have ended some seconds ago.
+local function move_places(r, delta, ago)
   local queue, key, id = r[QUEUE], r[KEY], r[ID]
   local settings = settings_of(queue)
   if key then
@@ -155,7 +155,7 @@ local function move_places(r, delta)
   local run = call('HGET', key_runs(queue), id)
   if run then
     local _, head, since = string.find(run, '^(%S+) ')
-    count_run(queue, string.sub(run, head + 1), since)
+    count_run(queue, string.sub(run, head + 1), now - (ago or 0) - since)
     call('HDEL', key_runs(queue), id)
   end
 end
