@@ -104,9 +104,11 @@ function health() {
 function wrong() {
   if (isUp() === false) return [`The server does not answer since ${clock(downSince)}.`, "server"];
   const [first] = [...failing.values()].sort((a, b) => a.since - b.since);
-  const told = answeredSince ? null : silence();
+  const missed = first?.kind.startsWith("store-");
+  // An answer that was on its way when the store went is no proof against what failed since.
+  const told = answeredSince && !missed ? null : silence();
   // While events are told the store is there, and a part of it may be away.
-  if (told || (first?.kind.startsWith("store-") && !isUp())) {
+  if (told || (missed && !isUp())) {
     const since = seconds(told?.since) ?? (isKnown ? first?.since : null);
     return [`The store does not answer${since ? ` since ${clock(since)}` : ""}: ${sentence(told?.said ?? first?.said)}`, "store"];
   }
