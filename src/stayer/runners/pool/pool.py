@@ -141,6 +141,7 @@ class Pool:
             self._turn(min(room, self._store.a_turn))
             self._look_around()
         else:
+            self._take_arrived()
             self._look_around()
             self._sleep()
 
@@ -254,12 +255,11 @@ class Pool:
         self._stirred = len(tasks) == room
         self._take_arrived()  # those before, if there was no time for it
         self._arrived = tasks
-        if not (self._stirred and self._hands.are_busy):  # nobody has to wait for it
+        if not (self._stirred and len(tasks) > self._setup.threads):  # nobody has to wait for it
             self._take_arrived()
 
     def _sleep(self) -> None:
         """Until there may be work, something has ended, or it is time to look around."""
-        self._take_arrived()
         self._hands.fill()
         if self._look_at_the_clock():
             return
