@@ -4,8 +4,8 @@ PYTHON_IN_ENV := .venv/bin/python
 ENV := .venv/.stamp
 DOCS_ENV := .venv/.stamp-docs
 BENCH_ENV := .venv/.stamp-bench
-# One more than there are cores: many tests wait for a lease to end or a process to start.
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two more than there are cores: many tests wait for a lease to end, or a process or a node to start.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help

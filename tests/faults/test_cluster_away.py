@@ -29,7 +29,7 @@ QUEUES = {node_of(name): name for name in ("a", "b", "c")}
 THE_LOBBYS = node_of("%lobby")
 DEAD = [
     pytest.param(THE_LOBBYS, id="that of the lobby"),
-    pytest.param((THE_LOBBYS + 1) % 3, id="another"),
+    pytest.param((THE_LOBBYS + 1) % 3, id="another", marks=pytest.mark.long),
 ]
 
 
@@ -112,9 +112,7 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
     assert [process.poll() for process in fleet.workers if process.pid == pid] == [None]
 
 
-@pytest.mark.parametrize(
-    "dead", [DEAD[0], pytest.param((THE_LOBBYS + 1) % 3, id="another", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("dead", DEAD)
 def test_threads_go_on_with_the_other_queues(cluster: Cluster, tmp_path: Path, dead: int) -> None:
     fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
     pid = fleet.pool_worker("one", *(part for q in "abc" for part in ("-q", q)), lease=LEASE)
