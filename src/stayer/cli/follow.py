@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import rich_click as click
 
@@ -14,6 +14,7 @@ from stayer.cli.harmless import Harmless
 from stayer.cli.output import note, on_screen, write_bytes
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
+from stayer.outage import ride_out
 from stayer.store import Store
 
 PAUSE = 0.5
@@ -58,24 +59,24 @@ def follow(
     """
     following = _Following(store, id, printer, attempt)
     attention = Attention(store)
+
+    def look() -> tuple[int, Task, bool]:
+        seen, task = store.last_event(), control.get(store, id)
+        attention.pay([task])
+        each(task)
+        return seen, task, following.is_over(task)
+
     while True:
-        try:
-            seen = store.last_event()
-            task = control.get(store, id)
-            following.reached()
-            attention.pay([task])
-            each(task)
-            if following.is_over(task):
-                printer.end()
-                return task
+        seen, task, is_over = ride_out(look, None, note)
+        if is_over:
+            printer.end()
+            return task
+        with suppress(StoreUnreachable):  # which is told of at the next look
             control.watch(store, id, seen, PAUSE)
-        except StoreUnreachable as error:
-            following.missed(error)
-            time.sleep(PAUSE)
 
 
 class _Following:
-    """Which attempt is shown, and whether the store answers."""
+    """Which attempt is shown."""
 
     def __init__(self, store: Store, id: str, printer: Printer, attempt: int | None) -> None:
         self._store = store
@@ -83,7 +84,6 @@ class _Following:
         self._printer = printer
         self._only = attempt
         self._shown = attempt
-        self._out_of_reach = False
 
     def is_over(self, task: Task) -> bool:
         """Print what is new; whether nothing more will come."""
@@ -106,18 +106,6 @@ class _Following:
         if self._shown is not None:
             offset = self._printer.offset
             self._printer.print(control.log(self._store, self._id, self._shown, offset))
-
-    def reached(self) -> None:
-        """The store has answered."""
-        if self._out_of_reach:
-            note("the store answers again")
-        self._out_of_reach = False
-
-    def missed(self, error: StoreUnreachable) -> None:
-        """The store has not answered."""
-        if not self._out_of_reach:
-            note(f"{error}; trying again, the task is not concerned")
-        self._out_of_reach = True
 
 
 def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, Unpack
 from uuid import uuid4
@@ -68,11 +68,11 @@ from stayer.stores.redis.server import Said, Server
 from stayer.stores.redis.submitting import (
     FIXED,
     Decided,
-    Promised,
     has_one_twice,
     in_parts,
     packed_groups,
     packed_ties,
+    submitted,
 )
 from stayer.stores.redis.wake import waiter_for, watch
 
@@ -133,13 +133,13 @@ class RedisStore:
             return []
         parts = in_parts(tasks, _A_PART)
         if parts is None:
-            return _submitted(tasks, *self._submit(tasks))
+            return submitted(tasks, *self._submit(tasks))
         answers = self._server.run_each("submit", parts)
         accepted: list[Submitted] = []
         try:
             for now, told, *_ in answers:
                 first = len(accepted)
-                accepted += _submitted(tasks[first : first + _A_PART], float(now), told)
+                accepted += submitted(tasks[first : first + _A_PART], float(now), told)
         except StoreError as error:
             if not accepted:
                 raise
@@ -447,39 +447,6 @@ def _retention(retention: Mapping[Kept, float | None]) -> bytes:
     """For how long what is kept, as the scripts get it."""
     said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
     return record.pack([part for pair in said for part in pair])
-
-
-def _submitted(
-    tasks: Sequence[NewTask],
-    now: float,
-    told: Sequence[record.Raw],
-    waiting: Collection[str] = (),
-    needed: Collection[str] = (),
-) -> list[Submitted]:
-    known = _known(tasks, told)
-    return [
-        known[at]
-        if at in known
-        else Submitted(
-            record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
-        )
-        for at, new in enumerate(tasks)
-    ]
-
-
-def _known(tasks: Sequence[NewTask], told: Sequence[record.Raw]) -> dict[int, Submitted]:
-    """The answers for those that were not fresh, by their number."""
-    known = {}
-    for at in range(0, len(told), 5):
-        number, how, value, parameters, result = told[at : at + 5]
-        if how == 1:
-            [task] = record.tasks([value], (0, parameters, result))
-            known[number] = Submitted(task, False)
-        elif how == 2:
-            known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
-        else:
-            raise Promised(value.decode())
-    return known
 
 
 def _said(settings: QueueSettings) -> dict[str, record.Raw]:

@@ -1,4 +1,4 @@
-"""New tasks as the scripts get them (`lib/submit.lua` names the parts)."""
+"""New tasks as the scripts get them (`lib/submit.lua` names the parts), and what became of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from stayer.core import codec
-from stayer.core.model import NewTask
+from stayer.core.model import NewTask, Submitted
+from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.record import Raw, apart, from_new, is_plain, pack
 
@@ -124,3 +125,37 @@ def _lane(new: NewTask) -> str:
     if new.command:
         return f"command {new.command[0]}"
     return "" if new.name is None else f"name {new.name}"
+
+
+def submitted(
+    tasks: Sequence[NewTask],
+    now: float,
+    told: Sequence[Raw],
+    waiting: Collection[str] = (),
+    needed: Collection[str] = (),
+) -> list[Submitted]:
+    """What became of each, from what the script has told of those that were not fresh."""
+    known = _known(tasks, told)
+    return [
+        known[at]
+        if at in known
+        else Submitted(
+            record.task_as_submitted(new, now, new.id in waiting, new.id in needed), True
+        )
+        for at, new in enumerate(tasks)
+    ]
+
+
+def _known(tasks: Sequence[NewTask], told: Sequence[Raw]) -> dict[int, Submitted]:
+    """The answers for those that were not fresh, by their number."""
+    known = {}
+    for at in range(0, len(told), 5):
+        number, how, value, parameters, result = told[at : at + 5]
+        if how == 1:
+            [task] = record.tasks([value], (0, parameters, result))
+            known[number] = Submitted(task, False)
+        elif how == 2:
+            known[number] = Submitted(record.purged(tasks[number].id, value), False, True)
+        else:
+            raise Promised(value.decode())
+    return known

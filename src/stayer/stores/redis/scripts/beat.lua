@@ -1,7 +1,7 @@
 -- Store.beat: renew a worker's lease and take its reports.
 -- ARGV   3 the worker (MessagePack: id, node, pid, queues as JSON, slots, version, draining, lease,
---        keeps, number, nonce, handles as JSON or '', alone: the lobby of a cluster has not heard of it), 4 the reports (MessagePack, see workers.py); the rest: checkpoints
---        and pieces of logs
+--        keeps, number, nonce, handles as JSON or '', alone: the lobby of a cluster has not heard of it), 4 the
+--        reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
 -- needs: base, record, lines, tasks
