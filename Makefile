@@ -7,6 +7,8 @@ BENCH_ENV := .venv/.stamp-bench
 # Two more than there are cores: many tests wait for a lease to end, or a process or a node to start.
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+# Before the tests, which run side by side: each of them would wait for what another fetches.
+SERVERS := $(PYTHON_IN_ENV) -m tests.servers.finding
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long test-rounds check bench docs format clean moved
@@ -19,9 +21,11 @@ demo: $(ENV) ## Show what Stayer does, on this machine
 	@$(PYTHON_IN_ENV) demo/demo.py $(ARGS)
 
 test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
+	@$(SERVERS)
 	@$(PYTEST) $(ARGS)
 
 test-long: $(ENV) ## Run the whole test suite, the long tests too, and all faults 20 times, as root and as a user
+	@$(SERVERS)
 	@$(PYTEST) -m "long or not long" $(ARGS)
 	@$(MAKE) --no-print-directory test-rounds
 	@[ "$$(id -u)" != 0 ] || .ci/as-user make --no-print-directory test-rounds

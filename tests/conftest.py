@@ -19,6 +19,13 @@ for deaf in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(deaf, signal.SIG_DFL)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that hangs is ended and named, see pyproject.toml: a long one later than others."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(3600))
+
+
 @pytest.fixture(autouse=True)
 def out_of_the_browsers_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     """A browser that an earlier test has opened keeps its event loop running in this thread: a test

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def until(condition: Callable[[], object], what: str = "") -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain {what}"
         time.sleep(0.01)
+
+
+def is_stopped(pid: int) -> bool:
+    """All of its threads."""
+    states = (task.joinpath("stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir())
+    return all(state.rpartition(")")[2].split()[0] == "T" for state in states)
 
 
 class Fleet:
@@ -74,9 +81,21 @@ class Fleet:
         return process.pid
 
     def signal(self, pid: int, number: int) -> None:
+        if number == signal.SIGSTOP:
+            self._stop(pid)
+            return
         os.kill(pid, number)
         if number == signal.SIGKILL:
             self.end_of(pid)
+
+    def _stop(self, pid: int) -> None:
+        """Not in the midst of a write to SQLite, which would keep all others from it."""
+        with ExitStack() as stack:
+            if self.url.startswith("sqlite:"):
+                lock = stack.enter_context(open(self.folder / "stayer.db-lock", "w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            os.kill(pid, signal.SIGSTOP)
+            until(lambda: is_stopped(pid), f"for {pid} to stop")
 
     def end_of(self, pid: int) -> int:
         """Wait until a worker has ended; its exit code."""

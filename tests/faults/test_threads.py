@@ -12,7 +12,7 @@ import pytest
 
 from stayer import control
 from tests.faults.fleet import until
-from tests.faults.pools import PoolFleet, children, is_alive, stopped
+from tests.faults.pools import PoolFleet, children, is_alive
 from tests.faults.test_store_gone import store_gone
 
 
@@ -106,10 +106,11 @@ def test_a_worker_stopped_for_longer_than_its_lease_loses_its_pool_in_time(
     pool = fleet.pool_of(worker)
     assert pool is not None
     fleet.pool_worker("two")
-    with stopped(worker):
-        fleet.until_stamped("a", attempt=2, more_than=20)
-        assert not is_alive(pool)
-        assert fleet.get("a").node == "two"
+    fleet.signal(worker, signal.SIGSTOP)
+    fleet.until_stamped("a", attempt=2, more_than=20)
+    assert not is_alive(pool)
+    assert fleet.get("a").node == "two"
+    fleet.signal(worker, signal.SIGCONT)
     until(lambda: "lost its lease" in fleet.log_of("one").read_text())
     fleet.assert_no_overlap("a")
     fleet.finish("a")
@@ -126,7 +127,7 @@ def test_a_stopped_pool_or_guard_does_not_outlive_the_lease(fleet: PoolFleet, wh
     fleet.until_stamped("a")
     pool, guard = fleet.pool_of(worker), children(worker)[0]
     assert pool is not None
-    os.kill(pool if which == "pool" else guard, signal.SIGSTOP)
+    fleet.signal(pool if which == "pool" else guard, signal.SIGSTOP)
     fleet.signal(worker, signal.SIGSTOP)
     until(lambda: not is_alive(pool), "for the pool to be killed")
     fleet.signal(worker, signal.SIGCONT)

