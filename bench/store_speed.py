@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-import msgspec
-
 from bench.kinds import Kind
 from bench.measure import rates, say, say_ratio
-from stayer.core import ids
+from stayer.client.submit import with_parameters
 from stayer.core.lifecycle import Done, decide
-from stayer.core.model import EVERYTHING, Filter, NewTask, Task
+from stayer.core.model import EVERYTHING, Filter, Task
 from stayer.core.submission import new_task
 from stayer.store import Store
 
@@ -103,13 +101,10 @@ def _costs(works: Sequence[Callable[[], object]]) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
-def _new(id: str) -> NewTask:
-    task = new_task(queue="q", parameters={"x": 1}, owner="me", id=id)
-    return msgspec.structs.replace(task, generated=True)
-
-
 def submit_some(store: Store, count: int) -> int:
-    return len(store.submit([_new(id) for id in ids.generate_many(count)]))
+    """As `submit_many` does it."""
+    pattern = new_task(queue="q", owner="me")
+    return len(store.submit(list(with_parameters(pattern, [{"x": 1}] * count, None))))
 
 
 _held: dict[int, Sequence[Task]] = {}

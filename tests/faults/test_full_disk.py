@@ -68,7 +68,7 @@ def test_what_filled_the_disk_is_cancelled_and_its_worker_stopped(fleet: Fleet, 
 
 def test_what_stood_still_on_a_full_disk_goes_on(fleet: Fleet, disk: Path) -> None:
     """Its keeper could not say that it has frozen it."""
-    fleet.worker("one", lease=3)
+    fleet.worker("one", lease=6)  # a keeper that is a sixth of it late is killed
     _stamping(fleet, "a")
     filler = f"cat /dev/zero > {disk}/filler"
     assert subprocess.run(["sh", "-c", filler], check=False, capture_output=True).returncode != 0

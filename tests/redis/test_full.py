@@ -130,22 +130,22 @@ class TestManyNewTasks:
     """They go to the server part by part."""
 
     @pytest.fixture
-    def full_at_the_third_part(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        def in_parts(tasks: Sequence[NewTask], size: int) -> Iterator[list[Any]]:
-            for number, part in enumerate(submitting.in_parts(tasks, size) or ()):
-                if number == 2:
+    def full_at_the_fourth_part(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Any]]:
+            for number, part in enumerate(submitting.packed_parts(tasks, parts)):
+                if number == 3:
                     store._server.ask("CONFIG", "SET", "maxmemory", 1)
                 yield part
 
-        monkeypatch.setattr("stayer.stores.redis.in_parts", in_parts)
+        monkeypatch.setattr("stayer.stores.redis.packed_parts", packed_parts)
 
-    @pytest.mark.usefixtures("full_at_the_third_part")
+    @pytest.mark.usefixtures("full_at_the_fourth_part")
     def test_say_that_some_were_accepted(self, store: RedisStore) -> None:
         tasks = [new() for _ in range(700)]
-        with pytest.raises(StoreUnusable, match="at least 400 of the 700 tasks were accepted"):
+        with pytest.raises(StoreUnusable, match="at least 200 of the 700 tasks were accepted"):
             store.submit(tasks)
         store._server.ask("CONFIG", "SET", "maxmemory", 0)
-        assert counts(store) == {"pending": 400}
+        assert counts(store) == {"pending": 200}
         check_counts(store)
 
     def test_are_refused_in_the_same_words_when_the_script_is_new(self, store: RedisStore) -> None:

@@ -22,7 +22,7 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.scripts import names, script
-from stayer.stores.redis.submitting import in_parts
+from stayer.stores.redis.submitting import packed_parts, parts_of
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     PATIENCE,
@@ -76,8 +76,9 @@ class TestScripts:
         """Before the first of them, or while they come."""
         for number, forgets in enumerate(([0], [1], [2], [0, 1, 2, 3, 4])):
             tasks = [new(f"t{number}-{each}") for each in range(900)]
-            parts = in_parts(tasks, 200)
-            assert parts is not None
+            slices = parts_of(tasks)
+            assert slices is not None
+            parts = packed_parts(tasks, slices)
             server = store._server
 
             def calls(
@@ -89,7 +90,7 @@ class TestScripts:
                     yield part
 
             answers = list(server.run_each("submit", calls()))
-            assert [answer[1:] for answer in answers] == [[[], [], 0]] * 5
+            assert [answer[1:] for answer in answers] == [[[], [], 0]] * len(slices)
         assert counts(store) == {"pending": 3600}
         check_counts(store)
 
@@ -97,16 +98,17 @@ class TestScripts:
         self, store: RedisStore
     ) -> None:
         server = store._server
-        parts = in_parts([new(f"t{each}") for each in range(900)], 200)
+        tasks = [new(f"t{each}") for each in range(900)]
+        parts = parts_of(tasks)
         assert parts is not None
-        first, second, *rest = parts
+        first, second, *rest = packed_parts(tasks, parts)
         second[0] = b"no MessagePack"
         told: list[object] = []
         with pytest.raises(StoreUnusable, match="user_script"):
             told.extend(server.run_each("submit", [first, second, *rest]))
         assert plain(store)("ECHO", "this is the answer") == b"this is the answer"
         assert store.get(["t0"])[0] is not None
-        assert store.get(["t200"]) == [None]
+        assert store.get([f"t{parts[1].start}"]) == [None]
         check_counts(store)
 
     def test_take_none_of_many_if_one_can_not_be_kept(self, store: RedisStore) -> None:

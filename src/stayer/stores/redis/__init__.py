@@ -69,9 +69,10 @@ from stayer.stores.redis.submitting import (
     FIXED,
     Decided,
     has_one_twice,
-    in_parts,
     packed_groups,
+    packed_parts,
     packed_ties,
+    parts_of,
     submitted,
 )
 from stayer.stores.redis.wake import waiter_for, watch
@@ -79,8 +80,6 @@ from stayer.stores.redis.wake import waiter_for, watch
 SCHEMA = 1
 _AT_ONCE, _ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
-_A_PART = 200
-"""Of so many plain tasks at a time the server is told: it is at them while the next are packed."""
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore:
@@ -131,15 +130,14 @@ class RedisStore:
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
-        parts = in_parts(tasks, _A_PART)
+        parts = parts_of(tasks)
         if parts is None:
             return submitted(tasks, *self._submit(tasks))
-        answers = self._server.run_each("submit", parts)
+        answers = self._server.run_each("submit", packed_parts(tasks, parts))
         accepted: list[Submitted] = []
         try:
-            for now, told, *_ in answers:
-                first = len(accepted)
-                accepted += submitted(tasks[first : first + _A_PART], float(now), told)
+            for part, (now, told, *_) in zip(parts, answers, strict=True):
+                accepted += submitted(tasks[part], float(now), told)
         except StoreError as error:
             if not accepted:
                 raise

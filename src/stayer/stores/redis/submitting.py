@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ FIXED = 7
 Form: TypeAlias = "str | bytes | None"
 _AT_ONCE = 1000
 """How many tasks may be in a group: each is a few arguments of a command in Lua."""
+_A_PART = 200
+_FIRST_PARTS = (40, 100)
+"""Where the first parts end: the smaller they are, the sooner the server has something to do."""
 
 
 def packed_groups(
@@ -43,21 +47,26 @@ def packed_groups(
     return _groups(tasks, _forms(tasks), arguments, needed)
 
 
-def in_parts(tasks: Sequence[NewTask], size: int) -> Iterator[list[Raw]] | None:
-    """What the script is told of so many tasks at a time, packed when it is asked for; None if they
-    are too few for that, or something about one of them may yet turn out to be wrong.
+def parts_of(tasks: Sequence[NewTask]) -> list[slice] | None:
+    """Which of them to tell the server of at a time: it is at some while the next are packed. None
+    if they are too few for that, or something about one of them may yet turn out to be wrong.
     """
-    if len(tasks) <= size or not all(map(is_plain, tasks)):
+    if len(tasks) <= _A_PART or not all(map(is_plain, tasks)):
         return None
-    return _parts(tasks, _forms(tasks), size)
+    ends = [0, *_FIRST_PARTS, *range(_A_PART, len(tasks), _A_PART), len(tasks)]
+    return [slice(first, end) for first, end in pairwise(ends)]
 
 
-def _parts(tasks: Sequence[NewTask], forms: list[Form], size: int) -> Iterator[list[Raw]]:
-    for first in range(0, len(tasks), size):
-        part = tasks[first : first + size]
-        arguments = Arguments(fixed=FIXED)
-        packed = pack(_groups(part, forms[first : first + size], arguments, ()))
-        yield [packed, has_one_twice(part), "", "", "", *arguments.values]
+def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Raw]]:
+    """What the script is told of each, packed when it is asked for."""
+    forms = _forms(tasks)
+    return (_packed_part(tasks[part], forms[part]) for part in parts)
+
+
+def _packed_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
+    arguments = Arguments(fixed=FIXED)
+    packed = pack(_groups(tasks, forms, arguments, ()))
+    return [packed, has_one_twice(tasks), "", "", "", *arguments.values]
 
 
 def has_one_twice(tasks: Sequence[NewTask]) -> int:
