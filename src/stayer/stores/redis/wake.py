@@ -28,6 +28,8 @@ from stayer.stores.redis.translation import translated
 
 REPAIR = 5.0
 """Look this often in any case, in seconds."""
+_SILENCE = 3 * REPAIR
+"""How much of it until a connection is asked whether it lives; until then looks see to the rest."""
 _LOOKED_AT = 5000
 """How many events a script may look at before it lets others have their turn."""
 
@@ -67,7 +69,7 @@ class Line:
     def ask_for_life(self) -> None:
         """Ask a connection that was silent for long, and give it up if it does not answer."""
         now = time.monotonic()
-        if now - self._heard < REPAIR:
+        if now - self._heard < _SILENCE:
             return
         try:
             if self._asked is None:

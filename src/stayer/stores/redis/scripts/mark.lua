@@ -2,8 +2,9 @@
 -- whether something came in from outside.
 -- ARGV   3 the worker, or ''; the rest: queues
 -- returns {number of the worker or nil, how many came in, number of each queue or nil …}
--- needs: base
+-- needs nothing of lib/base.lua: each idle worker asks this every few seconds
 
+local call = redis.call
 local marks = {ARGV[3] ~= '' and call('HGET', key_worker(ARGV[3]), 'wakes'), 0}
 if #ARGV > 3 then marks[2] = call('LLEN', key_incoming()) end
 for number = 4, #ARGV do marks[number - 1] = call('HGET', key_queue(ARGV[number]), 'wakes') end

@@ -2,12 +2,20 @@
 -- ARGV   3 limit, 4 for how many seconds they are this one's, 5 after how many a pending one of another
 --        hook should have been tried, 6 what is said of it then; the rest: names of hooks, '' for all that go to a URL
 -- returns {id, its hash as a list} of each
--- needs: base, delivery
+-- needs: base
+
+local hooks, lists = {}, {key_notices('pending'), key_notices('delivered'), key_notices('failed')}
+for number = 7, #ARGV do
+  hooks[ARGV[number]] = true
+  lists[#lists + 1] = key_notices_due(ARGV[number])
+end
+-- As it is mostly; all who could deliver ask every few seconds.
+if call('EXISTS', unpack(lists)) == 0 then return {} end
+
+-- needs: delivery
 
 local AT_ONCE = 100
 local limit, lease, age = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local hooks = {}
-for number = 7, #ARGV do hooks[ARGV[number]] = true end
 
 local function old(state, before)
   return call('ZRANGEBYLEX', key_notices(state), '-', '(' .. notice_place(before, ''), 'LIMIT', 0, AT_ONCE)
