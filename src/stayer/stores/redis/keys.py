@@ -168,7 +168,7 @@ are there in that way too. Beside these, once:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _PLACE = re.compile(r"<(\w+)>")
 
@@ -273,23 +273,27 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def with_keys(parts: Sequence[str]) -> str:
-    """A script, in which `key_…` is from the map's line of that name: what names nothing but the
-    prefix in the place of calls, the others as functions in one table, for a script may have no
-    more than 200 functions and variables. Each part has those that it needs in front of it.
+def with_keys(code: str) -> str:
+    """A script, in which each call `key_…(…)` is replaced by how that key is put together, by the
+    map's line of that name: functions for it would be made anew at each run.
     """
-    return _TAG + "".join(map(_with_keys, parts))
+    return _TAG + _with_keys(code)
 
 
-def _with_keys(part: str) -> str:
-    part = re.sub(r"\bkey_(\w+)\(\)", lambda call: f"({_expression(call[1])[1]})", part)
-    used = sorted(KEYS.keys() & set(re.findall(r"\bkey_(\w+)\b", part)))
-    part = re.sub(
-        r"\bkey_(\w+)\b", lambda word: f"key_map.{word[1]}" if word[1] in KEYS else word[0], part
-    )
-    return f"local key_map = {{\n{''.join(map(_function, used))}}}\n{part}" if used else part
+def _with_keys(code: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    while call := _CALL.search(code, done):
+        passed, end = _passed(code, call.end())
+        key = _expression(call[1], [_with_keys(each) for each in passed])
+        pieces += (code[done : call.start()], f"({key})")
+        done = end
+    return "".join(pieces) + code[done:]
 
 
+_CALL = re.compile(r"\bkey_(\w+)\(")
+_MARK = re.compile(r"'(?:[^'\\\n]|\\.)*'|[()\[\]{},]")
+_SIMPLE = re.compile(r"[\w.\[\]]+|\(PREFIX[^()]*\)")
 _TAG = """local function tag(queue)
   if not string.find(queue, '[%%{}]') then return queue end
   return (string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'}))
@@ -297,21 +301,37 @@ end
 """
 
 
-def _function(name: str) -> str:
-    arguments, body = _expression(name)
-    return f"{name} = function({', '.join(arguments)}) return {body} end,\n"
+def _passed(code: str, start: int) -> tuple[list[str], int]:
+    """What is passed to the call whose arguments start here, and where it ends."""
+    passed: list[str] = []
+    depth = 0
+    for mark in _MARK.finditer(code, start):
+        if depth == 0 and mark[0] in ",)":
+            passed.append(code[start : mark.start()].strip())
+            start = mark.end()
+            if mark[0] == ")":
+                break
+        depth += (mark[0] in "([{") - (mark[0] in ")]}")
+    return [each for each in passed if each], start
 
 
-def _expression(name: str) -> tuple[list[str], str]:
-    """What a key is made of, and how it is put together."""
-    pieces: list[str] = []
-    arguments: list[str] = []
-    for number, piece in enumerate(_PLACE.split(KEYS[name])):
-        if number % 2 == 0:
-            pieces.append(f"'{piece}'" if piece else "")
-        elif piece == "prefix":
-            pieces.append("PREFIX")
-        else:
-            arguments.append(piece)
-            pieces.append("tag(queue)" if piece == "queue" else piece)
-    return arguments, " .. ".join(filter(None, pieces))
+def _expression(name: str, passed: Sequence[str]) -> str:
+    """How the key of this name is put together from what is passed."""
+    texts, places = _PLACE.split(KEYS[name])[::2], _PLACE.findall(KEYS[name])
+    if len(passed) != len(places) - 1:
+        raise TypeError(f"key_{name} needs {places[1:]}, not {passed}")
+    values = iter(passed)
+    pieces = [f"'{texts[0]}'"]
+    for place, text in zip(places, texts[1:], strict=True):
+        pieces += (_value(place, values), f"'{text}'")
+    return " .. ".join(piece for piece in pieces if piece != "''")
+
+
+def _value(place: str, values: Iterator[str]) -> str:
+    """What stands in this place of a key."""
+    if place == "prefix":
+        return "PREFIX"
+    value = next(values)
+    if place == "queue":
+        return f"tag({value})"
+    return value if _SIMPLE.fullmatch(value) else f"({value})"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,8 +24,8 @@ from stayer.stores.redis import keys, record
 
 _FOLDER = Path(__file__).parent / "scripts"
 _NEEDS = re.compile("^-- needs: (.*)$", re.MULTILINE)
-_FROM_HERE_ON = "@\n"
-"""A line where libraries begin: keys are put in front of these."""
+_NEXT = "~\n"
+"""A line between libraries."""
 _CONFIRMED = re.compile("^-- to be confirmed by replicas", re.MULTILINE)
 _FUNCTION = re.compile(
     r"^local function (?P<name>\w+)\((?:[^\n]* end\n|.*?^end\n)", re.MULTILINE | re.DOTALL
@@ -32,6 +34,10 @@ _NUMBERS = re.compile(
     r"^local (?P<names>[A-Z][A-Z_]*(?:,\s+[A-Z][A-Z_]*)*) =\s+(?P<values>\d+(?:, \d+)*)\n",
     re.MULTILINE,
 )
+_VARIABLES = re.compile(r"^local (?:function )?(?P<names>\w+(?:, \w+)*)", re.MULTILINE)
+_FEW, _MOST = 10, 60
+"""How many functions are worth a body of their own, and how many variables of the bodies around it
+one may use: that is Lua's limit."""
 _WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
 _CONSTANTS = {
@@ -61,7 +67,7 @@ def script(name: str) -> Script:
     """The script of this name: keys, libraries, and the file itself."""
     body = _read(_FOLDER / f"{name}.lua")
     code = _with_numbers(_without_unused(_without_comments(_with_libraries(body, set()))))
-    text = f"local PREFIX = ARGV[1]\n{keys.with_keys(code.split(_FROM_HERE_ON))}"
+    text = _nested(f"local PREFIX = ARGV[1]\n{keys.with_keys(code)}".split(_NEXT))
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, digest, _CONFIRMED.search(body) is not None)
 
@@ -73,13 +79,13 @@ def _with_libraries(code: str, known: set[str]) -> str:
     """
 
     def needed(line: re.Match[str]) -> str:
-        texts = [_FROM_HERE_ON]
+        texts = []
         for each in line[1].split(", "):
             if each not in known:
                 known.add(each)
                 library = _read(_FOLDER / "lib" / f"{each}.lua")
-                texts.append(_with_libraries(library, known).replace(_FROM_HERE_ON, ""))
-        return "\n".join(texts)
+                texts.append(f"{_with_libraries(library, known)}\n{_NEXT}")
+        return "".join(texts)
 
     return _NEEDS.sub(needed, code)
 
@@ -122,6 +128,22 @@ def _with_numbers(code: str) -> str:
         values |= zip(_split(line["names"]), _split(line["values"]), strict=True)
     code = _NUMBERS.sub("", code)
     return _CAPITALS.sub(lambda word: values.get(word[0], word[0]), code)
+
+
+def _nested(parts: Sequence[str]) -> str:
+    """Each in a function of its own within the one before. A function takes what it uses of those
+    around its own as it is; but for each variable of its own that a function in it uses, Lua looks
+    through a list of all of these, whenever that function is made.
+    """
+    bodies, known = [""], set[str]()
+    words = [set(_WORD.findall(part)) for part in parts]
+    for number, part in enumerate(parts):
+        used = known.intersection(chain.from_iterable(words[number:]))
+        if bodies[-1].count("local function ") >= _FEW and len(used) <= _MOST:
+            bodies.append("")
+        bodies[-1] += part
+        known.update(*(_split(line["names"]) for line in _VARIABLES.finditer(part)))
+    return "return (function()\n".join(bodies) + "end)()\n" * (len(bodies) - 1)
 
 
 def _split(list_of: str) -> list[str]:

@@ -1,5 +1,5 @@
 -- What every script begins with. The loader (scripts.py) puts the libraries that a script or a library names in the
--- place of its line `-- needs:`, each once, in front of them the functions key_… (see keys.py), and the numbers of the
+-- place of its line `-- needs:`, each once, keys in the place of calls key_…(…) (see keys.py), and the numbers of the
 -- record's fields in the place of their names. All functions are made anew at each call: where the usual case needs
 -- few, a script has a second such line further down.
 --

@@ -67,7 +67,8 @@ end
 
 local lists_of = kept(function(queue) return kept(function(state) return key_state(queue, state) end) end)
 local finished_of = kept(function(queue) return kept(function(state) return key_finished(queue, state) end) end)
-local held_key = kept(key_held)
+local held_of = kept(function(worker) return key_held(worker) end)
+local function ordered_of(worker) return key_ordered(worker) end
 
 local function move_lists(entry, old, new)
   local list_of = lists_of(entry.r[QUEUE])
@@ -234,9 +235,9 @@ local function move(entry)
   end
   local holder, holds = RUNNING[before] and was[W_WORKER], RUNNING[state] and r[WORKER]
   if holder or holds then
-    move_between(held_key, holder, holds, entry)
+    move_between(held_of, holder, holds, entry)
     if was[W_ORDERS] or r[ORDERS] then
-      move_between(key_ordered, was[W_ORDERS] and holder, r[ORDERS] and holds, entry)
+      move_between(ordered_of, was[W_ORDERS] and holder, r[ORDERS] and holds, entry)
     end
   end
   if r[FLOW] and before ~= state then move_in_flow(entry, before, state) end
