@@ -128,8 +128,6 @@ class TestWhatIsTold:
         assert sorted(said(store)) == [("failed", "hook")] * 2
 
     def test_a_task_that_is_forsaken_tells(self, store: Store) -> None:
-        if not isinstance(store, RedisStore | SqliteStore):
-            pytest.skip("no flows on this store yet")
         register(store)
         submit(store, new("a"), new("b", after=("a",), notify=("cancelled:hook",)))
         apply(store, take_one(store), Fail(FAULT))
