@@ -125,6 +125,20 @@ class TestAReplicaThatDoesNotAnswer:
         assert store.queues() == []
 
 
+def test_a_primary_that_is_cut_off_renews_leases_unless_it_needs_its_replicas(
+    store: RedisStore, replica: RedisServer
+) -> None:
+    """A worker that is cut off with it would run on, while another is given its task elsewhere."""
+    os.kill(replica.pid, signal.SIGSTOP)
+    beat(store, "w", 2)
+    store._server.ask("CONFIG", "SET", "min-replicas-max-lag", 1)
+    store._server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    deadline = time.monotonic() + PATIENCE
+    with pytest.raises(StoreUnreachable, match="min-replicas-to-write"):
+        while time.monotonic() < deadline:
+            beat(store, "w", 2)
+
+
 FLOW = NewFlow(id="f", name="f", parts=(Part(name="all", queue="q", tasks=1),))
 HELD = Task(id="held", queue="q", state="reserved", worker="w", attempt=1, created=0.0, updated=0.0)
 
