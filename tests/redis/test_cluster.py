@@ -18,6 +18,7 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.findings import Finding
 from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     beat,
     check_counts,
@@ -295,6 +296,19 @@ def test_a_queue_that_moves_waits_and_goes_on(cluster: Cluster) -> None:
     life.stop = True
     busy()
     check_life(store, life)
+    store.close()
+
+
+def test_a_lost_message_is_made_up_for(cluster: Cluster) -> None:
+    """As if the node had died with the message: only the mark is there."""
+    store = open_store(cluster.url())
+    waiter = store.waiter(None, QUEUES)
+    fill(store, 1, "r")
+    ear = waiter._ear  # type: ignore[attr-defined]
+    while not any(line.read() for line in ear._lines):
+        pass
+    assert waiter.wait(3 * REPAIR)
+    waiter.close()
     store.close()
 
 

@@ -125,6 +125,12 @@ class TestAReplicaThatDoesNotAnswer:
         assert store.queues() == []
 
 
+def beat_for_long(store: RedisStore) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        beat(store, "w", 2)
+
+
 def test_a_primary_that_is_cut_off_renews_leases_unless_it_needs_its_replicas(
     store: RedisStore, replica: RedisServer
 ) -> None:
@@ -133,10 +139,8 @@ def test_a_primary_that_is_cut_off_renews_leases_unless_it_needs_its_replicas(
     beat(store, "w", 2)
     store._server.ask("CONFIG", "SET", "min-replicas-max-lag", 1)
     store._server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
-    deadline = time.monotonic() + PATIENCE
     with pytest.raises(StoreUnreachable, match="min-replicas-to-write"):
-        while time.monotonic() < deadline:
-            beat(store, "w", 2)
+        beat_for_long(store)
 
 
 FLOW = NewFlow(id="f", name="f", parts=(Part(name="all", queue="q", tasks=1),))

@@ -132,10 +132,14 @@ class TestScripts:
         """Each can be loaded, so its Lua is sound; the header is for people."""
         from stayer.stores.redis.scripts import _FOLDER
 
-        header = (_FOLDER / f"{name}.lua").read_text().partition("\n\n")[0]
-        assert header.startswith("-- ")
-        assert "-- needs: base" in header or name == "mark"
-        assert "returns" in header
+        header, _, body = (_FOLDER / f"{name}.lua").read_text().partition("\n\n")
+        takes, _, gives = header.partition("\n-- returns ")
+        assert takes.startswith("-- ")
+        assert gives
+        assert "-- needs: base" in header or name == "mark", "which tells of keys"
+        for number in re.findall(r"ARGV\[([3-9])\]", body):
+            assert re.search(rf"(?<!\w){number} ", takes), f"argument {number}"
+        assert "the rest" in takes or not re.search(r"#ARGV|unpack\(ARGV,|ARGV\[[^3-9]", body)
 
     @pytest.mark.parametrize("name", names())
     def test_are_sound(self, store: RedisStore, name: str) -> None:
