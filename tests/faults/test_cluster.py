@@ -127,7 +127,6 @@ def ask_for_all(fleet: Fleet, work: Work) -> bool:
     return all(task is not None and task.state == "complete" for task in found)
 
 
-@pytest.mark.long
 def test_a_node_dies_and_slots_move_while_a_worker_runs_tasks(
     replicated: tuple[Cluster, Fleet],
 ) -> None:
