@@ -195,8 +195,8 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
     )
     if needed:  # so nobody is told that a task was taken; but beats don't wait for them
         message = (
-            f"{number} connected, {needed} to confirm, but a primary that is cut off from them goes "
-            "on renewing leases: what runs there may be given to another after a failover"
+            f"{number} connected, {needed} to confirm, but a primary that is cut off from them "
+            "goes on renewing leases: what runs there may be given to another after a failover"
         )
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
 
