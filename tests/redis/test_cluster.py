@@ -17,7 +17,7 @@ from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.findings import Finding
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.cluster import OLDEST, ClusterStore
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     beat,
@@ -364,6 +364,16 @@ class TestRefusals:
         store = open_store(f"redis://127.0.0.1:{cluster.nodes[0].port}")
         with pytest.raises(StoreUnusable, match="redis\\+cluster://"):
             store.setup()
+
+    def test_a_node_that_is_too_old(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert OLDEST == (7, 0)
+        monkeypatch.setattr("stayer.stores.redis.cluster.OLDEST", (99, 1))
+        store = open_store(cluster.url())
+        with pytest.raises(StoreUnusable, match=r"clusters need 99\.1 or newer"):
+            store.setup()
+        store.close()
 
     @pytest.mark.parametrize(
         ("url", "said"),
