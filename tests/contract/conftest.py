@@ -57,15 +57,11 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
-SELDOM = ("redis-6.2", "cluster")
-"""Stores so like another one that only the long tests try them."""
-
-ELSEWHERE = ("test_flows.py", "test_submit.py", "test_bury.py", "test_schedules.py")
-"""Modules with what reaches over queues, so is not as on one server: always tried on a cluster."""
-
+ALIKE = ("valkey", "redis-6.2")
+"""Stores with the same scripts as another one."""
 
 ONCE = ("test_races.py", "test_kill.py", "test_flow_crashes.py")
-"""Modules that start many processes: of two stores with the same scripts, one is enough."""
+"""Modules that start many processes: of stores with the same scripts, one is enough."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -73,8 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
-        is_seldom = store in SELDOM and not (store == "cluster" and item.path.name in ELSEWHERE)
-        if is_seldom or (store == "valkey" and item.path.name in ONCE):
+        if store in ALIKE and item.path.name in ONCE:
             item.add_marker(pytest.mark.long)
 
 

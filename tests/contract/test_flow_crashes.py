@@ -15,7 +15,6 @@ from stayer.core.lifecycle import Done, Retry, decide
 from stayer.core.model import FINISHED, Filter
 from stayer.store import Store
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.cluster import ClusterStore
 from stayer.stores.redis.flows import relay
 from stayer.stores.sql.sqlite import SqliteStore
 from tests.contract import actors
@@ -38,6 +37,11 @@ from tests.contract.test_kill import hear
 
 ROUNDS = 3
 WIDTH = 6
+REDIS = ("redis", "valkey", "redis-6.2")
+ON_ONE_SERVER = pytest.mark.parametrize("fresh_url", ["sqlite", *REDIS], indirect=True)
+"""On a cluster there are other steps: tests/redis/test_cluster_flows.py kills between those."""
+IN_TWO_STEPS = pytest.mark.parametrize("fresh_url", REDIS, indirect=True)
+"""Where an end is passed on by looking, then telling; on SQLite it is one step."""
 
 
 class Killed(BaseException):
@@ -46,14 +50,13 @@ class Killed(BaseException):
 
 def steps(store: Store) -> tuple[Any, str]:
     """Where each step of the store passes by: an object and its method."""
-    if isinstance(store, ClusterStore):
-        pytest.skip("tests/redis/test_cluster_flows.py does it for a cluster")
     if isinstance(store, RedisStore):
         return store._server, "run"
     assert isinstance(store, SqliteStore)
     return store, "_write"
 
 
+@ON_ONE_SERVER
 @pytest.mark.parametrize("survived", range(6))
 def test_who_is_killed_between_two_steps_does_no_harm(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch, survived: int
@@ -141,11 +144,11 @@ def test_a_flow_of_a_killed_worker_is_finished_by_another(timely: Store, url: st
     check_counts(timely)
 
 
+@IN_TWO_STEPS
 def test_two_who_pass_on_at_once_miss_nothing(
     store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not isinstance(store, RedisStore):
-        pytest.skip("here it is one step")
+    assert isinstance(store, RedisStore)
     assert isinstance(other, RedisStore)
     register(store)
     for number in range(20):
@@ -191,6 +194,7 @@ def number_of(store: Store, worker: str) -> int:
     return next(each.number for each in store.workers() if each.id == worker)
 
 
+@ON_ONE_SERVER
 class TestCost:
     def test_an_end_that_nobody_waits_for_has_nothing_to_do_with_flows(self, store: Store) -> None:
         register(store)
@@ -224,8 +228,6 @@ class TestCost:
 
 def commands(store: Store, act: Callable[[], object]) -> list[str]:
     """The statements, or the names of the commands, that something takes."""
-    if isinstance(store, ClusterStore):
-        pytest.skip("within a queue it is as on one server")
     if isinstance(store, RedisStore):
         before = _calls(store)
         act()

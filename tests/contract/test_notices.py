@@ -42,7 +42,7 @@ from tests.contract.builders import (
     take_one,
     taken,
 )
-from tests.contract.test_flow_crashes import commands
+from tests.contract.test_flow_crashes import ON_ONE_SERVER, commands
 from tests.contract.test_kill import hear
 
 LEASE, AGE = 60.0, 86400.0
@@ -439,6 +439,7 @@ class TestTasks:
         assert said(store) == []
 
 
+@ON_ONE_SERVER
 class TestCost:
     @pytest.mark.parametrize("with_hook", [False, True])
     def test_a_task_that_nobody_wants_to_hear_of_costs_nothing(

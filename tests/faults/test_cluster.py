@@ -29,8 +29,6 @@ DEATHS = [
     for name, function in inspect.getmembers(test_worker_dies, inspect.isfunction)
     if name.startswith("test_") and list(inspect.signature(function).parameters) == ["fleet"]
 ]
-SOONER = ("test_what_is_lost_with_its_node_runs_again_elsewhere",)
-"""What is not left to the long tests."""
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +45,7 @@ def fleet(cluster: Cluster, tmp_path: Path) -> Iterator[Fleet]:
     fleet.close()
 
 
-@pytest.mark.parametrize(
-    "death",
-    [
-        pytest.param(each, marks=[] if each.__name__ in SOONER else [pytest.mark.long])
-        for each in DEATHS
-    ],
-    ids=lambda death: death.__name__.removeprefix("test_"),
-)
+@pytest.mark.parametrize("death", DEATHS, ids=lambda death: death.__name__.removeprefix("test_"))
 def test_what_holds_when_a_worker_dies_holds_here(
     fleet: Fleet, death: Callable[[Fleet], None]
 ) -> None:
@@ -127,7 +118,6 @@ def ask_for_all(fleet: Fleet, work: Work) -> bool:
     return all(task is not None and task.state == "complete" for task in found)
 
 
-@pytest.mark.long
 def test_a_node_dies_and_slots_move_while_a_worker_runs_tasks(
     replicated: tuple[Cluster, Fleet],
 ) -> None:

@@ -17,7 +17,8 @@ from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.findings import Finding
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.cluster import OLDEST, ClusterStore
+from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     beat,
     check_counts,
@@ -298,6 +299,19 @@ def test_a_queue_that_moves_waits_and_goes_on(cluster: Cluster) -> None:
     store.close()
 
 
+def test_a_lost_message_is_made_up_for(cluster: Cluster) -> None:
+    """As if the node had died with the message: only the mark is there."""
+    store = open_store(cluster.url())
+    waiter = store.waiter(None, QUEUES)
+    fill(store, 1, "r")
+    ear = waiter._ear  # type: ignore[attr-defined]
+    while not any(line.read() for line in ear._lines):
+        pass
+    assert waiter.wait(3 * REPAIR)
+    waiter.close()
+    store.close()
+
+
 class TestTheDoctor:
     def findings(self, cluster: Cluster, **options: object) -> dict[str, list[Finding]]:
         store = open_store(cluster.url(**options))
@@ -350,6 +364,16 @@ class TestRefusals:
         store = open_store(f"redis://127.0.0.1:{cluster.nodes[0].port}")
         with pytest.raises(StoreUnusable, match="redis\\+cluster://"):
             store.setup()
+
+    def test_a_node_that_is_too_old(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert OLDEST == (7, 0)
+        monkeypatch.setattr("stayer.stores.redis.cluster.OLDEST", (99, 1))
+        store = open_store(cluster.url())
+        with pytest.raises(StoreUnusable, match=r"clusters need 99\.1 or newer"):
+            store.setup()
+        store.close()
 
     @pytest.mark.parametrize(
         ("url", "said"),

@@ -125,6 +125,24 @@ class TestAReplicaThatDoesNotAnswer:
         assert store.queues() == []
 
 
+def beat_for_long(store: RedisStore) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        beat(store, "w", 2)
+
+
+def test_a_primary_that_is_cut_off_renews_leases_unless_it_needs_its_replicas(
+    store: RedisStore, replica: RedisServer
+) -> None:
+    """A worker that is cut off with it would run on, while another is given its task elsewhere."""
+    os.kill(replica.pid, signal.SIGSTOP)
+    beat(store, "w", 2)
+    store._server.ask("CONFIG", "SET", "min-replicas-max-lag", 1)
+    store._server.ask("CONFIG", "SET", "min-replicas-to-write", 1)
+    with pytest.raises(StoreUnreachable, match="min-replicas-to-write"):
+        beat_for_long(store)
+
+
 FLOW = NewFlow(id="f", name="f", parts=(Part(name="all", queue="q", tasks=1),))
 HELD = Task(id="held", queue="q", state="reserved", worker="w", attempt=1, created=0.0, updated=0.0)
 
@@ -143,6 +161,14 @@ def number_incoming(store: RedisStore) -> None:
 def decide_plan(store: RedisStore) -> None:
     run(store, "lay_plan", "plan", "nonce", "about")
     run(store, "decide_plan", "plan", "nonce", "go")
+
+
+def take_claim(store: RedisStore) -> None:
+    """The claim of the same task again and again."""
+    nonce = store._server.ask("HGET", "p:claim:taken", "nonce")
+    if nonce is None:
+        store._server.ask("HSET", "p:claim:taken", "nonce", "first", "queue", "q")
+    run(store, "take_claim", "taken", nonce or "first", "q", "another", "task", "")
 
 
 @pytest.fixture(scope="module", params=[redis_binary, oldest_redis_binary, valkey_binary])
@@ -167,6 +193,11 @@ def deaf(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisStore]]:
         register(store)
         submit(store, new("held"))
         take(store)
+        for each in ("judge", "silent", "leaves"):
+            register(store, each)
+        submit(store, new("lost"), new("left"))
+        take(store, "silent")
+        take(store, "leaves")
         os.kill(replica.pid, signal.SIGSTOP)
         yield another
         os.kill(replica.pid, signal.SIGCONT)
@@ -181,7 +212,13 @@ def deaf(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisStore]]:
         pytest.param(
             lambda store: store.turn("w", [decide(HELD, Done())], ["q"], 0, EVERYTHING), id="turn"
         ),
+        pytest.param(lambda store: store.bury("judge", {"silent": 1}), id="bury"),
+        pytest.param(lambda store: store.drop_worker("leaves", 1), id="drop_worker"),
+        pytest.param(lambda store: store.set_queue("q", paused=True), id="set_queue"),
+        pytest.param(lambda store: run(store, "bury_here", "silent", 1), id="bury_here"),
         pytest.param(lambda store: run(store, "claim", "a", "q", "nonce", "", ""), id="claim"),
+        pytest.param(take_claim, id="take_claim"),
+        pytest.param(lambda store: run(store, "listen", "r", "held", 0), id="listen"),
         pytest.param(lambda store: run(store, "enlist", "shards", "", "q"), id="enlist"),
         pytest.param(number_incoming, id="number_incoming"),
         pytest.param(decide_plan, id="decide_plan"),

@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from queue import SimpleQueue
 
 import pytest
@@ -21,6 +22,7 @@ from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
+from stayer.stores.redis.check import OLDEST
 from stayer.stores.redis.scripts import names, script
 from stayer.stores.redis.submitting import packed_parts, parts_of
 from stayer.stores.redis.wake import REPAIR
@@ -132,10 +134,14 @@ class TestScripts:
         """Each can be loaded, so its Lua is sound; the header is for people."""
         from stayer.stores.redis.scripts import _FOLDER
 
-        header = (_FOLDER / f"{name}.lua").read_text().partition("\n\n")[0]
-        assert header.startswith("-- ")
-        assert "-- needs: base" in header or name == "mark"
-        assert "returns" in header
+        header, _, body = (_FOLDER / f"{name}.lua").read_text().partition("\n\n")
+        takes, _, gives = header.partition("\n-- returns ")
+        assert takes.startswith("-- ")
+        assert gives
+        assert "-- needs: base" in header or name == "mark", "which tells of keys"
+        for number in re.findall(r"ARGV\[([3-9])\]", body):
+            assert re.search(rf"(?<!\w){number} ", takes), f"argument {number}"
+        assert "the rest" in takes or not re.search(r"#ARGV|unpack\(ARGV,|ARGV\[[^3-9]", body)
 
     @pytest.mark.parametrize("name", names())
     def test_are_sound(self, store: RedisStore, name: str) -> None:
@@ -404,6 +410,12 @@ class TestRefusals:
         register(store)
         assert ids(take(store, limit=20)) == names
         store.close()
+
+    def test_one_that_is_too_old(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert OLDEST == (6, 2)
+        monkeypatch.setattr(import_module("stayer.stores.redis.check"), "OLDEST", (99, 1))
+        with pytest.raises(StoreUnusable, match=r"needs 99\.1 or newer"):
+            store.setup()
 
     def test_a_replica(self, own_server: Starts) -> None:
         server = own_server()

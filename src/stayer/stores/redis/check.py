@@ -189,12 +189,15 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         message = f"{number} connected, {wanted or 'some'} needed to write"
         message += f", {needed} to confirm" if needed else ""
         return [Finding("replicas", "ok", message)]
-    if needed:  # nobody is told that a task was taken which they don't have
-        return [Finding("replicas", "ok", f"{number} connected, {needed} to confirm")]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
     )
+    if needed:  # so nobody is told that a task was taken; but beats don't wait for them
+        message = (
+            f"{number} connected, {needed} to confirm, but a primary that is cut off from them "
+            "goes on renewing leases: what runs there may be given to another after a failover"
+        )
     return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
 
 
