@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -246,6 +247,31 @@ def check_life(store: Store, life: Life) -> None:
         assert events == ["pending", "reserved", "complete"][: len(events)]
         assert len(store.attempts(task.id)) == task.attempt <= 1
     check_counts(store)
+
+
+def test_threads_that_remember_where_tasks_are_don_t_trip_over_each_other(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    shards = store._shards
+    tasks = submit(store, *(new(str(number)) for number in range(5)))
+
+    class Places(dict[str, str]):
+        """In which another thread wants to write while one looks which is the oldest."""
+
+        def __iter__(self) -> Iterator[str]:
+            oldest = super().__iter__()
+            other = threading.Thread(target=shards.remember, args=(tasks[3:],))
+            other.start()
+            other.join(0.2)
+            return oldest
+
+    monkeypatch.setattr("stayer.stores.redis.cluster.shards._REMEMBERED_PLACES", 2)
+    monkeypatch.setattr(shards, "_places", Places())
+    shards.remember(tasks[:3])
+    assert shards.places(["1"]) == {"1": "q"}
+    store.close()
 
 
 def test_a_node_that_dies_is_replaced_and_nothing_is_lost(replicated: Cluster) -> None:

@@ -147,19 +147,21 @@ class Shards:
 
     def remember(self, tasks: Iterable[Task | None]) -> None:
         """Where these are: an id stays where it is, as long as its task is there."""
-        for task in tasks:
-            if task is not None:
-                self._places[task.id] = task.queue
-        while len(self._places) > _REMEMBERED_PLACES:
-            self._places.pop(next(iter(self._places)), None)
+        with self._guard:  # who makes room must not see the others change it
+            for task in tasks:
+                if task is not None:
+                    self._places[task.id] = task.queue
+            while len(self._places) > _REMEMBERED_PLACES:
+                del self._places[next(iter(self._places))]
 
     def forget(self, ids: Iterable[str]) -> None:
-        for id in ids:
-            self._places.pop(id, None)
+        with self._guard:
+            for id in ids:
+                self._places.pop(id, None)
 
     def places(self, ids: Sequence[str]) -> dict[str, str]:
         """The queue of each id that there is; what was claimed and not submitted is submitted."""
-        found = {id: self._places[id] for id in ids if id in self._places}
+        found = {id: place for id in ids if (place := self._places.get(id)) is not None}
         asked = [id for id in dict.fromkeys(ids) if id not in found]
         if asked:
             answers = dict(zip(asked, self.claims.seek(asked), strict=True))
