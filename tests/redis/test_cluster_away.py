@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -18,9 +18,13 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING
 from stayer.core.schedule import Schedule
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis import wake
+from stayer.stores.redis.cluster import ClusterStore, news
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.server import Server
+from stayer.stores.redis.wake import Line, RedisWaiter
 from tests.contract.builders import (
+    PATIENCE,
     Clock,
     apply,
     beat,
@@ -251,6 +255,31 @@ def test_a_listener_is_given_what_got_lost(
         found = listener.listen(timeout=0)
         assert found is not None
         assert (found.id, found.attempt) == ("lost", 1)
+
+
+def test_who_could_not_listen_to_a_node_does_when_it_is_back(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to one that is back so soon that nobody has missed its marks."""
+    waiter = store.waiter(None, QUEUES)
+    assert isinstance(waiter, RedisWaiter)
+    missed = store._shards.server_of("a").node()
+
+    def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
+        if server is missed:
+            raise StoreUnreachable("it is away")
+        return wake.subscribed(server, questions)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(news, "subscribed", subscribed)
+        waiter._ear._disconnect()
+        assert waiter.wait(0), "something may have come meanwhile"
+    monkeypatch.setattr(wake, "REPAIR", 0.0)
+    assert not waiter.wait(0), "it has looked, and found nothing"
+    monkeypatch.setattr(wake, "REPAIR", PATIENCE)
+    submit(store, new("x", "a"))
+    assert waiter.wait(5.0)
+    waiter.close()
 
 
 def test_another_node_is_asked_each_time(cluster: Cluster) -> None:
