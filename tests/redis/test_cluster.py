@@ -20,6 +20,7 @@ from stayer.stores import open_store
 from stayer.stores.findings import Finding
 from stayer.stores.redis.cluster import ClusterStore
 from tests.contract.builders import (
+    Clock,
     beat,
     check_counts,
     fill,
@@ -247,6 +248,20 @@ def check_life(store: Store, life: Life) -> None:
         assert events == ["pending", "reserved", "complete"][: len(events)]
         assert len(store.attempts(task.id)) == task.attempt <= 1
     check_counts(store)
+
+
+def test_a_queue_may_have_the_name_that_the_lobby_has_between_braces(cluster: Cluster) -> None:
+    """It is another shard: else what it does would be counted twice."""
+    begin = 1_700_000_040.0
+    clock = Clock(begin)
+    store = open_store(cluster.url(), clock=clock)
+    fill(store, 3, "%lobby")
+    store.sample()
+    clock.advance(60)
+    store.sample()
+    figures = store.figures(begin, begin + 120, 60, None)
+    assert [(point.submitted, point.depth) for point in figures] == [(3, 3)]
+    store.close()
 
 
 def test_threads_that_remember_where_tasks_are_don_t_trip_over_each_other(

@@ -27,8 +27,10 @@ from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
 from stayer.stores.redis.translation import translated
 
-LOBBY = "%lobby"
-"""The shard in which all workers are known. No queue's name is written so between braces."""
+LOBBY = "\n"
+"""The shard in which all workers are known. No queue is called so."""
+_LOBBYS_TAG = "%lobby"
+"""No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
 _DRAWS = 100
@@ -57,7 +59,7 @@ class Shards:
         """The store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
-                name = queue if queue == LOBBY else tag(queue)
+                name = _LOBBYS_TAG if queue == LOBBY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
                 on_end = partial(self._ended.add, queue)
                 self._stores[queue] = ShardStore(self._servers[queue], on_end)
