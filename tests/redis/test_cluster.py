@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import threading
@@ -248,6 +249,22 @@ def check_life(store: Store, life: Life) -> None:
         assert events == ["pending", "reserved", "complete"][: len(events)]
         assert len(store.attempts(task.id)) == task.attempt <= 1
     check_counts(store)
+
+
+def test_a_fork_does_not_wait_for_a_thread_of_its_parent(cluster: Cluster) -> None:
+    """One that learns who has which slot may take its time, and is not there in the child."""
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    submit(store, new("a"))
+    with store._nodes._guard, store._shards._guard:
+        if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            found = store.get(["a"])
+            os._exit(0 if found[0] is not None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert store.get(["a"])[0] is not None
+    store.close()
 
 
 def test_a_queue_may_have_the_name_that_the_lobby_has_between_braces(cluster: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.claims import Claim, Claims
 from stayer.stores.redis.cluster.directory import Directory
-from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.nodes import Guard, Nodes
 from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.cluster.tour import Tour
@@ -51,7 +50,7 @@ class Shards:
         self._servers: dict[str, Shard] = {}
         self._directory = Directory(nodes)
         self._places: dict[str, str] = {}
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     # Queues
 
