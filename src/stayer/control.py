@@ -279,6 +279,7 @@ def wait(
         return seen, [get(store, id) if task is None else task for id, task in found]
 
     while True:
+        again = time.monotonic() + WATCH
         seen, tasks = ride_out(look, deadline, tell)
         yield from (task for task in tasks if task.state in FINISHED)
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
@@ -286,9 +287,12 @@ def wait(
             return
         concerned = frozenset(open_ids)
         while True:
-            left = WATCH if deadline is None else min(WATCH, deadline - time.monotonic())
-            if left <= 0:
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
                 return
+            left = (again if deadline is None else min(again, deadline)) - now
+            if left <= 0:  # who was away for a while may have missed events that are gone by now
+                break
             try:
                 events = None if seen is None else store.watch(seen, left, BATCH)
             except StoreUnreachable:

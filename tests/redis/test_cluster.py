@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
@@ -20,6 +22,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.redis.cluster import OLDEST, ClusterStore
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
+    Clock,
     beat,
     check_counts,
     fill,
@@ -247,6 +250,61 @@ def check_life(store: Store, life: Life) -> None:
         assert events == ["pending", "reserved", "complete"][: len(events)]
         assert len(store.attempts(task.id)) == task.attempt <= 1
     check_counts(store)
+
+
+def test_a_fork_does_not_wait_for_a_thread_of_its_parent(cluster: Cluster) -> None:
+    """One that learns who has which slot may take its time, and is not there in the child."""
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    submit(store, new("a"))
+    with store._nodes._guard, store._shards._guard:
+        if (pid := os.fork()) == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(20)
+            found = store.get(["a"])
+            os._exit(0 if found[0] is not None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert store.get(["a"])[0] is not None
+    store.close()
+
+
+def test_a_queue_may_have_the_name_that_the_lobby_has_between_braces(cluster: Cluster) -> None:
+    """It is another shard: else what it does would be counted twice."""
+    begin = 1_700_000_040.0
+    clock = Clock(begin)
+    store = open_store(cluster.url(), clock=clock)
+    fill(store, 3, "%lobby")
+    store.sample()
+    clock.advance(60)
+    store.sample()
+    figures = store.figures(begin, begin + 120, 60, None)
+    assert [(point.submitted, point.depth) for point in figures] == [(3, 3)]
+    store.close()
+
+
+def test_threads_that_remember_where_tasks_are_don_t_trip_over_each_other(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    shards = store._shards
+    tasks = submit(store, *(new(str(number)) for number in range(5)))
+
+    class Places(dict[str, str]):
+        """In which another thread wants to write while one looks which is the oldest."""
+
+        def __iter__(self) -> Iterator[str]:
+            oldest = super().__iter__()
+            other = threading.Thread(target=shards.remember, args=(tasks[3:],))
+            other.start()
+            other.join(0.2)
+            return oldest
+
+    monkeypatch.setattr("stayer.stores.redis.cluster.shards._REMEMBERED_PLACES", 2)
+    monkeypatch.setattr(shards, "_places", Places())
+    shards.remember(tasks[:3])
+    assert shards.places(["1"]) == {"1": "q"}
+    store.close()
 
 
 def test_a_node_that_dies_is_replaced_and_nothing_is_lost(replicated: Cluster) -> None:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
 from redis.crc import key_slot
 
 from stayer import clock, control
+from stayer.client.listener import Listener
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, decide
+from stayer.core.model import EVERYTHING
 from stayer.core.schedule import Schedule
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis import wake
+from stayer.stores.redis.cluster import ClusterStore, news
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.server import Server
+from stayer.stores.redis.wake import Line, RedisWaiter
 from tests.contract.builders import (
+    PATIENCE,
     Clock,
     apply,
     beat,
@@ -179,6 +186,100 @@ def test_a_flow_that_has_to_wait_for_it_is_carried_out_later(
     store.promote(10)
     assert [get(store, id).state for id in ("first", "second")] == ["pending", "waiting"]
     assert control.cancel(store, "first").state == "cancelled"
+
+
+@pytest.fixture
+def unheard(store: ClusterStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lets the next answer get lost that a queue gives to who wants tasks."""
+
+    def lose(queue: str) -> None:
+        shard = store._shards.of(queue)
+        for name in ("reserve", "turn"):
+            monkeypatch.setattr(shard, name, losing(getattr(shard, name)))
+
+    def losing(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def ask_in_vain(*given: Any) -> Any:
+            monkeypatch.undo()
+            ask(*given)
+            raise StoreUnreachable("no answer in time")
+
+        return ask_in_vain
+
+    return lose
+
+
+def test_who_was_given_something_in_a_lost_answer_is_told_to_look(
+    store: ClusterStore, unheard: Callable[[str], None]
+) -> None:
+    """Others did answer: without an error nobody would look before a lease is over."""
+    submit(store, new("lost", "a"), new("heard", "b"))
+    unheard("a")
+    assert ids(take(store, queues=QUEUES, limit=9)) == ["heard"]
+    with pytest.raises(StoreUnreachable, match="answers again for a"):
+        take(store, queues=QUEUES, limit=9)
+    assert sorted(ids(store.holdings("w"))) == ["heard", "lost"]
+    assert take(store, queues=QUEUES, limit=9) == [], "it is told once"
+
+
+def test_the_same_after_a_turn(store: ClusterStore, unheard: Callable[[str], None]) -> None:
+    task = started(store, queue="b")
+    submit(store, new("lost", "a"))
+    unheard("a")
+    done = [decide(task, Done())]
+    assert store.turn("w", done, QUEUES, 9, EVERYTHING) == ([True], [])
+    assert store.turn("w", [], QUEUES, 0, EVERYTHING) == ([], []), "who wants none need not know"
+    with pytest.raises(StoreUnreachable, match="answers again for a"):
+        store.turn("w", [], QUEUES, 9, EVERYTHING)
+    assert store.turn("w", [], QUEUES, 9, EVERYTHING) == ([], [])
+
+
+def test_a_queue_that_is_still_away_is_no_reason_to_look(store: ClusterStore, away: Away) -> None:
+    submit(store, new("x", "b"))
+    with away("a"):
+        assert ids(take(store, queues=QUEUES)) == ["x"]
+        assert take(store, queues=QUEUES) == []
+    with pytest.raises(StoreUnreachable, match="answers again"):
+        take(store, queues=QUEUES)
+
+
+def test_a_listener_is_given_what_got_lost(
+    store: ClusterStore, unheard: Callable[[str], None]
+) -> None:
+    """As long as it beats nobody else is."""
+    submit(store, new("lost", "a"))
+    with Listener(store, QUEUES, lease=60.0, handles=EVERYTHING, node="n") as listener:
+        unheard("a")
+        assert listener.listen(timeout=0) is None
+        with pytest.raises(StoreUnreachable, match="answers again"):
+            listener.listen(timeout=0)
+        found = listener.listen(timeout=0)
+        assert found is not None
+        assert (found.id, found.attempt) == ("lost", 1)
+
+
+def test_who_could_not_listen_to_a_node_does_when_it_is_back(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to one that is back so soon that nobody has missed its marks."""
+    waiter = store.waiter(None, QUEUES)
+    assert isinstance(waiter, RedisWaiter)
+    missed = store._shards.server_of("a").node()
+
+    def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
+        if server is missed:
+            raise StoreUnreachable("it is away")
+        return wake.subscribed(server, questions)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(news, "subscribed", subscribed)
+        waiter._ear._disconnect()
+        assert waiter.wait(0), "something may have come meanwhile"
+    monkeypatch.setattr(wake, "REPAIR", 0.0)
+    assert not waiter.wait(0), "it has looked, and found nothing"
+    monkeypatch.setattr(wake, "REPAIR", PATIENCE)
+    submit(store, new("x", "a"))
+    assert waiter.wait(5.0)
+    waiter.close()
 
 
 def test_another_node_is_asked_each_time(cluster: Cluster) -> None:

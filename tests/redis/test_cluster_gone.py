@@ -10,10 +10,11 @@ from time import monotonic
 import pytest
 
 from stayer import control
+from stayer.client.listener import Listener
 from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.ids import generate
 from stayer.core.lifecycle import Done
-from stayer.core.model import NewTask, Progress, Report
+from stayer.core.model import EVERYTHING, NewTask, Progress, Report
 from stayer.explain import explain
 from stayer.store import known_workers
 from stayer.stores import open_store
@@ -299,3 +300,22 @@ class TestTheDoctor:
         with gone("%lobby"):
             said = " ".join(each.message for each in store.check())
         assert "none can begin" in said
+
+
+def test_a_listener_that_has_to_compare_goes_on_with_the_other_queues(
+    store: ClusterStore, gone: Gone
+) -> None:
+    """As it does after each error and each thousandth task."""
+    with Listener(store, QUEUES, lease=60.0, handles=EVERYTHING, node="n") as listener:
+        submit(store, new("a task that it has", ELSEWHERE))
+        held = listener.listen(timeout=9)
+        assert held is not None
+        with gone(ELSEWHERE):
+            submit(store, NewTask(id=generate(), queue=ELSEWHERE_TOO, generated=True))
+            listener._unsure = True
+            found = listener.listen(timeout=9)
+            assert found is not None
+            assert found.queue == ELSEWHERE_TOO
+        with pytest.raises(StoreUnreachable, match="answers again"):
+            listener.listen(timeout=9)
+        assert listener.listen(timeout=0) is None, "what it was given it is not given twice"

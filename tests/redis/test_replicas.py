@@ -16,9 +16,21 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, Report, Task
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
-from tests.contract.builders import PATIENCE, beat, fill, get, ids, new, register, submit, take
+from tests.contract.builders import (
+    PATIENCE,
+    beat,
+    fill,
+    get,
+    ids,
+    in_thread,
+    new,
+    register,
+    submit,
+    take,
+)
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import RedisServer, free_port, serving
+from tests.servers.sentinel import until
 
 Starts = Callable[..., RedisServer]
 
@@ -236,6 +248,22 @@ def test_scripts_that_the_server_forgot_are_confirmed_too(store: RedisStore) -> 
     names = fill(store, 1)
     store._server.ask("SCRIPT", "FLUSH")
     assert ids(take(store)) == names
+
+
+@pytest.mark.parametrize("number", [1, 500], ids=["one", "many"])
+def test_a_primary_that_is_replaced_while_replicas_are_waited_for_can_be_asked_again(
+    own_server: Starts, number: int
+) -> None:
+    """Somebody else answers then: there is nothing to mend."""
+    server = own_server()
+    opened(server.url("p")).submit([new("to know the script")])
+    store = opened(f"{server.url('p')}&wait=1&wait_timeout=9s")
+    answer = in_thread(lambda: store.submit([new() for _ in range(number)]))
+    there = opened(server.url("p"))
+    until(lambda: b"blocked_clients:1\r" in there._server.ask("INFO", "clients"), "for the waiter")
+    there._server.ask("REPLICAOF", "127.0.0.1", free_port())
+    with pytest.raises(StoreUnreachable, match="replaced by another server"):
+        answer()
 
 
 def test_without_any_replica_it_says_so(own_server: Starts) -> None:

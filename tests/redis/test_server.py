@@ -23,6 +23,7 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.check import OLDEST
+from stayer.stores.redis.keys import key
 from stayer.stores.redis.scripts import names, script
 from stayer.stores.redis.submitting import packed_parts, parts_of
 from stayer.stores.redis.wake import REPAIR
@@ -340,6 +341,21 @@ def test_a_lost_message_is_made_up_for(store: RedisStore, other: Store) -> None:
     assert waiter.wait(PATIENCE)
     assert time.monotonic() - begin < REPAIR + PATIENCE
     waiter.close()
+
+
+def test_who_waits_sees_an_end_though_its_event_is_gone(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when so many others came while he was stopped, or did something with the one before."""
+    monkeypatch.setattr(control, "WATCH", 0.1)
+    register(store)
+    tasks = [started(store, id=id) for id in ("a", "b")]
+    apply(store, tasks[0], Done())
+    waiting = control.wait(store, ["a", "b"], timeout=5.0)
+    assert next(waiting).id == "a"
+    apply(store, tasks[1], Done())
+    assert store._server.ask("DEL", key("events", store._server.address.prefix)) == 1
+    assert ids(list(waiting)) == ["b"]
 
 
 def test_a_watcher_that_is_ahead_of_a_failover_goes_on(store: RedisStore) -> None:

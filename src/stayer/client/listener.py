@@ -26,6 +26,7 @@ from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
 from stayer.core.version import __version__
 from stayer.heart import Heart
+from stayer.partly import held_by
 from stayer.store import Store, Waiter
 
 PROMOTED = 100
@@ -74,6 +75,7 @@ class Listener:
         self._given: set[tuple[str, int]] = set()
         self._cancelled: set[tuple[str, int]] = set()
         self._unsure = False
+        self._look_again_at = math.inf
 
     def __repr__(self) -> str:
         return f"<Listener {self.worker.id} of {', '.join(self.queues)}>"
@@ -251,15 +253,20 @@ class Listener:
 
     def _find_unknown(self) -> Task | None:
         """What the store says we hold although nobody was given it."""
-        if not self._unsure:
+        if not self._unsure and time.monotonic() < self._look_again_at:
             return None
-        held = {(task.id, task.attempt): task for task in self._store.holdings(self.worker.id)}
-        self._given.intersection_update(held)
-        self._cancelled.intersection_update(held)
+        found = held_by(self._store, self.worker.id, self.queues)
+        held = {(task.id, task.attempt): task for task in found.tasks}
+        if found.queues is None:
+            self._given.intersection_update(held)
+            self._cancelled.intersection_update(held)
         for key, task in held.items():
             if key not in self._given:
                 return task
         self._unsure = False
+        # A queue that was left out says when it can be asked again, unless that was just now.
+        later = math.inf if found.queues is None else self.worker.lease
+        self._look_again_at = time.monotonic() + later
         return None
 
     def _obey(self, orders: Orders) -> None:

@@ -197,6 +197,11 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
             return StoreUnreachable(
                 f"{url} has fewer replicas than min-replicas-to-write asks for: nothing was changed"
             )
+        case "UNBLOCKED":  # while it waited for replicas
+            return StoreUnreachable(
+                f"{url} has done what was asked, but is being replaced by another server, which "
+                f"may not have heard of it: ask again ({said})"
+            )
         case "BUSY":
             return StoreUnreachable(f"{url} is busy with a script of somebody: try again later")
         case "MISCONF":

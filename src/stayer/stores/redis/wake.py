@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -37,9 +37,10 @@ _LOOKED_AT = 5000
 class Line:
     """A connection that is subscribed to channels."""
 
-    def __init__(self, url: str, connection: Any) -> None:
+    def __init__(self, url: str, connection: Any, channels: Iterable[str]) -> None:
         self._url = url
         self._connection = connection
+        self.channels = frozenset(channels)
         self._pid = os.getpid()
         self._heard = time.monotonic()
         self._asked: float | None = None
@@ -103,7 +104,8 @@ def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
     except BaseException:
         connection.disconnect()
         raise
-    return Line(server.address.url, connection)
+    channels = (channel for question in questions for channel in question[1:])
+    return Line(server.address.url, connection, channels)
 
 
 def single_line(server: Server, channels: Sequence[str]) -> Callable[[], list[Line]]:
@@ -130,6 +132,11 @@ class Ear:
     @property
     def is_connected(self) -> bool:
         return bool(self._lines)
+
+    def hears(self, channels: Iterable[str]) -> bool:
+        """Whether it is subscribed to all of these."""
+        heard = {channel for line in self._lines for channel in line.channels}
+        return heard.issuperset(channels)
 
     def listen(self, timeout: float) -> list[tuple[str, str]] | None:
         """The messages that came (channel, text), as soon as there are some; None: it was rung.
@@ -244,8 +251,8 @@ class RedisWaiter:
     def _look(self) -> bool:
         self._looked = time.monotonic()
         marks = self._marks()
-        if marks.numbers.keys() != self._seen.keys():
-            self._ear.connect()  # a node of a cluster has come or gone: listen where there are any
+        if not self._ear.hears(marks.numbers):
+            self._ear.connect()  # a node of a cluster is back: listen there too
         changed, self._seen = marks.numbers != self._seen, marks.numbers
         return changed or marks.came_in > 0
 

@@ -46,6 +46,7 @@ from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.cluster.plans import name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.cluster.unheard import Unheard
 from stayer.stores.redis.flows import FlowKnown
 from stayer.stores.redis.notices import check_cursor, merged
 
@@ -72,6 +73,7 @@ class ClusterStore:
         self._clock = clock
         self._shards = Shards(nodes, clock)
         self._workers = Workers(self._shards)
+        self._unheard = Unheard()
 
     # Life
 
@@ -121,9 +123,13 @@ class ClusterStore:
     ) -> list[Task]:
         given: list[Task] = []
         tour = Tour(self._shards)
+        self._unheard.look(tour, worker, queues)
         for queue in dict.fromkeys(queues):
             step = partial(self._reserve, worker, queue, limit - len(given), handles)
-            given += tour.at(queue, step) or ()
+            if (some := tour.at(queue, step)) is None:
+                self._unheard.note(worker, queue)
+            else:
+                given += some
         tour.check()
         self._shards.remember(given)
         return given
@@ -189,6 +195,7 @@ class ClusterStore:
         given: list[Task] = []
         tour = Tour(self._shards)
         wanted = list(dict.fromkeys(queues))
+        self._unheard.look(tour, worker, wanted if limit > 0 else ())
         # First where there is only something to tell, so that places become free.
         for queue in [*(set(places) - {*wanted, ""}), *wanted]:
             numbered = places.get(queue, [])
@@ -198,6 +205,8 @@ class ClusterStore:
             told = [change for _, change in numbered]
             answer = tour.at(queue, partial(self._turn, worker, told, queue, room, handles))
             if answer is None:
+                if room:
+                    self._unheard.note(worker, queue)
                 continue  # what could not be told is told again
             for (number, _), each in zip(numbered, answer[0], strict=True):
                 applied[number] = each

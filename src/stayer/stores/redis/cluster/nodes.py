@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from bisect import bisect_right
@@ -43,6 +44,21 @@ Part = tuple[int, int, list[Host]]
 """First and last slot of a part of the cluster, and its nodes, the primary first."""
 
 
+class Guard:
+    """A lock. After a fork it is free: the thread that had it is not there to let it go."""
+
+    def __init__(self) -> None:
+        self._lock, self._pid = threading.Lock(), os.getpid()
+
+    def __enter__(self) -> None:
+        if self._pid != os.getpid():
+            self._lock, self._pid = threading.Lock(), os.getpid()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Nodes:
     """The nodes that answer for the slots, as far as is known; learnt anew when they say so."""
 
@@ -60,7 +76,7 @@ class Nodes:
         self.url = without_secrets(url)
         self._clock = clock
         self._servers: dict[Host, Server] = {}
-        self._guard = threading.Lock()
+        self._guard = Guard()
         self._starts: list[int] = []
         self._owners: list[Host | None] = []
         self._told: list[Host] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,7 +17,7 @@ from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.claims import Claim, Claims
 from stayer.stores.redis.cluster.directory import Directory
-from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.cluster.nodes import Guard, Nodes
 from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.cluster.tour import Tour
@@ -27,8 +26,10 @@ from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
 from stayer.stores.redis.translation import translated
 
-LOBBY = "%lobby"
-"""The shard in which all workers are known. No queue's name is written so between braces."""
+LOBBY = "\n"
+"""The shard in which all workers are known. No queue is called so."""
+_LOBBYS_TAG = "%lobby"
+"""No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
 _DRAWS = 100
@@ -49,7 +50,7 @@ class Shards:
         self._servers: dict[str, Shard] = {}
         self._directory = Directory(nodes)
         self._places: dict[str, str] = {}
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     # Queues
 
@@ -57,7 +58,7 @@ class Shards:
         """The store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
-                name = queue if queue == LOBBY else tag(queue)
+                name = _LOBBYS_TAG if queue == LOBBY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
                 on_end = partial(self._ended.add, queue)
                 self._stores[queue] = ShardStore(self._servers[queue], on_end)
@@ -147,19 +148,21 @@ class Shards:
 
     def remember(self, tasks: Iterable[Task | None]) -> None:
         """Where these are: an id stays where it is, as long as its task is there."""
-        for task in tasks:
-            if task is not None:
-                self._places[task.id] = task.queue
-        while len(self._places) > _REMEMBERED_PLACES:
-            self._places.pop(next(iter(self._places)), None)
+        with self._guard:  # who makes room must not see the others change it
+            for task in tasks:
+                if task is not None:
+                    self._places[task.id] = task.queue
+            while len(self._places) > _REMEMBERED_PLACES:
+                del self._places[next(iter(self._places))]
 
     def forget(self, ids: Iterable[str]) -> None:
-        for id in ids:
-            self._places.pop(id, None)
+        with self._guard:
+            for id in ids:
+                self._places.pop(id, None)
 
     def places(self, ids: Sequence[str]) -> dict[str, str]:
         """The queue of each id that there is; what was claimed and not submitted is submitted."""
-        found = {id: self._places[id] for id in ids if id in self._places}
+        found = {id: place for id in ids if (place := self._places.get(id)) is not None}
         asked = [id for id in dict.fromkeys(ids) if id not in found]
         if asked:
             answers = dict(zip(asked, self.claims.seek(asked), strict=True))
