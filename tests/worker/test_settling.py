@@ -5,12 +5,21 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from typing import Any
 
-from stayer.core.lifecycle import Start, decide
-from stayer.core.model import EVERYTHING, Order, Task, Worker
+import pytest
+
+from stayer.core.errors import StoreUnreachable
+from stayer.core.lifecycle import Done, Fail, Start, decide
+from stayer.core.model import EVERYTHING, Change, Fault, Order, Task, Worker
 from stayer.core.submission import new_task
 from stayer.heart import Heart
 from stayer.runners.pool.begin import LOCK
+from stayer.runners.pool.context import ThreadContext
+from stayer.runners.pool.hands import InHand
+from stayer.runners.pool.settle import Settling
+from stayer.store import Store
 from stayer.worker.held import Held
 from stayer.worker.orders import carry_out
 from stayer.worker.settle import settle_outcomes
@@ -51,6 +60,72 @@ def test_what_becomes_of_a_failure_is_not_decided_unseen(hands: Hands) -> None:
     [after] = hands.store.get(["a"])
     assert after is not None
     assert (after.failures, after.state in ("pending", "scheduled")) == (1, True)
+
+
+class Unheard:
+    """A store that does what is committed, and can't say so the first time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._is_heard = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        answers = self._store.commit(changes)
+        self._hear()
+        return answers
+
+    def turn(self, *given: Any) -> Any:
+        answers = self._store.turn(*given)
+        self._hear()
+        return answers
+
+    def _hear(self) -> None:
+        is_heard, self._is_heard = self._is_heard, True
+        if not is_heard:
+            raise StoreUnreachable("0 of 1 replicas confirmed it")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said"), [(0, "task a (true) is complete"), (1, "task a (true) ended")]
+)
+def test_an_end_that_is_told_twice_is_told_in_the_log_as_any_other(
+    hands: Hands, caplog: pytest.LogCaptureFixture, exit_code: int, said: str
+) -> None:
+    caplog.set_level("INFO")
+    hands.store.submit([new_task(queue="default", id="a", command=["true"], retries=1)])
+    [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    run = hands.state.run_for(task)
+    run.prepare(task, {"limits": {}}, None)
+    run.declare_ended({"exit_code": exit_code, "stop": None})
+    held = Held(task, run)
+    store: Any = Unheard(hands.store)
+    with pytest.raises(StoreUnreachable):
+        settle_outcomes(store, [held])
+    assert settle_outcomes(store, [held]) == [held]
+    assert said in caplog.text
+    assert "refused" not in caplog.text
+
+
+@pytest.mark.parametrize("outcome", [Done(1), Fail(Fault("E", "why"))])
+def test_the_same_of_a_pool(
+    hands: Hands, caplog: pytest.LogCaptureFixture, outcome: Done | Fail
+) -> None:
+    hands.store.submit([new_task(queue="default", id="a", name="f", retries=1)])
+    [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    store: Any = Unheard(hands.store)
+    settling = Settling(store, hands.state.worker_id, 1)
+    context = ThreadContext(task, hands.store, lambda *_, **__: None)
+    job = InHand(task, context, False, 0.0)
+    job.end_with(outcome)
+    settling.add(job)
+    with pytest.raises(StoreUnreachable):
+        settling.turn(["default"], 0, EVERYTHING, None)
+    assert settling.turn(["default"], 0, EVERYTHING, None) == ([job], [])
+    assert ("task a (f) ended (error, E: why)" in caplog.text) == isinstance(outcome, Fail)
+    assert "refused" not in caplog.text
 
 
 def test_what_a_pool_held_is_handed_back_only_when_it_is_gone(hands: Hands) -> None:

@@ -14,6 +14,7 @@ from stayer.core.errors import TooLarge
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.store import Store
+from stayer.told import is_told
 from stayer.worker import files
 from stayer.worker.held import Held
 from stayer.worker.outcome import outcome
@@ -128,9 +129,15 @@ def _too_large(run: Run, why: str) -> Fail:
 
 
 def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
-    """An order came in between, or it is no longer ours. True: nothing is left to do."""
+    """An order came in between, or it was told before, or it is no longer ours. True: nothing is
+    left to do.
+    """
     if not refresh(store, held):
-        logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
+        end = _steps(held, happening)[-1] if held.task.state in RUNNING else None
+        if end is not None and is_told(store, end):
+            _tell(held, end)
+        else:
+            logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
         return True
     steps = _steps(held, happening)
     if store.commit(steps)[-1] is None:

@@ -15,6 +15,7 @@ from stayer.core.lifecycle import Fail, Start, decide, told_late
 from stayer.core.model import RUNNING, Change, Fault, Handles, Task
 from stayer.runners.pool.hands import InHand
 from stayer.store import Meanwhile, Store
+from stayer.told import is_told
 
 logger = logging.getLogger("stayer.pool")
 
@@ -115,19 +116,26 @@ class Settling:
                 refused[job] = None
                 continue
             settled.append(job)
-            if is_traced:
-                telemetry.attempt(job.task, ends.get(job) or job.change())
-            if isinstance(job.outcome, Fail):
-                self._failures.tell(account(job.task, job.change(), None))
+            self._tell(job, ends.get(job), is_traced)
         for queue in dict.fromkeys(job.task.queue for job in refused):
             settled += self._look_again([job for job in refused if job.task.queue == queue])
         return settled, tasks
 
+    def _tell(self, job: InHand, end: Change | None, is_traced: bool) -> None:
+        """Whoever traces tasks, and whoever reads the log."""
+        if is_traced:
+            telemetry.attempt(job.task, end or job.change())
+        if isinstance(job.outcome, Fail):
+            self._failures.tell(account(job.task, job.change(), None))
+
     def _look_again(self, refused: list[InHand]) -> list[InHand]:
-        """An order came in between, or it is no longer ours; those that are over."""
+        """An order came in between, or it was told before, or it is no longer ours; those that are
+        over.
+        """
         over: list[InHand] = []
         try:
             current = self._store.get([job.task.id for job in refused])
+            told = self._told_before(refused, current)
         except StoreError as error:
             # Their queue may be away, while others are not.
             logger.warning("%s; telling again what was refused", error)
@@ -135,19 +143,34 @@ class Settling:
             self._away_until = time.monotonic() + _PAUSE
             return []
         for job, task in zip(refused, current, strict=True):
-            same = task is not None and (task.worker, task.attempt) == (
-                job.task.worker,
-                job.task.attempt,
-            )
-            if task is not None and same and task.state in RUNNING:
+            if task is not None and _is_running(job, task):
                 job.task = task
                 if job.outcome is not None:
                     self._ended[job] = None
             elif job.outcome is not None:
                 over.append(job)
-                if not same:  # else it was told, and only the answer got lost
+                if job in told:
+                    self._tell(job, None, telemetry.is_active())
+                else:
                     logger.warning("the outcome of task %s is refused: it is not ours", job.task.id)
         return over
+
+    def _told_before(
+        self, refused: Sequence[InHand], current: Sequence[Task | None]
+    ) -> set[InHand]:
+        """Those whose ends the store has. A part of it may have taken them, and its replicas may
+        not: so they are told once more, which is refused, but confirmed.
+        """
+        told = {
+            job
+            for job, task in zip(refused, current, strict=True)
+            if job.outcome is not None
+            and not (task is not None and _is_running(job, task))
+            and is_told(self._store, job.change())
+        }
+        if told:
+            self._store.commit([job.change() for job in told])
+        return told
 
     def _find_what_is_refused(self, ended: list[InHand]) -> None:
         """One of them the store can't keep: tell them one by one, and of that one say so."""
@@ -157,6 +180,12 @@ class Settling:
             except BadInput as error:
                 logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
                 job.end_with(Fail(Fault("NotStorable", "what came out of it can't be stored")))
+
+
+def _is_running(job: InHand, task: Task) -> bool:
+    """As the store sees it, in the hands of the same pool."""
+    mine = task.worker, task.attempt
+    return mine == (job.task.worker, job.task.attempt) and task.state in RUNNING
 
 
 def _is_of_interest(job: InHand, now: float) -> bool:
