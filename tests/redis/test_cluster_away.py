@@ -338,7 +338,7 @@ def test_what_a_failover_lost_of_who_is_where_is_written_down_again(
 def test_who_is_where_is_confirmed_by_replicas(cluster: Cluster) -> None:
     store = open_store(cluster.url(wait=1, wait_timeout="50ms"))
     assert isinstance(store, ClusterStore)
-    with pytest.raises(StoreUnreachable, match=r"\(enlist\), but 0 of 1 replicas"):
+    with pytest.raises(StoreUnreachable, match=r"0 of 1 replicas confirmed a step"):
         submit(store, new())
     store.close()
 

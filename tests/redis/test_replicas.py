@@ -273,6 +273,15 @@ def test_without_any_replica_it_says_so(own_server: Starts) -> None:
     store.close()
 
 
+def test_beats_need_no_replica(own_server: Starts) -> None:
+    store = opened(f"{own_server().url('p')}&wait=1&wait_timeout=9s")
+    begun = time.monotonic()
+    for number in (1, 2, 3):
+        beat(store, "w", number)
+    assert time.monotonic() - begun < 9
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -302,6 +311,6 @@ def test_who_looks_does_not_wait_for_replicas_that_are_not_there(
     [of_replicas] = [finding for finding in looking.check() if finding.check == "replicas"]
     assert of_replicas.status == "fail"
     assert "no task is taken" in of_replicas.message
-    with pytest.raises(StoreUnreachable, match=r"\(submit\), but 0 of 1 replicas"):
+    with pytest.raises(StoreUnreachable, match=r"has done what was asked, but 0 of 1 replicas"):
         submit(looking, new("b"))
     looking.close()

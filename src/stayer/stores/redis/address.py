@@ -46,6 +46,8 @@ class Address(Struct, frozen=True):
     """How long they may take."""
     user: str | None = None
     """Who has rights of his own there."""
+    is_part: bool = False
+    """One node of a cluster: what is asked of it may be one step of several."""
 
 
 class Options(Struct):

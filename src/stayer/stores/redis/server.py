@@ -21,9 +21,9 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from stayer.core.errors import StoreUnreachable
 from stayer.store import Meanwhile
 from stayer.stores.redis.address import Address
+from stayer.stores.redis.confirming import Replicas
 from stayer.stores.redis.scripts import Script, script
 from stayer.stores.redis.translation import (
     being_replaced,
@@ -56,6 +56,8 @@ class Call(Struct, frozen=True):
     arguments: tuple[Any, ...]
     prefix: str | None = None
     """Below which its keys are, if not below that of all."""
+    waits: bool = True
+    """For replicas, if that is what its script wants."""
 
 
 _WORDS = ("LEASELOST", "UNKNOWN", "REFUSED")
@@ -66,6 +68,7 @@ class Server:
 
     def __init__(self, address: Address, clock: Callable[[], float] | None) -> None:
         self.address = address
+        self.replicas = Replicas(address)
         self._clock = clock
         self._idle: list[Any] = []
         self._guard = threading.Lock()
@@ -87,17 +90,16 @@ class Server:
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
         given = (len(keys), *keys, prefix, now, *arguments)
-        replicas = self.address.replicas if wanted.confirmed else 0
+        patience = self.replicas.patience() if wanted.confirmed else None
         with self.connection() as connection:
             try:
-                answer, confirmed = self._evaluated(connection, wanted, given, replicas, meanwhile)
+                answer, confirmed = self._evaluated(connection, wanted, given, patience, meanwhile)
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
                     raise Said(word, details) from None
                 raise plain(error) from None
-        if confirmed < replicas:
-            raise self._unconfirmed(name, confirmed)
+        self.replicas.check(confirmed, patience)
         return answer
 
     def run_each(self, name: str, calls: Iterable[Sequence[Any]]) -> Iterator[Any]:
@@ -106,8 +108,6 @@ class Server:
         """
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
-        replicas = self.address.replicas if wanted.confirmed else 0
-        confirmed = 0
         sent: deque[tuple[Any, ...]] = deque()
         with self.connection() as connection:
             for arguments in calls:
@@ -118,10 +118,9 @@ class Server:
                     yield from _next_answers(connection, wanted, sent)
             while sent:
                 yield from _next_answers(connection, wanted, sent)
-            if replicas:
-                confirmed = self._confirmations(connection)
-        if confirmed < replicas:
-            raise self._unconfirmed(name, confirmed)
+            patience = self.replicas.patience() if wanted.confirmed else None
+            confirmed = self._confirmations(connection, patience)
+        self.replicas.check(confirmed, patience)
 
     def run_many(self, prefix: str, calls: Sequence[Call]) -> list[Any]:
         """Several scripts, each with a key of its own, in one round trip; a Moved stands for the
@@ -130,7 +129,8 @@ class Server:
         now = "" if self._clock is None else repr(float(self._clock()))
         scripts = [script(call.name) for call in calls]
         given = [(1, call.key, call.prefix or prefix, now, *call.arguments) for call in calls]
-        replicas = self.address.replicas if any(each.confirmed for each in scripts) else 0
+        waits = any(call.waits and script(call.name).confirmed for call in calls)
+        patience = self.replicas.patience() if waits else None
         with self.connection() as connection:
             commands = [
                 ("EVALSHA", wanted.digest, *arguments)
@@ -141,9 +141,8 @@ class Server:
             again = [("EVAL", scripts[at].text, *given[at]) for at in unknown]
             for at, answer in zip(unknown, _ask_many(connection, again), strict=True):
                 answers[at] = answer
-            confirmed = self._confirmations(connection) if replicas else 0
-        if confirmed < replicas:
-            raise self._unconfirmed(calls[0].name, confirmed)
+            confirmed = self._confirmations(connection, patience)
+        self.replicas.check(confirmed, patience)
         for answer in answers:
             if isinstance(answer, ResponseError) and not isinstance(answer, MovedError):
                 with translated(self.address.url):
@@ -205,17 +204,17 @@ class Server:
                 return
         connection.disconnect()
 
-    def _confirmations(self, connection: Any) -> int:
-        patience = round(self.address.confirming * 1000)
-        return int(_ask(connection, "WAIT", self.address.replicas, patience))
+    def can_confirm(self) -> bool:
+        """As many replicas follow as have to confirm. It is asked as long as none have, and opens a
+        connection in any case: raises if that can't be done.
+        """
+        with self.connection() as connection:
+            if not self.replicas.wanted or self.replicas.confirm:
+                return True
+            return int(_ask(connection, *self.replicas.question(0.0))) >= self.replicas.wanted
 
-    def _unconfirmed(self, name: str, confirmed: int) -> StoreUnreachable:
-        return StoreUnreachable(
-            f"{self.address.url} has done what was asked ({name}), but {confirmed} of "
-            f"{self.address.replicas} replicas confirmed it within {self.address.confirming:g} s: "
-            "a failover can lose it. Ask again when they are back; to submit a task again under "
-            "the same id is harmless"
-        )
+    def _confirmations(self, connection: Any, patience: float | None) -> int:
+        return 0 if patience is None else int(_ask(connection, *self.replicas.question(patience)))
 
     def _forget(self) -> None:
         """What a fork has copied is the parent's: neither to be used nor to be closed here."""
@@ -229,17 +228,17 @@ class Server:
         connection: Any,
         wanted: Script,
         given: tuple[Any, ...],
-        replicas: int,
+        patience: float | None,
         meanwhile: Meanwhile,
     ) -> tuple[Any, int]:
         """What a script answers, and how many replicas have confirmed it, if they have to."""
         by_digest, by_text = ("EVALSHA", wanted.digest, *given), ("EVAL", wanted.text, *given)
-        if not replicas:
+        if patience is None:
             try:
                 return _ask(connection, *by_digest, meanwhile=meanwhile), 0
             except NoScriptError:  # so nothing was done yet
                 return _ask(connection, *by_text), 0
-        wait = ("WAIT", replicas, round(self.address.confirming * 1000))
+        wait = self.replicas.question(patience)
         try:
             return _confirmed(connection, by_digest, wait, meanwhile)
         except NoScriptError:

@@ -199,8 +199,8 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
             )
         case "UNBLOCKED":  # while it waited for replicas
             return StoreUnreachable(
-                f"{url} has done what was asked, but is being replaced by another server, which "
-                f"may not have heard of it: ask again ({said})"
+                f"{url} is being replaced by another server, which may not have heard of what was "
+                f"asked: ask again ({said})"
             )
         case "BUSY":
             return StoreUnreachable(f"{url} is busy with a script of somebody: try again later")

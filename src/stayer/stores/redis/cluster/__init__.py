@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Unpack
 
-from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
+from stayer.core.errors import StoreError, StoreUnusable
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -73,7 +73,7 @@ class ClusterStore:
         self._clock = clock
         self._shards = Shards(nodes, clock)
         self._workers = Workers(self._shards)
-        self._unheard = Unheard()
+        self._unheard = Unheard(self._workers.introduce)
 
     # Life
 
@@ -125,22 +125,13 @@ class ClusterStore:
         tour = Tour(self._shards)
         self._unheard.look(tour, worker, queues)
         for queue in dict.fromkeys(queues):
-            step = partial(self._reserve, worker, queue, limit - len(given), handles)
-            if (some := tour.at(queue, step)) is None:
-                self._unheard.note(worker, queue)
-            else:
-                given += some
+            if tour.is_sound(queue):
+                room, shard = limit - len(given), self._shards.of(queue)
+                step = partial(shard.reserve, worker, [queue], room, handles)
+                given += self._unheard.ask(tour, worker, queue, step) or ()
         tour.check()
         self._shards.remember(given)
         return given
-
-    def _reserve(self, worker: str, queue: str, limit: int, handles: Handles) -> list[Task]:
-        try:
-            return self._shards.of(queue).reserve(worker, [queue], limit, handles)
-        except LeaseLost:
-            if not self._workers.introduce(worker, queue):
-                raise
-        return self._shards.of(queue).reserve(worker, [queue], limit, handles)
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         applied = self._commit_again(changes)
@@ -203,10 +194,13 @@ class ClusterStore:
             if not numbered and not room and queue != wanted[0]:
                 continue  # the first one is asked in any case: it says if the worker is dead
             told = [change for _, change in numbered]
-            answer = tour.at(queue, partial(self._turn, worker, told, queue, room, handles))
+            if room and not tour.is_sound(queue):
+                if not told:
+                    continue
+                room = 0
+            step = partial(self._shards.of(queue).turn, worker, told, [queue], room, handles)
+            answer = self._unheard.ask(tour, worker, queue, step, wants_tasks=room > 0)
             if answer is None:
-                if room:
-                    self._unheard.note(worker, queue)
                 continue  # what could not be told is told again
             for (number, _), each in zip(numbered, answer[0], strict=True):
                 applied[number] = each
@@ -215,17 +209,6 @@ class ClusterStore:
         self._shards.remember(given)
         self._relay()
         return applied, given
-
-    def _turn(
-        self, worker: str, changes: Sequence[Change], queue: str, limit: int, handles: Handles
-    ) -> tuple[list[bool], Sequence[Task]]:
-        shard = self._shards.of(queue)
-        try:
-            return shard.turn(worker, changes, [queue], limit, handles)
-        except LeaseLost:
-            if not self._workers.introduce(worker, queue):
-                raise
-        return shard.turn(worker, changes, [queue], limit, handles)
 
     def promote(self, limit: int) -> float | None:
         return promoting.promote(self._shards, self.commit, limit)

@@ -44,6 +44,11 @@ class Directory:
             self._copy(fresh)
         self._known.update(fresh)
 
+    def tell_again(self, queues: Sequence[str]) -> None:
+        """For a node that may have been replaced: of what is known, so that nobody has to wait."""
+        self._nodes.enlist("shards", queues, waits=False)
+        self._copy([name for name in queues if name in self._known])
+
     def names(self) -> list[str]:
         """All that there are, by name."""
         name = self._key("shards")
@@ -71,10 +76,12 @@ class Directory:
         return None
 
     def _copy(self, queues: Sequence[str]) -> None:
-        """To all places that can be reached: one is enough, and they are told again in time."""
+        """To all places that can be reached: one is enough, and they are told again in time, so
+        that no replica is waited for.
+        """
         for copy in COPIES:
             with suppress(StoreUnreachable):
-                self._nodes.enlist("shards_copy", queues, copy)
+                self._nodes.enlist("shards_copy", queues, copy, waits=False)
 
     def _copied(self) -> set[str]:
         found: set[str] = set()

@@ -22,6 +22,7 @@ from stayer.core.model import Beat, Report, Task, Worker
 from stayer.stores.redis import RedisStore, record
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.confirming import Unconfirmed
 from stayer.stores.redis.keys import key
 
 BeatAt = Callable[[str, Worker, int, str, Sequence[Report]], Beat | None]
@@ -56,12 +57,11 @@ class Workers:
             if alone is None:
                 raise
             return alone
-        if number == 1:
-            self._move_in(worker.id, worker.queues)
-        elif self._lessons != self._shards.nodes.lessons:
-            # A node may have been replaced by one that had not heard of all.
-            self._lessons = self._shards.nodes.lessons
-            self._move_in(worker.id, self._homes_of(worker.id))
+        if number == 1 and not self._has_moved_in(worker.id, worker.queues):
+            untold = tuple(report.id for report in reports)
+            return replace(answer, away=tuple(dict.fromkeys(worker.queues)), untold=untold)
+        if number > 1 and self._lessons != self._shards.nodes.lessons:
+            self._tell_again(worker.id)
         heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
         if number == 1:
             self._check_alive(worker.id, list(heard))
@@ -115,7 +115,8 @@ class Workers:
 
     def _beat_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
-    ) -> Beat:
+    ) -> Beat | None:
+        """None where it can't be known yet."""
         shard = self._shards.of(home)
         try:
             return shard.beat(worker, number, nonce, reports)
@@ -123,6 +124,8 @@ class Workers:
             if number == 1:
                 raise
         # Whoever wanted to introduce it there came no further than to write it down.
+        if not self._has_moved_in(worker.id, [home]):
+            return None
         shard.beat(worker, 1, nonce, ())
         self._check_alive(worker.id, [home])
         return shard.beat(worker, number, nonce, reports)
@@ -137,7 +140,9 @@ class Workers:
             return None
 
     def introduce(self, worker: str, queue: str) -> bool:
-        """Let a shard know a worker that the lobby knows; False if it may not take tasks."""
+        """Let a shard know a worker that the lobby knows; False if it may not take tasks. Raises
+        StoreUnreachable if replicas don't confirm where to look for it: nothing is given then.
+        """
         known = self._find(worker)
         if known is None:
             return False
@@ -151,14 +156,16 @@ class Workers:
 
     def _check_alive(self, worker: str, homes: list[str]) -> None:
         """To be called when these have got to know it. Whoever buried it meanwhile may have been
-        there too early to find it: then it is buried once more.
+        there too early to find it: then it is buried once more. No replica need confirm that, for
+        who is written down is buried again by others, until all is confirmed.
         """
         if self._find(worker) is not None:
             return
-        self._move_in(worker, homes)
-        self._write_down([worker])
+        self._shards.nodes.enlist("homes", homes, worker, waits=False)
+        self._shards.nodes.enlist("burying", [worker], waits=False)
         for home in homes:
-            self._bury(worker, home)
+            with suppress(Unconfirmed):
+                self._bury(worker, home)
         raise LeaseLost(f"worker {worker} was given up as dead")
 
     # Burying
@@ -230,9 +237,9 @@ class Workers:
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         """From these queues, or all homes, which another process may have added to."""
         homes = list(dict.fromkeys(queues)) or self._read_homes(worker)
-        return _oldest_first(
-            task for home in homes for task in self._shards.of(home).holdings(worker)
-        )
+        held = [task for home in homes for task in self._shards.of(home).holdings(worker)]
+        self._shards.remember(held)
+        return _oldest_first(held)
 
     def all(self, queues: Iterable[str]) -> list[Worker]:
         """As the lobby sees them, with what they hold in the shards of these queues."""
@@ -293,6 +300,32 @@ class Workers:
         self._shards.add(wanted)
         self._shards.nodes.enlist("homes", wanted, worker)
         self._homes.pop(worker, None)
+
+    def _has_moved_in(self, worker: str, queues: Sequence[str]) -> bool:
+        """The same for a beat, which is good without it: False if replicas don't confirm it. Then
+        no shard may know the worker, so that each refuses it until a reserve, or a later beat, gets
+        that done. Where they are known to be away, a beat does not wait for them.
+        """
+        self._shards.nodes.enlist("homes", queues, worker, waits=False)
+        self._homes.pop(worker, None)
+        if self._shards.server_of(LOBBY).node().replicas.confirm is False:
+            return False
+        try:
+            self._move_in(worker, queues)
+        except Unconfirmed:
+            return False
+        return True
+
+    def _tell_again(self, worker: str) -> None:
+        """Where it is: a node may have been replaced by one that had not heard of all. Replicas
+        have confirmed it once, and a beat waits for nobody.
+        """
+        lessons, homes = self._shards.nodes.lessons, self.homes(worker)
+        with suppress(StoreUnreachable):
+            self._shards.tell_again(homes)
+            self._shards.nodes.enlist("homes", homes, worker, waits=False)
+            self._lessons = lessons
+            self._homes.pop(worker, None)
 
     def _homes_of(self, worker: str) -> list[str]:
         if worker not in self._homes:

@@ -38,7 +38,7 @@ Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
 
 def waiting(shards: Shards) -> int:
     """How many items are there, with those that somebody has begun to take."""
-    return int(_run(shards, "number_incoming")[0])
+    return int(_run(shards, "number_incoming", waits=False)[0])  # nothing is numbered
 
 
 def take(tour: Tour, commit: Commit, limit: int) -> int:
@@ -156,6 +156,6 @@ def _cancel(shards: Shards, commit: Commit, id: str) -> str | None:
             return None
 
 
-def _run(shards: Shards, name: str, *arguments: Any) -> Any:
+def _run(shards: Shards, name: str, *arguments: Any, waits: bool = True) -> Any:
     place = key("incoming", shards.nodes.options.prefix)
-    return shards.nodes.run_many([Call(place, name, arguments)])[0]
+    return shards.nodes.run_many([Call(place, name, arguments, waits=waits)])[0]

@@ -25,6 +25,7 @@ from stayer.stores.redis.address import (
     split,
     without_secrets,
 )
+from stayer.stores.redis.confirming import Unconfirmed
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call, Server
 from stayer.stores.redis.translation import Moved
@@ -93,6 +94,8 @@ class Nodes:
                 return what(server)
             except Moved:
                 self.forget()
+            except Unconfirmed:
+                raise  # it is there, and the one
             except StoreUnreachable:
                 self.forget()  # another node may have taken its place
                 raise
@@ -102,12 +105,16 @@ class Nodes:
         """What the node that has the key answers to a plain command."""
         return self.at(key, lambda server: server.ask(*command))
 
-    def enlist(self, list_of: str, names: Iterable[str], which: str = "") -> int:
-        """Write names down in a set that others go by; how many are new."""
+    def enlist(
+        self, list_of: str, names: Iterable[str], which: str = "", *, waits: bool = True
+    ) -> int:
+        """Write names down in a set that others go by; how many are new. `waits`: until replicas
+        have confirmed it, where the URL asks for that.
+        """
         given = list(names)
         place = key(list_of, self.options.prefix, worker=which, copy=which)
         steps = [given[at : at + _AT_ONCE] for at in range(0, len(given), _AT_ONCE)]
-        calls = [Call(place, "enlist", (list_of, which, *some)) for some in steps]
+        calls = [Call(place, "enlist", (list_of, which, *some), waits=waits) for some in steps]
         return sum(self.run_many(calls)) if calls else 0
 
     def run_many(self, calls: Sequence[Call]) -> list[Any]:
@@ -152,7 +159,8 @@ class Nodes:
             try:
                 found = server.run_many(self.options.prefix, [calls[each] for each in numbers])
             except StoreUnreachable as error:
-                self.forget()
+                if not isinstance(error, Unconfirmed):
+                    self.forget()
                 for number in numbers:
                     answers[number] = error
                 if give_up:
@@ -171,16 +179,23 @@ class Nodes:
                 self._learn()
             return [self._server(host) for host in dict.fromkeys(filter(None, self._owners))]
 
+    def some_are_deaf(self) -> bool:
+        """Replicas have not confirmed what a node was last asked for."""
+        with self._guard:
+            return any(server.replicas.confirm is False for server in self._servers.values())
+
     def absent(self) -> set[Server]:
-        """The nodes to which no connection can be opened, so that nothing was asked of them; one
-        that is, is believed to be so for a moment.
+        """The nodes to which no connection can be opened, so that nothing was asked of them, or
+        whose replicas are not there to confirm what is; one that is away is believed to be so for a
+        moment.
         """
         found: set[Server] = set()
         for server in self.primaries():
             if time.monotonic() >= self._absent_until.get(server, 0.0):
                 try:
-                    with server.connection():
-                        continue
+                    if not server.can_confirm():
+                        found.add(server)
+                    continue
                 except StoreUnreachable:
                     self.forget()
                     self._absent_until[server] = time.monotonic() + _ABSENT
@@ -246,6 +261,7 @@ class Nodes:
             replicas=self.options.replicas,
             confirming=self.options.confirming,
             user=self.user,
+            is_part=True,
         )
 
     def _learn(self) -> None:

@@ -38,7 +38,7 @@ def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
         return 0.0
     left = tour.attempt(partial(incoming.take, tour, commit, limit)) if came_in else 0
     tour.check()
-    if tour.misses:
+    if tour.misses or shards.nodes.some_are_deaf():
         return min([*moments, shards.now() + _AGAIN])
     if left:
         return shards.now()

@@ -35,6 +35,7 @@ class Shard(Server):
                 replicas=options.replicas,
                 confirming=options.confirming,
                 user=nodes.user,
+                is_part=True,
             ),
             clock,
         )
@@ -43,6 +44,14 @@ class Shard(Server):
     def node(self) -> Server:
         """The node that has it now, as far as is known."""
         return self._nodes.server_of(self._nowhere)
+
+    def sound(self) -> bool:
+        """Raises Unconfirmed if replicas don't confirm what is written here, where that is known of
+        its node: better than to change something that has to be confirmed, and to fail then.
+        """
+        if self.node().replicas.confirm is False:
+            self.run("sound")
+        return True
 
     def call(self, name: str, *arguments: Any) -> Call:
         """A script to be run here together with others elsewhere."""

@@ -21,6 +21,7 @@ from stayer.stores.redis.cluster.nodes import Guard, Nodes
 from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.cluster.tour import Tour
+from stayer.stores.redis.confirming import Unconfirmed
 from stayer.stores.redis.keys import key, tag
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
@@ -72,6 +73,10 @@ class Shards:
     def add(self, queues: Iterable[str]) -> None:
         """Make sure that whoever lists shards will see these. First of all steps."""
         self._directory.add(queues)
+
+    def tell_again(self, queues: Sequence[str]) -> None:
+        """The same for those who were told before, and may have been replaced since."""
+        self._directory.tell_again(queues)
 
     def names(self) -> list[str]:
         """All that there are, by name."""
@@ -173,8 +178,10 @@ class Shards:
             planned = [claim for claim in claims if claim.plan is not None]
             claims = [claim for claim in claims if claim.plan is None]
             unsettled = [claim for claim in claims if claim.task is not None]
-            if unsettled:
-                self.finish(unsettled)
+            for queue in dict.fromkeys(claim.queue for claim in unsettled):
+                # What replicas have not confirmed is there, and that is all that is asked here.
+                with suppress(Unconfirmed):
+                    self.finish([claim for claim in unsettled if claim.queue == queue])
             if planned:
                 claims += self.plans.finish(planned)
             found |= {claim.id: claim.queue for claim in claims}

@@ -68,6 +68,15 @@ class Tour:
             self._silent.add(server)
         return answer
 
+    def is_sound(self, queue: str) -> bool:
+        """What is changed there will be confirmed, if it has to be, as far as is known. To ask is
+        not to have done something.
+        """
+        is_any_done = self._is_any_done
+        found = self.at(queue, self.shards.server_of(queue).sound) is not None
+        self._is_any_done = is_any_done
+        return found
+
     def all(self, step: Callable[[ShardStore], T]) -> Iterator[T]:
         """What comes of a step in each shard that can be reached. Raises if none can be."""
         yield from self.each(step)
