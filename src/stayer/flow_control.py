@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from stayer import control
 from stayer.core import flows, ids
@@ -119,6 +119,21 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
         now is not None and (task.state in FINISHED or task.held)
         for now, (task, _) in zip(applied, plan, strict=True)
     )
+
+
+def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
+    """How many tasks were cancelled after that event because they were to run after one of these,
+    or after one of which the same is true.
+    """
+    gone, others = set(cancelled), 0
+    while events := store.watch(event, 0.0, control.BATCH):
+        event = events[-1].number
+        ids = [each.id for each in events if each.event == "cancelled" and each.id not in gone]
+        for id, upstreams in zip(ids, store.upstreams(ids), strict=True):
+            if not gone.isdisjoint((*upstreams.after, *upstreams.behind)):
+                gone.add(id)
+                others += 1
+    return others
 
 
 def wait(
