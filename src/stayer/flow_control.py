@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from stayer import control
 from stayer.core import flows, ids
-from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownFlow
+from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
 from stayer.core.flows import FlowInfo, NewFlow, Upstreams
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
+from stayer.doubt import is_in_doubt, unsure
 from stayer.outage import Tell, logger, ride_out
 from stayer.store import ServedStore, Store
 
@@ -64,7 +65,13 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
         )
     if not tasks:
         raise BadInput(f"flow {flow.name} has no tasks: add at least one")
-    fresh = store.submit_flow(flow, tasks)
+    try:
+        fresh = store.submit_flow(flow, tasks)
+    except StoreError as error:
+        if not is_in_doubt(store, error):
+            raise
+        said = f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
+        raise unsure(type(error)(said)) from error
     return get(store, flow.id), fresh
 
 

@@ -210,12 +210,14 @@ class Server:
         return int(_ask(connection, "WAIT", self.address.replicas, patience))
 
     def _unconfirmed(self, name: str, confirmed: int) -> StoreUnreachable:
-        return StoreUnreachable(
+        error = StoreUnreachable(
             f"{self.address.url} has done what was asked ({name}), but {confirmed} of "
             f"{self.address.replicas} replicas confirmed it within {self.address.confirming:g} s: "
             "a failover can lose it. Ask again when they are back; to submit a task again under "
             "the same id is harmless"
         )
+        error.unsure = True
+        return error
 
     def _forget(self) -> None:
         """What a fork has copied is the parent's: neither to be used nor to be closed here."""
@@ -309,7 +311,10 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
         if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
             answers[at] = _answer(connection, "EVAL", wanted.text, *asked[at])
         if isinstance(answers[at], ResponseError):
-            raise plain(answers[at])
+            refused = plain(answers[at])
+            others = answers[at + 1 :]
+            vars(refused)["unsure"] = not all(isinstance(each, ResponseError) for each in others)
+            raise refused
     return answers
 
 

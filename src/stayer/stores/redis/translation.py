@@ -24,7 +24,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
 
 _IN_SCRIPT = re.compile(
     r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
@@ -93,11 +93,19 @@ def raise_translated(url: str, error: BaseException | None) -> None:
         case MovedError():
             raise moved(url, error) from error
         case RedisError():
-            raise _translation(url, error) from error
+            raise _asked(_translation(url, error), error) from error
         case OSError():
-            raise StoreUnreachable(f"{url} can't be reached: {error}") from error
+            raise _asked(StoreUnreachable(f"{url} can't be reached: {error}"), error) from error
         case _:
             return
+
+
+def _asked(translation: StoreError, error: Exception) -> StoreError:
+    """It was asked something, and may have done that if it did not say otherwise."""
+    has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
+    may_be_done = str(error).startswith("UNBLOCKED") or getattr(error, "unsure", False)
+    translation.unsure = may_be_done or not has_answered
+    return translation
 
 
 def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
@@ -120,7 +128,7 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():
             return StoreUnusable(
-                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
+                f"{url} has no memory left{UNCHANGED}. Raise maxmemory, or forget tasks "
                 "that have ended, for example with `stayer purge --older 1d`; what waits can be "
                 "cancelled first"
             )
@@ -195,7 +203,7 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(
-                f"{url} has fewer replicas than min-replicas-to-write asks for: nothing was changed"
+                f"{url} has fewer replicas than min-replicas-to-write asks for{UNCHANGED}"
             )
         case "UNBLOCKED":  # while it waited for replicas
             return StoreUnreachable(
