@@ -19,6 +19,7 @@ from tests.contract.builders import PATIENCE, new, submit
 from tests.redis import pushing
 from tests.servers.finding import valkey_binary
 from tests.servers.redis import RedisServer, free_port, serving
+from tests.servers.sentinel import until
 
 Starts = Callable[..., RedisServer]
 DURABLE = ("--appendonly", "yes")
@@ -108,13 +109,19 @@ def test_a_primary_that_does_not_need_its_replicas_is_warned_of(own_server: Star
     assert findings(replica)["replicas"].status == "fail"
     found = findings(primary, "&wait=1")["replicas"]
     assert (found.status, "renewing leases" in found.message) == ("warn", True)
+    assert "add a replica" in (found.todo or "")
     setting(primary, "min-replicas-to-write", "1")
-    assert findings(primary)["replicas"].status == "ok"
 
-    # And so are fewer replicas than have to confirm
-    assert "1 to confirm" in findings(primary, "&wait=1")["replicas"].message
+    # And so are fewer replicas than have to confirm, and just as many
+    for options in ("", "&wait=1"):
+        found = findings(primary, options)["replicas"]
+        assert (found.status, "when one of them is away" in found.message) == ("warn", True)
     found = findings(primary, "&wait=2")["replicas"]
     assert (found.status, "wait=1" in (found.todo or "")) == ("fail", True)
+    assert "who submits or takes tasks gets an error" in found.message
+    own_server("--replicaof", "127.0.0.1", str(port))
+    until(lambda: findings(primary)["replicas"].status == "ok", "for another replica")
+    assert "1 to confirm" in findings(primary, "&wait=1")["replicas"].message
 
 
 def test_what_was_refused_is_shown(own_server: Starts) -> None:

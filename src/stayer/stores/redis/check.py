@@ -19,6 +19,10 @@ OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
 _NEARLY_FULL = 0.9
+_NONE_TO_SPARE = (
+    "when one of them is away, or has become the primary, to submit or take tasks fails"
+)
+_SPARE = "add a replica, so that one is to spare"
 _LOOKS, _A_LOOK = 20, 1000
 """How often a server is asked for so many of its keys when other prefixes are looked for."""
 
@@ -180,15 +184,21 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         return [Finding("replicas", "fail", message, "give the URL of its primary")]
     number, needed = int(info.get("connected_slaves", 0)), server.address.replicas
     if number < needed:
-        message = f"{number} connected, but the URL wants {needed} to confirm: no task is taken"
-        return [Finding("replicas", "fail", message, f"mend them, or write wait={number}")]
+        message = (
+            f"{number} connected, but the URL wants {needed} to confirm: who submits or takes "
+            "tasks gets an error, though the primary has done it"
+        )
+        todo = f"write wait={number}" if number else "leave wait out"
+        return [Finding("replicas", "fail", message, f"mend them, or {todo}")]
     if not number:
         return []
     wanted = _setting(server, "min-replicas-to-write")
     if wanted is None or int(wanted) > 0:
         message = f"{number} connected, {wanted or 'some'} needed to write"
         message += f", {needed} to confirm" if needed else ""
-        return [Finding("replicas", "ok", message)]
+        if number > max(needed, int(wanted or 0)):
+            return [Finding("replicas", "ok", message)]
+        return [Finding("replicas", "warn", f"{message}: {_NONE_TO_SPARE}", _SPARE)]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
@@ -198,7 +208,10 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
             f"{number} connected, {needed} to confirm, but a primary that is cut off from them "
             "goes on renewing leases: what runs there may be given to another after a failover"
         )
-    return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+    todo = "set min-replicas-to-write 1"
+    if number == needed:
+        message, todo = f"{message}; {_NONE_TO_SPARE}", f"{todo}, and {_SPARE}"
+    return [Finding("replicas", "warn", message, todo)]
 
 
 def _other_prefixes(server: Server) -> list[Finding]:
