@@ -54,13 +54,21 @@ def test_valkey_says_its_name() -> None:
         assert "Valkey" in findings(server)["server"].message
 
 
-@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_one_that_throws_tasks_away_is_not(own_server: Starts, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "status", "what"),
+    [
+        ("allkeys-lru", "fail", "throws tasks away"),
+        ("volatile-ttl", "warn", "ids of deleted tasks"),
+    ],
+)
+def test_one_that_throws_something_away_is_not(
+    own_server: Starts, policy: str, status: str, what: str
+) -> None:
     server = own_server(*DURABLE, "--maxmemory-policy", policy)
     assert findings(server)["memory"].status == "warn"
     setting(server, "maxmemory", "1gb")
     found = findings(server)["memory"]
-    assert (found.status, policy in found.message) == ("fail", True)
+    assert (found.status, policy in found.message, what in found.message) == (status, True, True)
     assert "noeviction" in (found.todo or "")
 
 
@@ -70,6 +78,8 @@ def test_one_that_is_full_takes_no_more(own_server: Starts) -> None:
     setting(server, "maxmemory", "500kb")
     found = findings(server)["memory"]
     assert (found.status, "no task is taken" in found.message) == ("fail", True)
+    assert "stayer purge --older 1d" in (found.todo or "")
+    assert "stayer cancel" in (found.todo or "")
 
 
 def test_one_that_is_nearly_full_is_warned_of() -> None:

@@ -151,13 +151,22 @@ def _memory(info: dict[str, str]) -> Finding:
         said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
         used = int(info.get("used_memory", 0)) / limit if limit else 0.0
         if used > _NEARLY_FULL:
-            todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
+            todo = (
+                "raise maxmemory, or forget what has ended (`stayer purge --older 1d`); what waits "
+                "can be cancelled first (`stayer cancel -q QUEUE --state pending`)"
+            )
             is_full = used >= 1.0
             then = "no task is taken" if is_full else "a full server takes no tasks"
             message = f"{used:.0%} of {said} is used: {then}"
             return Finding("memory", "fail" if is_full else "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
-    todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
+    todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses nothing"
+    if policy.startswith("volatile"):
+        message = (
+            f"maxmemory-policy is {policy}: a full server forgets what is kept for a time, such as "
+            "ids of deleted tasks, which are accepted again then"
+        )
+        return Finding("memory", "warn", message, todo)
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"
     return Finding("memory", "fail" if limit else "warn", message, todo)
 
