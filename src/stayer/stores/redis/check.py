@@ -248,5 +248,6 @@ def incoming(server: Server, list_of: str, refused: str) -> Finding:
     waiting, useless = (server.ask("LLEN", name) for name in (list_of, refused))
     if not useless:
         return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")
-    todo = f"look at them (LRANGE {refused} 0 9), then forget them (DEL {refused})"
-    return Finding("incoming", "warn", f"{useless:,} items were of no use", todo)
+    todo = f"look (LRANGE {refused} 0 9), then forget (DEL {refused})"
+    what = "1 item was" if useless == 1 else f"{useless:,} items were"
+    return Finding("incoming", "warn", f"{what} of no use", todo)
