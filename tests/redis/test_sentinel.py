@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import pytest
 
@@ -29,7 +30,7 @@ from tests.contract.builders import (
 from tests.contract.test_waiter import calm
 from tests.faults.fleet import Fleet
 from tests.servers.finding import redis_binary, valkey_binary
-from tests.servers.sentinel import Group, until, watched_over
+from tests.servers.sentinel import SENTINEL_PASSWORD, Group, until, watched_over
 
 T = TypeVar("T")
 QUICK = {"socket_timeout": 1, "socket_connect_timeout": 1, "wait_timeout": "500ms"}
@@ -223,11 +224,36 @@ class TestRefusals:
         with pytest.raises(StoreUnreachable, match=r"127\.0\.0\.1:1: .*127\.0\.0\.1:2: "):
             store.now()
 
-    @pytest.mark.parametrize("whose", ["servers", "sentinels"])
-    def test_a_wrong_password(self, group: Group, whose: str) -> None:
-        store = open_store(group.url().replace(f"of%20the%20{whose}", "wrong"))
-        with pytest.raises((StoreUnusable, StoreUnreachable), match="password"):
-            store.now()
+    @pytest.mark.parametrize("url", ["wrong", "none"])
+    def test_a_password_of_the_servers(self, group: Group, url: str) -> None:
+        found = group.url().replace(":of%20the%20servers@", ":wrong@" if url == "wrong" else "")
+        with pytest.raises(StoreUnusable) as refused:
+            open_store(found).now()
+        primary = f"127.0.0.1:{group.primary().port}"
+        assert f"the primary {primary} does not let this user in" in str(refused.value)
+        assert "before the @" in str(refused.value)
+        assert "sentinel_password" not in str(refused.value)
+
+    @pytest.mark.parametrize("url", ["wrong", "none"])
+    def test_a_password_of_the_sentinels(self, group: Group, url: str) -> None:
+        given = "sentinel_password=of%20the%20sentinels"
+        found = group.url().replace(given, "sentinel_password=wrong" if url == "wrong" else "")
+        with pytest.raises(StoreUnusable) as refused:
+            open_store(found).now()
+        sentinel = f"127.0.0.1:{group.sentinels[0].port}"
+        assert f"{sentinel} is a sentinel that does not let us in" in str(refused.value)
+        assert "mend sentinel_password" in str(refused.value)
+        assert "takes over" not in str(refused.value)
+
+    def test_a_sentinel_is_no_server(self, group: Group) -> None:
+        sentinel = f"127.0.0.1:{group.sentinels[0].port}"
+        store = open_store(f"redis://:{SENTINEL_PASSWORD}@{sentinel}".replace(" ", "%20"))
+        with pytest.raises(StoreUnusable) as refused:
+            store.setup()
+        wanted = f"redis+sentinel://{sentinel}/films"
+        assert str(refused.value).endswith(f"is a sentinel: write {wanted}")
+        with pytest.raises(StoreUnusable, match=r"Is it a sentinel\? Then write redis\+sentinel"):
+            open_store(f"{store.url}/2".replace("//", f"//:{quote(SENTINEL_PASSWORD)}@")).setup()
 
     @pytest.mark.parametrize(
         ("url", "said"),

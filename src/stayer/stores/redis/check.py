@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -55,11 +56,26 @@ def refuse_what_will_not_do(server: Server) -> None:
     url = server.address.url
     if _is_in_cluster(server):
         raise node_of_cluster(url)
-    version = server_version(server)
+    told = _told_of_itself(server)
+    if told.get("redis_mode") == "sentinel":
+        raise _is_sentinel(server)
+    version = _numbers(told.get("redis_version", ""))
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
         raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
     refuse_too_few_rights(server)
+
+
+def _is_sentinel(server: Server) -> StoreUnusable:
+    """It was opened as the server that it watches over."""
+    parts = urlsplit(server.address.url)
+    masters = server.ask("SENTINEL", "MASTERS")
+    services = [dict(zip(each[::2], each[1::2], strict=True))[b"name"].decode() for each in masters]
+    service = services[0] if len(services) == 1 else "SERVICE"
+    return StoreUnusable(
+        f"{server.address.url} is a sentinel: write "
+        f"{parts.scheme}+sentinel://{parts.netloc.rpartition('@')[2]}/{service}"
+    )
 
 
 def refuse_too_few_rights(server: Server) -> None:
@@ -94,10 +110,14 @@ def rights(prefix: str) -> str:
 
 def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
+    return _numbers(_told_of_itself(server).get("redis_version", ""))
+
+
+def _told_of_itself(server: Server) -> dict[str, str]:
     try:
-        return _numbers(_info(server, "server").get("redis_version", ""))
+        return _info(server, "server")
     except StoreUnusable:
-        return None
+        return {}
 
 
 def _is_in_cluster(server: Server) -> bool:

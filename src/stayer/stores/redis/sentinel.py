@@ -12,7 +12,13 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlencode
 
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
 from stayer.stores.redis.address import (
@@ -107,14 +113,21 @@ class Sentinels:
         for host, port in list(self._hosts):
             try:
                 primary = self._ask(host, port)
-                connection = _if_primary(opens(*primary))
-                self._prefer(host, port)
-                return connection
             except _NeverKnows as error:
                 never += 1
                 said.append(f"{host}:{port} {error}")
+                continue
             except (RedisError, OSError) as error:
-                said.append(f"{host}:{port}: {error}")
+                said.append(f"sentinel {host}:{port}: {error}")
+                continue
+            try:
+                connection = _if_primary(opens(*primary))
+                self._prefer(host, port)
+                return connection
+            except (AuthenticationError, NoPermissionError) as error:
+                raise self._not_let_in(primary, error) from error
+            except (RedisError, OSError) as error:
+                said.append(f"{_shown(primary)}, the primary for {host}:{port}: {error}")
         if never == len(said):
             raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(said)}")
         hint = why_not_opened(self._url, "; ".join(said))
@@ -123,25 +136,44 @@ class Sentinels:
             f"another server takes over in a moment.{hint}"
         )
 
+    def _not_let_in(self, primary: tuple[str, int], error: RedisError) -> StoreUnusable:
+        """The sentinels are asked with a password of their own."""
+        said = str(error).rstrip(".")
+        return StoreUnusable(
+            f"{self._url}: the primary {_shown(primary)} does not let this user in ({said}): mend "
+            "the user and password before the @ in the URL, which are those of the servers"
+        )
+
     def _ask(self, host: str, port: int) -> tuple[str, int]:
         """Where this sentinel believes the primary to be."""
-        connection = self._open(host, port)
+        connection = None
         try:
+            connection = self._open(host, port)
             connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             answer = connection.read_response()
             if answer is None:
                 raise _NeverKnows(f"knows no primary {self._service!r}{_known_to(connection)}")
+        except (AuthenticationError, NoPermissionError) as error:
+            raise _NeverKnows(
+                f"is a sentinel that does not let us in ({str(error).rstrip('.')}): mend "
+                "sentinel_password, and sentinel_username, in the URL"
+            ) from error
         except ResponseError as error:
             if "unknown command" not in str(error):
                 raise
             raise _NeverKnows("is no sentinel: they usually have port 26379") from error
         finally:
-            connection.disconnect()
+            if connection is not None:
+                connection.disconnect()
         return answer[0].decode(), int(answer[1])
 
     def _prefer(self, host: str, port: int) -> None:
         """Ask this one first from now on. Threads may do so at once: all get a whole list."""
         self._hosts = sorted(self._hosts, key=lambda each: each != (host, port))
+
+
+def _shown(host: tuple[str, int]) -> str:
+    return f"{host[0]}:{host[1]}"
 
 
 class _NeverKnows(Exception):

@@ -200,6 +200,12 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
         )
     if said.startswith("SELECT is not allowed in cluster mode"):
         return node_of_cluster(url)
+    if said.startswith("unknown command 'SELECT'"):
+        scheme = url.partition(":")[0]
+        return StoreUnusable(
+            f"{url} has no databases ({said}). Is it a sentinel? Then write "
+            f"{scheme}+sentinel://host:port/service"
+        )
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(
