@@ -16,6 +16,9 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.findings import Finding
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.sentinel import _troubles, _View
 from tests.contract.builders import (
     PATIENCE,
     beat,
@@ -192,6 +195,42 @@ def test_the_first_sentinels_may_be_gone(group: Group, store: Store) -> None:
     register(fresh)
     assert ids(take(fresh)) == names
     fresh.close()
+
+
+def test_doctor_looks_at_sentinels(group: Group) -> None:
+    def found() -> list[Finding]:
+        store = open_store(group.url())
+        assert isinstance(store, RedisStore)
+        findings = [each for each in store.check() if each.check == "sentinels"]
+        store.close()
+        return findings
+
+    # Given all that there are
+    [fine] = found()
+    primary = f"127.0.0.1:{group.primary().port}"
+    assert (fine.status, fine.message) == (
+        "ok",
+        f"3 of 3 answer, the primary is {primary}; known are 2 replicas and 2 other sentinels, "
+        "quorum 2",
+    )
+
+    # When one of them ends, then another
+    group.sentinels[0].end()
+    [fewer] = found()
+    assert (fewer.status, "2 of 3 answer" in fewer.message) == ("warn", True)
+    assert f"127.0.0.1:{group.sentinels[0].port}: " in fewer.message
+    group.sentinels[1].end()
+
+    # Then it is told that no other server would take over
+    until(lambda: len(found()) == 2, "for the last one to be alone")
+    assert "can't agree on another primary: NOQUORUM" in found()[1].message
+
+
+def test_doctor_warns_of_sentinels_without_replica() -> None:
+    [found] = _troubles([_View("a:1", 0, 2, 2, "")])
+    assert (found.status, "know of no replica" in found.message) == ("warn", True)
+    [found] = _troubles([_View("a:1", 1, 2, 2, ""), _View("b:2", 1, 2, 2, "")])
+    assert (found.status, "a:1, b:2" in found.message) == ("warn", True)
 
 
 class TestRefusals:

@@ -15,6 +15,7 @@ from redis.retry import Retry
 
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.units import duration
+from stayer.stores.findings import Finding
 
 DEFAULT_PREFIX = "stayer"
 CONNECTING = 5.0
@@ -46,6 +47,8 @@ class Address(Struct, frozen=True):
     """How long they may take."""
     user: str | None = None
     """Who has rights of his own there."""
+    check: Callable[[], list[Finding]] = list
+    """What `stayer doctor` is to know of those who lead there."""
 
 
 class Options(Struct):

@@ -33,6 +33,7 @@ def check(server: Server) -> list[Finding]:
     prefix = server.address.prefix
     names = (key(name, prefix) for name in ("incoming", "refused"))
     return [
+        *server.address.check(),
         *check_node(server, True),
         *strays.check(server),
         incoming(server, *names),
