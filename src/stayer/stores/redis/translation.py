@@ -85,30 +85,35 @@ class translated:  # noqa: N801  # used like a function
         raise_translated(self._url, error)
 
 
-def raise_translated(url: str, error: BaseException | None) -> None:
-    """The same for what has been caught; nothing happens if it is none of the server's."""
+def raise_translated(url: str, error: BaseException | None, only_reads: bool = False) -> None:
+    """The same for what has been caught; nothing happens if it is none of the server's. Where it
+    was to be read only, nobody wonders whether it was done.
+    """
     match error:
         case UnicodeEncodeError() | DataError():
             raise BadInput(f"{url} can't keep this value: {error}") from error
         case MovedError():
             raise moved(url, error) from error
         case RedisError():
-            raise _asked(_translation(url, error), error) from error
+            raise _asked(_translation(url, error, only_reads), error, only_reads) from error
         case OSError():
-            raise _asked(StoreUnreachable(f"{url} can't be reached: {error}"), error) from error
+            unreachable = StoreUnreachable(f"{url} can't be reached: {error}")
+            raise _asked(unreachable, error, only_reads) from error
         case _:
             return
 
 
-def _asked(translation: StoreError, error: Exception) -> StoreError:
+def _asked(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
     """It was asked something, and may have done that if it did not say otherwise."""
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
     may_be_done = str(error).startswith("UNBLOCKED") or getattr(error, "unsure", False)
-    translation.unsure = may_be_done or not has_answered
+    translation.unsure = not only_reads and (may_be_done or not has_answered)
     return translation
 
 
-def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
+def _translation(
+    url: str, error: RedisError, only_reads: bool = False
+) -> StoreUnreachable | StoreUnusable:
     said = str(error).rstrip(".")
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
@@ -121,9 +126,8 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
         case MasterDownError():
             return StoreUnreachable(f"{url} is a replica that has lost its primary: {said}")
         case TimeoutError():
-            return StoreUnreachable(
-                f"{url} did not answer in time ({said}): it may have done what was asked, or not"
-            )
+            doubt = "" if only_reads else ": it may have done what was asked, or not"
+            return StoreUnreachable(f"{url} did not answer in time ({said}){doubt}")
         case ConnectionError():
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():
