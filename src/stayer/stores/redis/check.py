@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from contextlib import suppress
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
 from stayer.stores.redis import strays
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.scripts import script
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.translation import node_of_cluster, why_hung_up
 
@@ -24,6 +26,9 @@ _NONE_TO_SPARE = (
     "when one of them is away, or has become the primary, to submit or take tasks fails"
 )
 _SPARE = "add a replica, so that one is to spare"
+_TRIED = re.compile(r"\{'(\w+)', here")
+_NAMED = 8
+"""How many commands are named that a user may not use."""
 _LOOKS, _A_LOOK = 20, 1000
 """How often a server is asked for so many of its keys when other prefixes are looked for."""
 
@@ -88,9 +93,19 @@ def refuse_too_few_rights(server: Server) -> None:
         user, prefix = server.address.user, server.address.prefix.partition(":")[0]
         raise StoreUnusable(
             f"{server.address.url} does not let user {user} do all that Stayer does "
-            f"({', '.join(refused)}): give the rights that it needs, "
+            f"({_in_short(refused, prefix)}): give the rights that it needs, "
             f"redis-cli ACL SETUSER {shlex.quote(user)} {shlex.join(rights(prefix).split())}"
         )
+
+
+def _in_short(refused: list[str], prefix: str) -> str:
+    """Who has no pattern of keys, or no group of commands, is refused tens of them."""
+    on_keys = set(_TRIED.findall(script("rights").text))
+    if on_keys <= set(refused):
+        others = [command for command in refused if command not in on_keys]
+        return ", ".join([f"all commands on keys: is the pattern ~{prefix}:* missing?", *others])
+    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+    return f"{', '.join(refused[:_NAMED])}{more}"
 
 
 def _refused_commands(server: Server) -> list[str]:
