@@ -56,7 +56,10 @@ def problems() -> Iterator[str]:
     yield "## Problems\n"
     yield (
         "Whatever goes wrong is `application/problem+json` (RFC 9457): `type` is one of these "
-        f"after `{problem.URN}`,\n`detail` says what to do. 503 has `Retry-After`.\n"
+        f"after `{problem.URN}`,\n`detail` says what to do. 503 has `Retry-After`. "
+        'With `"unsure": true` it may have been done all the same;\n'
+        "`drawn` has the ids that were drawn for tasks of such a request: submitted again under "
+        "these, none is there twice.\n"
     )
     yield "| status | type | what |"
     yield "|---|---|---|"

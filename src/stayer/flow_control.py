@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from stayer import control
 from stayer.core import flows, ids
-from stayer.core.errors import BadInput, Refused, StoreUnreachable, UnknownFlow
+from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
 from stayer.core.flows import FlowInfo, NewFlow, Upstreams
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
+from stayer.doubt import is_in_doubt, unsure
 from stayer.outage import Tell, logger, ride_out
 from stayer.store import ServedStore, Store
 
@@ -64,7 +65,13 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
         )
     if not tasks:
         raise BadInput(f"flow {flow.name} has no tasks: add at least one")
-    fresh = store.submit_flow(flow, tasks)
+    try:
+        fresh = store.submit_flow(flow, tasks)
+    except StoreError as error:
+        if not is_in_doubt(store, error):
+            raise
+        said = f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
+        raise unsure(type(error)(said)) from error
     return get(store, flow.id), fresh
 
 
@@ -119,6 +126,21 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
         now is not None and (task.state in FINISHED or task.held)
         for now, (task, _) in zip(applied, plan, strict=True)
     )
+
+
+def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
+    """How many tasks were cancelled after that event because they were to run after one of these,
+    or after one of which the same is true.
+    """
+    gone, others = set(cancelled), 0
+    while events := store.watch(event, 0.0, control.BATCH):
+        event = events[-1].number
+        ids = [each.id for each in events if each.event == "cancelled" and each.id not in gone]
+        for id, upstreams in zip(ids, store.upstreams(ids), strict=True):
+            if not gone.isdisjoint((*upstreams.after, *upstreams.behind)):
+                gone.add(id)
+                others += 1
+    return others
 
 
 def wait(

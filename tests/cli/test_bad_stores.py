@@ -273,5 +273,5 @@ def test_a_store_whose_package_is_missing_says_what_to_install(
         monkeypatch.setitem(sys.modules, name, None)
 
     stayer("ls", "--store", f"{scheme}://localhost/0").refuses(
-        "needs the package redis", "pip install 'stayer[redis]'"
+        "needs the package redis", "pip install '.[redis]' in a checkout"
     )

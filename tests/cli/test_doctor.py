@@ -40,6 +40,7 @@ def test_a_healthy_store_is_ok_in_every_way(stayer: Here, store: Store) -> None:
     assert {finding["status"] for finding in found.values()} == {"ok"}
     assert list(found["store"]) == ["check", "status", "message", "todo"]
     assert "3 tasks" in found["counters"]["message"]
+    assert f"SQLite {sqlite3.sqlite_version}" in found["versions"]["message"]
 
 
 def test_people_get_a_line_a_check(stayer: Here, store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from stayer import control
 from stayer.core.lifecycle import Done, Fail
-from stayer.core.model import EVERYTHING, Fault, Filter, Report
+from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Here
@@ -66,6 +66,25 @@ def test_a_filter_can_name_states_and_names(stayer: Here, store: Store) -> None:
     assert stayer("cancel", "--state", "scheduled", "-y").works().lines == ["1 task cancelled"]
     assert stayer("cancel", "--name", "f", "-y").works().lines == ["1 task cancelled"]
     assert in_state(store, "cancelled") == {"cancelled", "scheduled", "pending"}
+
+
+def test_cancel_tells_of_those_that_were_to_run_after(stayer: Here, store: Store) -> None:
+    # Given some that wait, one of them for something that nobody cancels
+    submit(store, new("then", after=("pending",)), new("last", after=("then",)))
+    submit(store, new("other", after=("elsewhere",)))
+    submit(store, new("anyhow", after=("pending",), policy=Policy(when_failed="run")))
+
+    # When one is cancelled, then many
+    done = stayer("cancel", "pending")
+    done.works("2 tasks that were to run after these were cancelled too")
+    assert done.lines == ["pending cancelled"]
+    many = stayer("cancel", "-q", "other", "--yes", "--json")
+    many.works("1 task that was to run after these was cancelled too")
+
+    # Then these are, and no others
+    assert in_state(store, "cancelled") >= {"then", "last", "other"}
+    assert get(store, "anyhow").state == "pending"
+    stayer("cancel", "anyhow").works()
 
 
 def test_retry_by_filter_leaves_complete_tasks_alone(stayer: Here, store: Store) -> None:

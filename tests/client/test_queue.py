@@ -215,19 +215,26 @@ def test_a_failure_on_the_way_says_how_many_were_accepted(queue: Queue) -> None:
     assert queue.count() == 1000
 
 
+@pytest.mark.parametrize(
+    ("in_doubt", "rest"), [(True, "some of the 500 after them may"), (False, "the rest was not")]
+)
 def test_a_store_that_fails_on_the_way_says_how_many_were_accepted(
-    client: Client, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    client: Client, queue: Queue, monkeypatch: pytest.MonkeyPatch, in_doubt: bool, rest: str
 ) -> None:
     answers = iter([client.store.submit])
 
     def fails(tasks: Sequence[NewTask]) -> list[Submitted]:
         for submit in answers:
             return submit(tasks)
-        raise StoreUnreachable("gone")
+        error = StoreUnreachable("gone")
+        error.unsure = in_doubt
+        raise error
 
     monkeypatch.setattr(client.store, "submit", fails)
-    with pytest.raises(StoreUnreachable, match=r"gone \(the first 1000 tasks were accepted"):
-        queue.enqueue_many(range(2000))
+    said = rf"gone \(the first 1000 tasks were accepted, {rest}"
+    with pytest.raises(StoreUnreachable, match=said) as caught:
+        queue.enqueue_many(range(1500))
+    assert len(caught.value.drawn) == (500 if in_doubt else 0)
 
 
 def test_the_callers_own_failure_on_the_way_goes_on_with_a_note(queue: Queue) -> None:

@@ -53,6 +53,12 @@ def test_order_and_task_are_committed_together(reader: Reader) -> None:
     reader.follow(listing)
 
 
+def test_many_short_tasks_are_submitted_at_once(reader: Reader) -> None:
+    [code] = [each for each in blocks("how-to/short-tasks-in-threads.md") if each.title]
+    reader.follow(code)
+    assert reader.run("python3 jobs.py") == "5000\n"
+
+
 class Consumer:
     """The program of the page about listeners, with a task."""
 

@@ -19,6 +19,7 @@ from tests.contract.builders import PATIENCE, new, submit
 from tests.redis import pushing
 from tests.servers.finding import valkey_binary
 from tests.servers.redis import RedisServer, free_port, serving
+from tests.servers.sentinel import until
 
 Starts = Callable[..., RedisServer]
 DURABLE = ("--appendonly", "yes")
@@ -53,13 +54,21 @@ def test_valkey_says_its_name() -> None:
         assert "Valkey" in findings(server)["server"].message
 
 
-@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_one_that_throws_tasks_away_is_not(own_server: Starts, policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "status", "what"),
+    [
+        ("allkeys-lru", "fail", "throws tasks away"),
+        ("volatile-ttl", "warn", "ids of deleted tasks"),
+    ],
+)
+def test_one_that_throws_something_away_is_not(
+    own_server: Starts, policy: str, status: str, what: str
+) -> None:
     server = own_server(*DURABLE, "--maxmemory-policy", policy)
     assert findings(server)["memory"].status == "warn"
     setting(server, "maxmemory", "1gb")
     found = findings(server)["memory"]
-    assert (found.status, policy in found.message) == ("fail", True)
+    assert (found.status, policy in found.message, what in found.message) == (status, True, True)
     assert "noeviction" in (found.todo or "")
 
 
@@ -69,6 +78,8 @@ def test_one_that_is_full_takes_no_more(own_server: Starts) -> None:
     setting(server, "maxmemory", "500kb")
     found = findings(server)["memory"]
     assert (found.status, "no task is taken" in found.message) == ("fail", True)
+    assert "stayer purge --older 1d" in (found.todo or "")
+    assert "stayer cancel" in (found.todo or "")
 
 
 def test_one_that_is_nearly_full_is_warned_of() -> None:
@@ -108,13 +119,19 @@ def test_a_primary_that_does_not_need_its_replicas_is_warned_of(own_server: Star
     assert findings(replica)["replicas"].status == "fail"
     found = findings(primary, "&wait=1")["replicas"]
     assert (found.status, "renewing leases" in found.message) == ("warn", True)
+    assert "add a replica" in (found.todo or "")
     setting(primary, "min-replicas-to-write", "1")
-    assert findings(primary)["replicas"].status == "ok"
 
-    # And so are fewer replicas than have to confirm
-    assert "1 to confirm" in findings(primary, "&wait=1")["replicas"].message
+    # And so are fewer replicas than have to confirm, and just as many
+    for options in ("", "&wait=1"):
+        found = findings(primary, options)["replicas"]
+        assert (found.status, "when one of them is away" in found.message) == ("warn", True)
     found = findings(primary, "&wait=2")["replicas"]
     assert (found.status, "wait=1" in (found.todo or "")) == ("fail", True)
+    assert "who submits or takes tasks gets an error" in found.message
+    own_server("--replicaof", "127.0.0.1", str(port))
+    until(lambda: findings(primary)["replicas"].status == "ok", "for another replica")
+    assert "1 to confirm" in findings(primary, "&wait=1")["replicas"].message
 
 
 def test_what_was_refused_is_shown(own_server: Starts) -> None:
@@ -124,7 +141,8 @@ def test_what_was_refused_is_shown(own_server: Starts) -> None:
     pushing.push(store, b"no JSON")
     store.promote(10)
     [found] = [finding for finding in store.check() if finding.check == "incoming"]
-    assert (found.status, "p:refused" in (found.todo or "")) == ("warn", True)
+    assert (found.status, found.message) == ("warn", "1 item was of no use")
+    assert "p:refused" in (found.todo or "")
 
 
 def test_other_prefixes_are_told_of_where_nothing_is(own_server: Starts) -> None:
@@ -160,5 +178,7 @@ def test_doctor_tells(own_server: Starts, tmp_path: Path) -> None:
         "PATH": os.environ["PATH"],
     }
     done = Apart(environment, tmp_path)("doctor", "--json")
-    found = {finding["check"]: finding["status"] for finding in json.loads(done.out)}
-    assert (done.code, found["persistence"], found["store"]) == (1, "fail", "ok")
+    found = {finding["check"]: finding for finding in json.loads(done.out)}
+    assert done.code == 1
+    assert (found["persistence"]["status"], found["store"]["status"]) == ("fail", "ok")
+    assert "SQLite" not in found["versions"]["message"]

@@ -142,7 +142,7 @@ class TestManyNewTasks:
     @pytest.mark.usefixtures("full_at_the_fourth_part")
     def test_say_that_some_were_accepted(self, store: RedisStore) -> None:
         tasks = [new() for _ in range(700)]
-        with pytest.raises(StoreUnusable, match="at least 200 of the 700 tasks were accepted"):
+        with pytest.raises(StoreUnusable, match=r"Of 700 tasks .* at least 200 were accepted"):
             store.submit(tasks)
         store._server.ask("CONFIG", "SET", "maxmemory", 0)
         assert counts(store) == {"pending": 200}

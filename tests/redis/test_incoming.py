@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -123,10 +124,38 @@ def test_another_task_under_an_id_that_is_there_is_told_of(
         "task 'a' is there already, and differs in queue, command, parameters",
     ]
     assert json.loads(refused(store)[0]["item"]) == {"id": "b", "queue": "r"}
-    [line] = caplog.messages
-    assert "incoming: task 'a' is there already" in line
-    assert "(and 2 more)" in line
+    assert [re.findall("incoming: (task .*?): {", line) for line in caplog.messages] == [
+        ["task 'a' is there already, and differs in queue, command, parameters"],
+        ["task 'a' is there already, and differs in parameters"],
+        ["task 'b' is there already, and differs in queue"],
+    ]
     assert (counts(store), counts(store, "r"), left(store)) == ({"pending": 3}, {}, 0)
+
+
+def test_each_reason_is_logged_once(
+    store: RedisStore, push: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    push(b"no JSON", {"queue": "q", "colour": "red"}, b"no JSON", {"queue": "q", "priority": "x"})
+    store.promote(10)
+    assert len(caplog.messages) == 3
+    assert caplog.messages[0].endswith("no JSON (and 1 more)")
+    assert "no field is called 'colour'" in caplog.messages[1]
+    caplog.clear()
+    push(*({"queue": "q", f"colour{number}": 1} for number in range(9)))
+    store.promote(10)
+    assert len(caplog.messages) == incoming.REASONS + 1
+    assert caplog.messages[-1].endswith("for other reasons: 4 more")
+
+
+def test_fields_that_can_not_come_this_way_are_not_named(
+    store: RedisStore, push: Callable[..., None]
+) -> None:
+    push({"queue": "q", "colour": "red"})
+    store.promote(10)
+    [line] = refused(store)
+    allowed = line["error"].partition("allowed are ")[2].split(", ")
+    assert {"id", "queue", "unique"} < set(allowed)
+    assert {"after", "near", "when_failed"}.isdisjoint(allowed)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,9 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.findings import Finding
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.sentinel import _troubles, _View
 from tests.contract.builders import (
     PATIENCE,
     beat,
@@ -29,7 +33,7 @@ from tests.contract.builders import (
 from tests.contract.test_waiter import calm
 from tests.faults.fleet import Fleet
 from tests.servers.finding import redis_binary, valkey_binary
-from tests.servers.sentinel import Group, until, watched_over
+from tests.servers.sentinel import SENTINEL_PASSWORD, Group, until, watched_over
 
 T = TypeVar("T")
 QUICK = {"socket_timeout": 1, "socket_connect_timeout": 1, "wait_timeout": "500ms"}
@@ -193,6 +197,42 @@ def test_the_first_sentinels_may_be_gone(group: Group, store: Store) -> None:
     fresh.close()
 
 
+def test_doctor_looks_at_sentinels(group: Group) -> None:
+    def found() -> list[Finding]:
+        store = open_store(group.url())
+        assert isinstance(store, RedisStore)
+        findings = [each for each in store.check() if each.check == "sentinels"]
+        store.close()
+        return findings
+
+    # Given all that there are
+    [fine] = found()
+    primary = f"127.0.0.1:{group.primary().port}"
+    assert (fine.status, fine.message) == (
+        "ok",
+        f"3 of 3 answer, the primary is {primary}; known are 2 replicas and 2 other sentinels, "
+        "quorum 2",
+    )
+
+    # When one of them ends, then another
+    group.sentinels[0].end()
+    [fewer] = found()
+    assert (fewer.status, "2 of 3 answer" in fewer.message) == ("warn", True)
+    assert f"127.0.0.1:{group.sentinels[0].port}: " in fewer.message
+    group.sentinels[1].end()
+
+    # Then it is told that no other server would take over
+    until(lambda: len(found()) == 2, "for the last one to be alone")
+    assert "can't agree on another primary: NOQUORUM" in found()[1].message
+
+
+def test_doctor_warns_of_sentinels_without_replica() -> None:
+    [found] = _troubles([_View("a:1", 0, 2, 2, "")])
+    assert (found.status, "know of no replica" in found.message) == ("warn", True)
+    [found] = _troubles([_View("a:1", 1, 2, 2, ""), _View("b:2", 1, 2, 2, "")])
+    assert (found.status, "a:1, b:2" in found.message) == ("warn", True)
+
+
 class TestRefusals:
     def test_a_service_that_nobody_knows(self, group: Group) -> None:
         store = open_store(group.url().replace("/films", "/songs"))
@@ -223,11 +263,36 @@ class TestRefusals:
         with pytest.raises(StoreUnreachable, match=r"127\.0\.0\.1:1: .*127\.0\.0\.1:2: "):
             store.now()
 
-    @pytest.mark.parametrize("whose", ["servers", "sentinels"])
-    def test_a_wrong_password(self, group: Group, whose: str) -> None:
-        store = open_store(group.url().replace(f"of%20the%20{whose}", "wrong"))
-        with pytest.raises((StoreUnusable, StoreUnreachable), match="password"):
-            store.now()
+    @pytest.mark.parametrize("url", ["wrong", "none"])
+    def test_a_password_of_the_servers(self, group: Group, url: str) -> None:
+        found = group.url().replace(":of%20the%20servers@", ":wrong@" if url == "wrong" else "")
+        with pytest.raises(StoreUnusable) as refused:
+            open_store(found).now()
+        primary = f"127.0.0.1:{group.primary().port}"
+        assert f"the primary {primary} does not let this user in" in str(refused.value)
+        assert "before the @" in str(refused.value)
+        assert "sentinel_password" not in str(refused.value)
+
+    @pytest.mark.parametrize("url", ["wrong", "none"])
+    def test_a_password_of_the_sentinels(self, group: Group, url: str) -> None:
+        given = "sentinel_password=of%20the%20sentinels"
+        found = group.url().replace(given, "sentinel_password=wrong" if url == "wrong" else "")
+        with pytest.raises(StoreUnusable) as refused:
+            open_store(found).now()
+        sentinel = f"127.0.0.1:{group.sentinels[0].port}"
+        assert f"{sentinel} is a sentinel that does not let us in" in str(refused.value)
+        assert "mend sentinel_password" in str(refused.value)
+        assert "takes over" not in str(refused.value)
+
+    def test_a_sentinel_is_no_server(self, group: Group) -> None:
+        sentinel = f"127.0.0.1:{group.sentinels[0].port}"
+        store = open_store(f"redis://:{SENTINEL_PASSWORD}@{sentinel}".replace(" ", "%20"))
+        with pytest.raises(StoreUnusable) as refused:
+            store.setup()
+        wanted = f"redis+sentinel://{sentinel}/films"
+        assert str(refused.value).endswith(f"is a sentinel: write {wanted}")
+        with pytest.raises(StoreUnusable, match=r"Is it a sentinel\? Then write redis\+sentinel"):
+            open_store(f"{store.url}/2".replace("//", f"//:{quote(SENTINEL_PASSWORD)}@")).setup()
 
     @pytest.mark.parametrize(
         ("url", "said"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 import signal
 import time
@@ -24,7 +25,7 @@ from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.check import OLDEST
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.scripts import names, script
+from stayer.stores.redis.scripts import CHANGES, names, script
 from stayer.stores.redis.submitting import packed_parts, parts_of
 from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
@@ -56,6 +57,44 @@ def plain(store: Store) -> Callable[..., object]:
 
 
 LUA = {"function", "ipairs", "next", "pairs", "select", "tonumber", "type", "unpack"}
+
+
+def test_who_only_reads_need_not_wonder_whether_it_was_done(own_server: Starts) -> None:
+    server = own_server()
+    store = open_store(f"{server.url()}&socket_timeout=0.2")
+    store.setup()
+    store.submit([new("a")])
+    reads = (store.queues, store.now, store.workers, store.last_event, lambda: get(store, "a"))
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        for read in reads:
+            with pytest.raises(StoreUnreachable, match="did not answer in time") as refused:
+                read()
+            assert (refused.value.unsure, "or not" in str(refused.value)) == (False, False)
+        with pytest.raises(StoreUnreachable, match="it may have done what was asked, or not") as to:
+            store.submit([new("b")])
+        assert to.value.unsure
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    store.close()
+
+
+def test_it_is_known_of_every_command_whether_it_changes_something() -> None:
+    called = {
+        word
+        for name in names()
+        for word in re.findall(r"\b(?:call|in_parts)\('(\w+)'", script(name).text)
+    }
+    assert called - CHANGES == {
+        "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HRANDFIELD",
+        "HVALS", "LINDEX", "LLEN", "LRANGE", "MGET", "PTTL", "PUBSUB", "SCARD", "SISMEMBER",
+        "SMEMBERS", "SRANDMEMBER", "STRLEN", "TIME", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT",
+        "ZLEXCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYLEX",
+        "ZSCORE",
+    }  # fmt: skip
+    assert [script(name).reads for name in ("find", "queues", "submit", "rights")] == [
+        True, True, False, False,
+    ]  # fmt: skip
 
 
 class TestScripts:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
+import msgspec
 from msgspec import structs
 
 from stayer import control, telemetry
@@ -17,9 +19,10 @@ from stayer.cli.output import many, note, on_screen, print_json_array, print_lin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids, submission
-from stayer.core.errors import BadInput, Refused, StayerError, StoreError
+from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.model import NewTask, Submitted
 from stayer.core.written import parse_submission
+from stayer.doubt import naming_drawn_ids
 from stayer.store import Store
 
 CHUNK = 1000
@@ -38,6 +41,14 @@ _NOT_FOR_MANY = (
     "hold",
     "priority",
 )
+
+
+class _Line(NamedTuple):
+    """A task, and where it stands."""
+
+    number: int
+    text: bytes
+    new: NewTask
 
 
 @dataclass
@@ -101,10 +112,10 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, str]]:
         yield file, path
 
 
-def _tasks(file: BinaryIO, name: str, defaults: Mapping[str, Any]) -> Iterator[NewTask]:
+def _tasks(file: BinaryIO, name: str, defaults: Mapping[str, Any]) -> Iterator[_Line]:
     for number, line in _lines(file, name):
         if line.strip():
-            yield _task(line, f"{name}:{number}", defaults)
+            yield _Line(number, line, _task(line, f"{name}:{number}", defaults))
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
@@ -133,10 +144,12 @@ def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
     return new
 
 
-def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator[list[Submitted]]:
+def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list[Submitted]]:
+    sent: list[_Line] = []
     try:
-        while chunk := _with_near_ids(list(islice(tasks, CHUNK))):
-            with telemetry.submitting(chunk) as traced:
+        while sent := _with_near_ids(list(islice(lines, CHUNK))):
+            chunk = [line.new for line in sent]
+            with telemetry.submitting(chunk) as traced, naming_drawn_ids(store, traced):
                 answers = store.submit(traced)
             deleted = sum(answer.purged for answer in answers)
             tally.accepted += len(chunk) - deleted
@@ -147,14 +160,41 @@ def _submitted(store: Store, tasks: Iterator[NewTask], tally: Tally) -> Iterator
                     note(f"{'' if answer.purged else 'warning: '}task {new.id} {other}")
             yield answers
     except StayerError as error:
-        news = f"the first {many(tally.accepted)} were accepted, the rest was not"
-        if isinstance(error, StoreError):  # what was on its way may have arrived
-            unknown = f"some of the {CHUNK:,} after them may have been"
-            news = f"{many(tally.accepted)} were accepted, {unknown}"
-        elif not tally.accepted:
+        if isinstance(error, StoreError) and error.unsure:
+            news = _in_doubt(sent, tally.accepted)
+        elif tally.accepted:
+            news = f"the first {many(tally.accepted)} were accepted, the rest was not"
+        else:
             news = "nothing was accepted"
-        error.args = (f"{error} ({news})",)
+        said = str(error).replace(UNCHANGED, "") if tally.accepted else error
+        error.args = (f"{said} ({news})",)
         raise
+
+
+def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
+    """What is known of each line, and how to go on so that none becomes two tasks."""
+    first, last = sent[0].number, sent[-1].number
+    before = f"{many(accepted)} were accepted; " if accepted else ""
+    unknown = f"{before}lines {first:,} to {last:,} may have been, all or some"
+    if not any(line.new.generated for line in sent):
+        return f"{unknown}: to submit them again under the same ids makes none twice"
+    try:
+        path = _kept(sent)
+    except OSError as error:
+        return f"{unknown}, and their ids can't be kept in a file: {error.strerror}"
+    return (
+        f"{unknown}. They are in {path} with the ids that were drawn for them: the same with "
+        f"--jsonl {path} submits them again, none twice. Then go on with line {last + 1:,}"
+    )
+
+
+def _kept(lines: Sequence[_Line]) -> str:
+    """A file of these lines with their ids, for who wants to submit them again."""
+    with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
+        for line in lines:
+            said = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
+            file.write(msgspec.json.encode({**said, "id": line.new.id}) + b"\n")
+    return file.name
 
 
 def _shown(
@@ -173,7 +213,10 @@ def _size(file: BinaryIO) -> int | None:
         return None
 
 
-def _with_near_ids(chunk: list[NewTask]) -> list[NewTask]:
+def _with_near_ids(lines: list[_Line]) -> list[_Line]:
     """Drawn together, ids are neighbours in the store's index, which keeps it quick."""
-    drawn = iter(ids.generate_many(sum(new.generated for new in chunk)))
-    return [structs.replace(new, id=next(drawn)) if new.generated else new for new in chunk]
+    drawn = iter(ids.generate_many(sum(line.new.generated for line in lines)))
+    return [
+        line._replace(new=structs.replace(line.new, id=next(drawn))) if line.new.generated else line
+        for line in lines
+    ]

@@ -70,12 +70,12 @@ def _print(findings: list[Finding]) -> None:
 
 
 def _findings(given: Given) -> Iterator[Finding]:
-    yield _versions()
     try:
         store = given.unopened_store()
     except StayerError as error:
-        yield _failed("settings", error)
+        yield from (_versions(), _failed("settings", error))
         return
+    yield _versions_with_sqlite() if isinstance(store, FileStore) else _versions()
     source = given.config().sources["store"]
     yield Finding("settings", "ok", f"store {store.url} (from {source})")
     yield from _unattended(given)
@@ -87,9 +87,11 @@ def _findings(given: Given) -> Iterator[Finding]:
 
 
 def _versions() -> Finding:
-    said = (
-        f"stayer {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
-    )
+    return Finding("versions", "ok", f"stayer {__version__}, Python {platform.python_version()}")
+
+
+def _versions_with_sqlite() -> Finding:
+    said = f"{_versions().message}, SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < _SQLITE:
         wanted = ".".join(map(str, _SQLITE))
         return Finding("versions", "fail", said, f"use a Python with SQLite {wanted} or newer")

@@ -71,7 +71,8 @@ def _server() -> Any:
         import uvicorn  # noqa: F401
     except ImportError:
         raise BadConfig(
-            "the server is not installed: pip install 'stayer[web]', or 'starlette' and 'uvicorn'"
+            "the server is not installed: pip install '.[web]' in a checkout, or 'starlette' and "
+            "'uvicorn'"
         ) from None
     return _run
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
 import rich_click as click
 
-from stayer import control
+from stayer import control, flow_control
 from stayer.cli.command import Decorated, Given, command
 from stayer.cli.output import many, note, print_json_array, print_lines, say
 from stayer.cli.progress import progress
@@ -24,7 +25,7 @@ from stayer.cli.selection import (
 from stayer.cli.silent import silent_among
 from stayer.cli.values import DURATION
 from stayer.core import codec
-from stayer.core.errors import Refused, UnknownTask
+from stayer.core.errors import Refused, StoreUnreachable, UnknownTask
 from stayer.core.model import QUEUED, RUNNING, State, Task, Worker
 from stayer.store import Store, known_workers
 
@@ -81,13 +82,15 @@ def cancel(
     """Cancel tasks; running ones are asked to stop, then killed.
 
     Name them, or give a filter: then all unfinished tasks that match are meant, unless --state
-    says otherwise. `stayer wait` tells when a running one is gone.
+    says otherwise. `stayer wait` tells when a running one is gone. Tasks that were to run after a
+    cancelled one are cancelled with it, unless they were submitted with --when-failed.
     """
-    return _steer(
+    forsaken = _Forsaken(given.store())
+    code = _steer(
         given,
         Steering(
             verb="cancel",
-            act=lambda store, id: control.cancel(store, id, grace),
+            act=lambda store, id: forsaken.by(control.cancel(store, id, grace)),
             states=(*QUEUED, *RUNNING),
             told=_Stopped(given.store()).told,
         ),
@@ -97,6 +100,36 @@ def cancel(
         dry_run,
         as_json,
     )
+    forsaken.tell()
+    return code
+
+
+class _Forsaken:
+    """Counts those that are cancelled with others, which they were to run after."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cancelled: set[str] = set()
+        self._before: int | None = None
+        with suppress(StoreUnreachable):  # of a part, perhaps: what is asked for may be elsewhere
+            if any(queue.counts.get("waiting") for queue in store.queues()):
+                self._before = store.last_event()
+
+    def by(self, task: Task) -> Task:
+        """This one may have been cancelled."""
+        if self._before is not None and task.state == "cancelled":
+            self._cancelled.add(task.id)
+        return task
+
+    def tell(self) -> None:
+        """How many they are, if any."""
+        if self._before is None or not self._cancelled:
+            return
+        with suppress(StoreUnreachable):
+            number = flow_control.forsaken_since(self._store, self._before, self._cancelled)
+            if number:
+                were = "was" if number == 1 else "were"
+                note(f"{many(number)} that {were} to run after these {were} cancelled too")
 
 
 class _Stopped:

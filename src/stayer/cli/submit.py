@@ -15,6 +15,7 @@ from stayer.cli.values import DURATION, ETA, MEMORY, complete_queue, complete_ta
 from stayer.core import codec, submission, units
 from stayer.core.errors import BadInput, Refused, TooLarge
 from stayer.core.model import Submitted, Value
+from stayer.doubt import naming_drawn_ids
 
 READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
 """Longer input is refused before it fills the memory; JSON may be written less densely than it
@@ -224,7 +225,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     new = submission.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
     store = given.store(make=True)
-    with telemetry.submitting([new]) as traced:
+    again = f"the same with --id {new.id} submits it again, and it is there once"
+    with telemetry.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
     if holder := control.unique_holder(new, answer):
         note(

@@ -15,8 +15,9 @@ from stayer import control, telemetry
 from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
-from stayer.core.errors import BadInput, Refused, StayerError, StoreError
+from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value, WhenFailed
+from stayer.doubt import naming_drawn_ids
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -187,6 +188,7 @@ def submit_many(
 ) -> Iterator[Task]:
     """The same for any number, chunk by chunk; an error says how many were accepted before."""
     accepted = 0
+    chunk: list[NewTask] = []
     try:
         for chunk in chunks(tasks):
             answers = _accept(store, chunk, connection)
@@ -194,12 +196,12 @@ def submit_many(
             for new, answer in zip(chunk, answers, strict=True):
                 _warn_of_other(new, answer)
                 yield answer.task
-    except StoreError as error:
-        unknown = f"some of the {CHUNK:,} after them may have been"
-        _tell(error, f"the first {accepted} tasks were accepted, {unknown}")
-        raise
     except Exception as error:
-        _tell(error, f"the first {accepted} tasks were accepted, the rest was not")
+        rest = "the rest was not"
+        if isinstance(error, StoreError) and error.unsure:
+            rest = f"some of the {len(chunk):,} after them may have been"
+            rest += ": the error's `drawn` has their ids" if error.drawn else ""
+        _tell(error, f"the first {accepted} tasks were accepted, {rest}")
         raise
 
 
@@ -219,7 +221,8 @@ def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[
 
 def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
     if connection is None:
-        return store.submit(tasks)
+        with naming_drawn_ids(store, tasks):
+            return store.submit(tasks)
     if not hasattr(store, "submit_on"):
         raise Refused(
             f"{store.url} can't take tasks within your transaction, only an SQL database can: "
@@ -231,7 +234,7 @@ def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -
 def _tell(error: Exception, news: str) -> None:
     """Add to what the error says, leaving its kind as it is."""
     if isinstance(error, StayerError):
-        error.args = (f"{error} ({news})",)
+        error.args = (f"{str(error).replace(UNCHANGED, '')} ({news})",)
     else:  # the caller's own, from her generator
         error.add_note(news)
 

@@ -29,6 +29,9 @@ from __future__ import annotations
 
 from stayer.core.model import Fault
 
+UNCHANGED = ": nothing was changed"
+"""What an error says of the one thing that was asked for: not true if it was one of several."""
+
 
 class StayerError(Exception):
     """The root of all that Stayer raises."""
@@ -94,6 +97,12 @@ class LeaseLost(StayerError):
 
 class StoreError(StayerError):
     """The database could not do what it was asked."""
+
+    unsure = False
+    """It may have done it all the same: who asked got no answer, or only some of it was done."""
+    drawn: tuple[str, ...] = ()
+    """Of tasks that may have been accepted so, the ids that were drawn for them: to submit them
+    again under these makes none twice."""
 
 
 class StoreUnreachable(StoreError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -80,14 +80,17 @@ _FIELDS = WrittenSubmission.__struct_fields__
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 
 
-def parse_submission(line: str | bytes, what: str) -> dict[str, Any]:
+def parse_submission(
+    line: str | bytes, what: str, not_here: Collection[str] = ()
+) -> dict[str, Any]:
     """What a JSON object says of a task, by field, and nothing of what it does not say. Times and
-    sizes may be text there; `what` names the line in errors.
+    sizes may be text there; `what` names the line in errors, which don't name fields that are
+    `not_here`.
     """
     try:
         written = _decode_submission(line)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{what}: {_field_error(str(error))}") from None
+        raise BadInput(f"{what}: {_field_error(str(error), not_here)}") from None
     except codec.UNREADABLE as error:
         codec.refuse(line, what, error)
     values = zip(_FIELDS, astuple(written), strict=True)
@@ -109,11 +112,11 @@ def _read_units(said: dict[str, Any], what: str) -> None:
             raise BadInput(f"{what}: {name}: {error}") from None
 
 
-def _field_error(message: str) -> str:
+def _field_error(message: str, not_here: Collection[str]) -> str:
     """msgspec's message, with the field in front and the allowed ones where it is unknown."""
     message = message.replace("`", "")
     if unknown := re.fullmatch("Object contains unknown field (.*)", message):
-        allowed = ", ".join(WrittenSubmission.__struct_fields__)
+        allowed = ", ".join(field for field in _FIELDS if field not in not_here)
         return f"no field is called {unknown[1]!r}: allowed are {allowed}"
     problem, field = complaints.split(message)
     said = complaints.in_words(problem, field, WrittenSubmission)

@@ -81,6 +81,8 @@ def response(error: Problem | StayerError, store: str = "") -> Response:
     more: dict[str, JSON] = {}
     if isinstance(error, errors.TaskFailed) and error.error is not None:
         more["error"] = msgspec.to_builtins(error.error)
+    if isinstance(error, errors.StoreError) and error.unsure:
+        more |= {"unsure": True, "drawn": list(error.drawn)}
     detail = without_place(str(error), store) if store else str(error)
     return _response(errors.kind(kind), title, status, detail, headers, more)
 

@@ -15,6 +15,7 @@ from stayer.core.accepted import accepted
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.written import parse_submission
+from stayer.doubt import naming_drawn_ids
 from stayer.http.confine import check_answer, check_new
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
@@ -54,11 +55,12 @@ async def submit(call: Call) -> Answer:
 async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     """Accepted, as a part of the trace that the caller or this server has."""
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
-    if parent is None and not call.service.traced:
-        return await call.service.submitter.submit(tasks)
-    trace = telemetry.carried(_text(parent), _text(state))
-    with telemetry.submitting(tasks, trace) as traced:
-        return await call.service.submitter.submit(traced)
+    with naming_drawn_ids(call.store, tasks):
+        if parent is None and not call.service.traced:
+            return await call.service.submitter.submit(tasks)
+        trace = telemetry.carried(_text(parent), _text(state))
+        with telemetry.submitting(tasks, trace) as traced:
+            return await call.service.submitter.submit(traced)
 
 
 def _text(header: bytes | None) -> str | None:

@@ -57,7 +57,7 @@ def _built_in(scheme: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != "redis":
             raise
         raise BadConfig(
-            f"store {scheme}:… needs the package redis: pip install 'stayer[redis]'"
+            f"store {scheme}:… needs the package redis: pip install '.[redis]' in a checkout"
         ) from None
 
 

@@ -151,17 +151,22 @@ class WorkerLoop(BeatingWorker):
 
     def _end(self) -> None:
         if self._leaving:
-            logger.info("leaving %d tasks running for the next worker", len(self._holdings))
+            logger.info("leaving %s running for the next worker", self._counted("task"))
             self._abandon_heart()
         elif self._heart is not None:
             self._nursery.retire()
             if not self._patience.hurries:
                 self._take_leave()
             elif self._store_is_away or not self._try(self._take_leave):
-                logger.warning("leaving %d outcomes to the next worker", len(self._holdings))
+                logger.warning("leaving %s to the next worker", self._counted("outcome"))
                 logging.shutdown()
                 os._exit(0)  # other threads wait for the store as well, and could hold us here
         self._state.close()
+
+    def _counted(self, what: str) -> str:
+        """Of what is held, so many of these."""
+        number = len(self._holdings)
+        return f"{number} {what}" + ("" if number == 1 else "s")
 
     def _has_ended(self, task: Task) -> bool:
         return is_over(self._state.run_for(task))

@@ -94,11 +94,14 @@ class Connection:
                 # The server may have closed it while nobody asked anything.
                 answer = self._once(connection, method, target, content, headers)
         except (OSError, http.client.HTTPException) as error:
+            was_asked = connection.sock is not None or isinstance(error, _STALE)
             connection.close()
             said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise StoreUnreachable(
+            unreachable = StoreUnreachable(
                 f"{self._address.url} can't be reached: {said}. Is `stayer serve` running there?"
-            ) from None
+            )
+            unreachable.unsure = was_asked
+            raise unreachable from None
         except BaseException:  # an interrupt leaves half an answer behind
             connection.close()
             raise
@@ -155,7 +158,10 @@ class Connection:
             return Refused(f"{url}: {detail}")
         known = errors.of_kind(str(problem.get("type", "")).removeprefix(_URN))
         if known is not None and status != 500:
-            return known(detail)
+            raised = known(detail)
+            if isinstance(raised, errors.StoreError):
+                raised.unsure = bool(problem.get("unsure"))
+            return raised
         if status >= 500 and (not problem or status == 503):
             return StoreUnreachable(f"{url} does not work at the moment: {detail}")
         if problem and self._address.prefix and problem.get("type") == _URN + "unknown-path":

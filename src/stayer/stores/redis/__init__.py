@@ -72,6 +72,7 @@ from stayer.stores.redis.submitting import (
     packed_groups,
     packed_parts,
     packed_ties,
+    partly_accepted,
     parts_of,
     submitted,
 )
@@ -139,12 +140,9 @@ class RedisStore:
             for part, (now, told, *_) in zip(parts, answers, strict=True):
                 accepted += submitted(tasks[part], float(now), told)
         except StoreError as error:
-            if not accepted:
+            if not accepted and not error.unsure:
                 raise
-            raise type(error)(
-                f"{error}. Before that at least {len(accepted)} of the {len(tasks)} tasks were "
-                "accepted: submit all of them again under the same ids"
-            ) from error
+            raise partly_accepted(error, len(accepted), len(tasks)) from error
         return accepted
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:

@@ -15,6 +15,7 @@ from redis.retry import Retry
 
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.units import duration
+from stayer.stores.findings import Finding
 
 DEFAULT_PREFIX = "stayer"
 CONNECTING = 5.0
@@ -48,6 +49,8 @@ class Address(Struct, frozen=True):
     """Who has rights of his own there."""
     is_part: bool = False
     """One node of a cluster: what is asked of it may be one step of several."""
+    check: Callable[[], list[Finding]] = list
+    """What `stayer doctor` is to know of those who lead there."""
 
 
 class Options(Struct):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import redis
 from redis.exceptions import NoPermissionError
@@ -12,6 +14,7 @@ from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
 from stayer.stores.redis import strays
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.scripts import script
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.translation import node_of_cluster, why_hung_up
 
@@ -19,6 +22,13 @@ OLDEST = (6, 2)
 _WITH_FUNCTIONS = (7, 0)
 """Older servers get no security fixes any more."""
 _NEARLY_FULL = 0.9
+_NONE_TO_SPARE = (
+    "when one of them is away, or has become the primary, to submit or take tasks fails"
+)
+_SPARE = "add a replica, so that one is to spare"
+_TRIED = re.compile(r"\{'(\w+)', here")
+_NAMED = 8
+"""How many commands are named that a user may not use."""
 _LOOKS, _A_LOOK = 20, 1000
 """How often a server is asked for so many of its keys when other prefixes are looked for."""
 
@@ -28,6 +38,7 @@ def check(server: Server) -> list[Finding]:
     prefix = server.address.prefix
     names = (key(name, prefix) for name in ("incoming", "refused"))
     return [
+        *server.address.check(),
         *check_node(server, True),
         *strays.check(server),
         incoming(server, *names),
@@ -51,11 +62,26 @@ def refuse_what_will_not_do(server: Server) -> None:
     url = server.address.url
     if _is_in_cluster(server):
         raise node_of_cluster(url)
-    version = server_version(server)
+    told = _told_of_itself(server)
+    if told.get("redis_mode") == "sentinel":
+        raise _is_sentinel(server)
+    version = _numbers(told.get("redis_version", ""))
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
         raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
     refuse_too_few_rights(server)
+
+
+def _is_sentinel(server: Server) -> StoreUnusable:
+    """It was opened as the server that it watches over."""
+    parts = urlsplit(server.address.url)
+    masters = server.ask("SENTINEL", "MASTERS")
+    services = [dict(zip(each[::2], each[1::2], strict=True))[b"name"].decode() for each in masters]
+    service = services[0] if len(services) == 1 else "SERVICE"
+    return StoreUnusable(
+        f"{server.address.url} is a sentinel: write "
+        f"{parts.scheme}+sentinel://{parts.netloc.rpartition('@')[2]}/{service}"
+    )
 
 
 def refuse_too_few_rights(server: Server) -> None:
@@ -67,9 +93,19 @@ def refuse_too_few_rights(server: Server) -> None:
         user, prefix = server.address.user, server.address.prefix.partition(":")[0]
         raise StoreUnusable(
             f"{server.address.url} does not let user {user} do all that Stayer does "
-            f"({', '.join(refused)}): give the rights that it needs, "
+            f"({_in_short(refused, prefix)}): give the rights that it needs, "
             f"redis-cli ACL SETUSER {shlex.quote(user)} {shlex.join(rights(prefix).split())}"
         )
+
+
+def _in_short(refused: list[str], prefix: str) -> str:
+    """Who has no pattern of keys, or no group of commands, is refused tens of them."""
+    on_keys = set(_TRIED.findall(script("rights").text))
+    if on_keys <= set(refused):
+        others = [command for command in refused if command not in on_keys]
+        return ", ".join([f"all commands on keys: is the pattern ~{prefix}:* missing?", *others])
+    more = f" and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+    return f"{', '.join(refused[:_NAMED])}{more}"
 
 
 def _refused_commands(server: Server) -> list[str]:
@@ -90,10 +126,14 @@ def rights(prefix: str) -> str:
 
 def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
+    return _numbers(_told_of_itself(server).get("redis_version", ""))
+
+
+def _told_of_itself(server: Server) -> dict[str, str]:
     try:
-        return _numbers(_info(server, "server").get("redis_version", ""))
+        return _info(server, "server")
     except StoreUnusable:
-        return None
+        return {}
 
 
 def _is_in_cluster(server: Server) -> bool:
@@ -147,13 +187,22 @@ def _memory(info: dict[str, str]) -> Finding:
         said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
         used = int(info.get("used_memory", 0)) / limit if limit else 0.0
         if used > _NEARLY_FULL:
-            todo = "raise maxmemory, or keep what has ended for a shorter time (see retention)"
+            todo = (
+                "raise maxmemory, or forget what has ended (`stayer purge --older 1d`); what waits "
+                "can be cancelled first (`stayer cancel -q QUEUE --state pending`)"
+            )
             is_full = used >= 1.0
             then = "no task is taken" if is_full else "a full server takes no tasks"
             message = f"{used:.0%} of {said} is used: {then}"
             return Finding("memory", "fail" if is_full else "warn", message, todo)
         return Finding("memory", "ok", f"{said}, nothing is evicted")
-    todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses none"
+    todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses nothing"
+    if policy.startswith("volatile"):
+        message = (
+            f"maxmemory-policy is {policy}: a full server forgets what is kept for a time, such as "
+            "ids of deleted tasks, which are accepted again then"
+        )
+        return Finding("memory", "warn", message, todo)
     message = f"maxmemory-policy is {policy}: a full server throws tasks away"
     return Finding("memory", "fail" if limit else "warn", message, todo)
 
@@ -180,15 +229,21 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         return [Finding("replicas", "fail", message, "give the URL of its primary")]
     number, needed = int(info.get("connected_slaves", 0)), server.address.replicas
     if number < needed:
-        message = f"{number} connected, but the URL wants {needed} to confirm: no task is taken"
-        return [Finding("replicas", "fail", message, f"mend them, or write wait={number}")]
+        message = (
+            f"{number} connected, but the URL wants {needed} to confirm: who submits or takes "
+            "tasks gets an error, though the primary has done it"
+        )
+        todo = f"write wait={number}" if number else "leave wait out"
+        return [Finding("replicas", "fail", message, f"mend them, or {todo}")]
     if not number:
         return []
     wanted = _setting(server, "min-replicas-to-write")
     if wanted is None or int(wanted) > 0:
         message = f"{number} connected, {wanted or 'some'} needed to write"
         message += f", {needed} to confirm" if needed else ""
-        return [Finding("replicas", "ok", message)]
+        if number > max(needed, int(wanted or 0)):
+            return [Finding("replicas", "ok", message)]
+        return [Finding("replicas", "warn", f"{message}: {_NONE_TO_SPARE}", _SPARE)]
     message = (
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
@@ -198,7 +253,10 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
             f"{number} connected, {needed} to confirm, but a primary that is cut off from them "
             "goes on renewing leases: what runs there may be given to another after a failover"
         )
-    return [Finding("replicas", "warn", message, "set min-replicas-to-write 1")]
+    todo = "set min-replicas-to-write 1"
+    if number == needed:
+        message, todo = f"{message}; {_NONE_TO_SPARE}", f"{todo}, and {_SPARE}"
+    return [Finding("replicas", "warn", message, todo)]
 
 
 def _other_prefixes(server: Server) -> list[Finding]:
@@ -226,5 +284,6 @@ def incoming(server: Server, list_of: str, refused: str) -> Finding:
     waiting, useless = (server.ask("LLEN", name) for name in (list_of, refused))
     if not useless:
         return Finding("incoming", "ok", f"{waiting:,} waiting in the list, none refused")
-    todo = f"look at them (LRANGE {refused} 0 9), then forget them (DEL {refused})"
-    return Finding("incoming", "warn", f"{useless:,} items were of no use", todo)
+    todo = f"look (LRANGE {refused} 0 9), then forget (DEL {refused})"
+    what = "1 item was" if useless == 1 else f"{useless:,} items were"
+    return Finding("incoming", "warn", f"{what} of no use", todo)

@@ -16,6 +16,8 @@ of what the URL grants."""
 class Unconfirmed(StoreUnreachable):
     """The server has done it, but too few replicas have it: a failover can lose it."""
 
+    unsure = True
+
 
 class Replicas:
     """Those of one server, and whether they have confirmed what they were last asked for."""

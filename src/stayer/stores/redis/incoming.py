@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 
 import msgspec
 
@@ -30,10 +31,13 @@ logger = logging.getLogger("stayer.incoming")
 AT_ONCE = 100
 SHOWN, SAID, LOGGED = 10_000, 1000, 200
 """How much of an item is kept when it is refused, of why, and how much of both is logged."""
+REASONS = 5
+"""How many reasons are logged of what was refused together."""
 KEPT = 1000
 """How many of them are kept."""
 WHAT = "the item"
 DEFAULT_QUEUE = "default"
+_OF_UPSTREAMS = ("after", "when_failed", "near", "near_wait")
 NOT_THIS_WAY = "a task that runs after others can't come this way: submit it to Stayer"
 Refusal = tuple[str, str]
 """An item, and why it was of no use."""
@@ -115,11 +119,17 @@ def _remember(server: Server, refused: Sequence[Refusal]) -> None:
 
 
 def tell(place: str, refused: Sequence[Refusal]) -> None:
-    """One line in the log of whoever takes items, however many there are."""
-    if refused:
-        item, why = refused[0]
-        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        logger.warning("of no use in %s: %s: %s%s", place, why[:LOGGED], item[:LOGGED], more)
+    """A line for each reason in the log of whoever takes items, however many items there are; one
+    for all the others if there are too many reasons.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for item, why in refused:
+        by_reason.setdefault(why, []).append(item)
+    for why, items in islice(by_reason.items(), REASONS):
+        more = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+        logger.warning("of no use in %s: %s: %s%s", place, why[:LOGGED], items[0][:LOGGED], more)
+    if rest := sum(map(len, islice(by_reason.values(), REASONS, None))):
+        logger.warning("of no use in %s for other reasons: %d more", place, rest)
 
 
 def deleted_by(item: bytes) -> str | None:
@@ -133,7 +143,7 @@ def deleted_by(item: bytes) -> str | None:
 def task_of(item: bytes, drawn: str | None = None) -> NewTask:
     """The task that an item is, under the id that was drawn for it if it has none."""
     _refuse_odd_deletion(item)
-    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT)}
+    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT, _OF_UPSTREAMS)}
     if drawn is not None and said.get("id") is None:
         said["id"] = drawn
     new = submission.new_task(**said)

@@ -40,6 +40,13 @@ _FEW, _MOST = 10, 60
 one may use: that is Lua's limit."""
 _WORD = re.compile(r"\w+")
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
+CHANGES = {
+    "DEL", "EXPIRE", "HDEL", "HINCRBY", "HSET", "INCR", "LPUSH", "LTRIM", "MSET", "MSETNX",
+    "PERSIST", "PEXPIRE", "PUBLISH", "RPOP", "RPUSH", "SADD", "SET", "SPOP", "SPUBLISH", "SREM",
+    "UNLINK", "XADD", "ZADD", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
+}  # fmt: skip
+"""The commands that leave something behind."""
+_QUOTED = re.compile("'([A-Z]+)'")
 _CONSTANTS = {
     "REMEMBERED": REMEMBERED,
     "LOG_HEAD": LOG_HEAD,
@@ -60,6 +67,8 @@ class Script(Struct, frozen=True):
     digest: str
     confirmed: bool
     """Whether replicas confirm it, where the URL asks for that: its header says why."""
+    reads: bool
+    """It changes nothing."""
 
 
 @cache
@@ -69,7 +78,8 @@ def script(name: str) -> Script:
     code = _with_numbers(_without_unused(_without_comments(_with_libraries(body, set()))))
     text = _nested(f"local PREFIX = ARGV[1]\n{keys.with_keys(code)}".split(_NEXT))
     digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    return Script(name, text, digest, _CONFIRMED.search(body) is not None)
+    reads = CHANGES.isdisjoint(_QUOTED.findall(text))
+    return Script(name, text, digest, _CONFIRMED.search(body) is not None, reads)
 
 
 def _with_libraries(code: str, known: set[str]) -> str:

@@ -7,14 +7,21 @@ to hear of a change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
-from redis.exceptions import ConnectionError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    ConnectionError,
+    NoPermissionError,
+    RedisError,
+    ResponseError,
+)
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
+from stayer.stores.findings import Finding
 from stayer.stores.redis.address import (
     Address,
     arguments_of,
@@ -85,7 +92,19 @@ def parse(url: str) -> Address:
         replicas=options.replicas,
         confirming=options.confirming,
         user=arguments.get("username"),
+        check=sentinels.check,
     )
+
+
+class _View(NamedTuple):
+    """What a sentinel knows of its service."""
+
+    primary: str
+    replicas: int
+    others: int
+    quorum: int
+    trouble: str
+    """Why they could not agree on another primary, if so."""
 
 
 class Sentinels:
@@ -107,14 +126,21 @@ class Sentinels:
         for host, port in list(self._hosts):
             try:
                 primary = self._ask(host, port)
-                connection = _if_primary(opens(*primary))
-                self._prefer(host, port)
-                return connection
             except _NeverKnows as error:
                 never += 1
                 said.append(f"{host}:{port} {error}")
+                continue
             except (RedisError, OSError) as error:
-                said.append(f"{host}:{port}: {error}")
+                said.append(f"sentinel {host}:{port}: {error}")
+                continue
+            try:
+                connection = _if_primary(opens(*primary))
+                self._prefer(host, port)
+                return connection
+            except (AuthenticationError, NoPermissionError) as error:
+                raise self._not_let_in(primary, error) from error
+            except (RedisError, OSError) as error:
+                said.append(f"{_shown(primary)}, the primary for {host}:{port}: {error}")
         if never == len(said):
             raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(said)}")
         hint = why_not_opened(self._url, "; ".join(said))
@@ -123,25 +149,110 @@ class Sentinels:
             f"another server takes over in a moment.{hint}"
         )
 
+    def check(self) -> list[Finding]:
+        """Who answers, and whether they could put another server in the primary's place."""
+        views, silent = {}, []
+        for host in sorted(self._hosts):
+            try:
+                views[host] = self._view(*host)
+            except (RedisError, OSError, _NeverKnows) as error:
+                silent.append(f"{_shown(host)}: {error}")
+        if not views:
+            todo = "start them, or mend the URL"
+            return [Finding("sentinels", "fail", f"none answers ({'; '.join(silent)})", todo)]
+        view = next(iter(views.values()))
+        said = (
+            f"{len(views)} of {len(self._hosts)} answer, the primary is {view.primary}; known are "
+            f"{_counted(view.replicas, 'replica')} and {_counted(view.others, 'other sentinel')}, "
+            f"quorum {view.quorum}"
+        )
+        found = Finding("sentinels", "ok", said)
+        if silent:
+            todo = "start what does not answer, or leave it out of the URL"
+            found = Finding("sentinels", "warn", f"{said} ({'; '.join(silent)})", todo)
+        return [found, *_troubles(list(views.values()))]
+
+    def _view(self, host: str, port: int) -> _View:
+        with self._asking(host, port) as connection:
+            connection.send_command("SENTINEL", "MASTER", self._service)
+            answer = connection.read_response()
+            told = dict(zip(answer[::2], answer[1::2], strict=True))
+            trouble = ""
+            try:
+                connection.send_command("SENTINEL", "CKQUORUM", self._service)
+                connection.read_response()
+            except ResponseError as error:
+                trouble = str(error)
+        return _View(
+            _shown((told[b"ip"].decode(), int(told[b"port"]))),
+            int(told[b"num-slaves"]),
+            int(told[b"num-other-sentinels"]),
+            int(told[b"quorum"]),
+            trouble,
+        )
+
+    def _not_let_in(self, primary: tuple[str, int], error: RedisError) -> StoreUnusable:
+        """The sentinels are asked with a password of their own."""
+        said = str(error).rstrip(".")
+        return StoreUnusable(
+            f"{self._url}: the primary {_shown(primary)} does not let this user in ({said}): mend "
+            "the user and password before the @ in the URL, which are those of the servers"
+        )
+
     def _ask(self, host: str, port: int) -> tuple[str, int]:
         """Where this sentinel believes the primary to be."""
-        connection = self._open(host, port)
-        try:
+        with self._asking(host, port) as connection:
             connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
             answer = connection.read_response()
             if answer is None:
                 raise _NeverKnows(f"knows no primary {self._service!r}{_known_to(connection)}")
+        return answer[0].decode(), int(answer[1])
+
+    @contextmanager
+    def _asking(self, host: str, port: int) -> Iterator[Any]:
+        """A connection to a sentinel; _NeverKnows if it is none, or does not let us in."""
+        connection = None
+        try:
+            connection = self._open(host, port)
+            yield connection
+        except (AuthenticationError, NoPermissionError) as error:
+            raise _NeverKnows(
+                f"is a sentinel that does not let us in ({str(error).rstrip('.')}): mend "
+                "sentinel_password, and sentinel_username, in the URL"
+            ) from error
         except ResponseError as error:
             if "unknown command" not in str(error):
                 raise
             raise _NeverKnows("is no sentinel: they usually have port 26379") from error
         finally:
-            connection.disconnect()
-        return answer[0].decode(), int(answer[1])
+            if connection is not None:
+                connection.disconnect()
 
     def _prefer(self, host: str, port: int) -> None:
         """Ask this one first from now on. Threads may do so at once: all get a whole list."""
         self._hosts = sorted(self._hosts, key=lambda each: each != (host, port))
+
+
+def _troubles(views: Sequence[_View]) -> Iterator[Finding]:
+    """What keeps them from putting another server in the place of the primary."""
+    primaries = sorted({view.primary for view in views})
+    if len(primaries) > 1:
+        message = f"they don't agree on who is the primary: {', '.join(primaries)}"
+        yield Finding("sentinels", "warn", message, "look again in a moment; else mend theirs")
+    if not any(view.replicas for view in views):
+        message = "they know of no replica: nobody can take the place of the primary"
+        yield Finding("sentinels", "warn", message, "add a replica")
+    for trouble in sorted({view.trouble for view in views if view.trouble}):
+        message = f"they can't agree on another primary: {trouble}"
+        yield Finding("sentinels", "warn", message, "start as many as the quorum and most of them")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _shown(host: tuple[str, int]) -> str:
+    return f"{host[0]}:{host[1]}"
 
 
 class _NeverKnows(Exception):

@@ -24,7 +24,7 @@ from redis.exceptions import (
 from stayer.store import Meanwhile
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.confirming import Replicas
-from stayer.stores.redis.scripts import Script, script
+from stayer.stores.redis.scripts import CHANGES, Script, script
 from stayer.stores.redis.translation import (
     being_replaced,
     moved,
@@ -91,7 +91,7 @@ class Server:
         now = "" if self._clock is None else repr(float(self._clock()))
         given = (len(keys), *keys, prefix, now, *arguments)
         patience = self.replicas.patience() if wanted.confirmed else None
-        with self.connection() as connection:
+        with self.connection(wanted.reads) as connection:
             try:
                 answer, confirmed = self._evaluated(connection, wanted, given, patience, meanwhile)
             except ResponseError as error:
@@ -131,7 +131,7 @@ class Server:
         given = [(1, call.key, call.prefix or prefix, now, *call.arguments) for call in calls]
         waits = any(call.waits and script(call.name).confirmed for call in calls)
         patience = self.replicas.patience() if waits else None
-        with self.connection() as connection:
+        with self.connection(all(each.reads for each in scripts)) as connection:
             commands = [
                 ("EVALSHA", wanted.digest, *arguments)
                 for wanted, arguments in zip(scripts, given, strict=True)
@@ -154,7 +154,7 @@ class Server:
 
     def ask(self, *command: Any) -> Any:
         """What the server answers to a plain command."""
-        with self.connection() as connection:
+        with self.connection(command[0] not in CHANGES) as connection:
             return _ask(connection, *command)
 
     def now(self) -> float:
@@ -164,9 +164,9 @@ class Server:
         seconds, micros = self.ask("TIME")
         return int(seconds) + int(micros) / 1000000
 
-    def connection(self) -> _Lent:
+    def connection(self, only_reads: bool = False) -> _Lent:
         """A connection of one's own for a while."""
-        return _Lent(self)
+        return _Lent(self, only_reads)
 
     def open_connection(self) -> Any:
         """A new connection that belongs to the caller."""
@@ -250,9 +250,10 @@ class _Lent:
     a call.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, only_reads: bool) -> None:
         self._server = server
         self._url = server.address.url
+        self._only_reads = only_reads
 
     def __enter__(self) -> Any:
         with translated(self._url, opening=True):
@@ -268,7 +269,7 @@ class _Lent:
             self._connection.disconnect()
         if isinstance(error, ReadOnlyError) and self._server.address.moves:
             raise being_replaced(self._url, error) from error
-        raise_translated(self._url, error)
+        raise_translated(self._url, error, self._only_reads)
 
 
 def _was_answered(error: BaseException) -> bool:
@@ -308,7 +309,10 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
         if isinstance(answer, NoScriptError) and isinstance(first, NoScriptError):
             answers[at] = _answer(connection, "EVAL", wanted.text, *asked[at])
         if isinstance(answers[at], ResponseError):
-            raise plain(answers[at])
+            refused = plain(answers[at])
+            others = answers[at + 1 :]
+            vars(refused)["unsure"] = not all(isinstance(each, ResponseError) for each in others)
+            raise refused
     return answers
 
 

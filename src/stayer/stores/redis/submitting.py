@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from stayer.core import codec
+from stayer.core.errors import UNCHANGED, StoreError
 from stayer.core.model import NewTask, Submitted
 from stayer.stores.redis import record
 from stayer.stores.redis.changes import Arguments
@@ -67,6 +68,17 @@ def _packed_part(tasks: Sequence[NewTask], forms: Sequence[Form]) -> list[Raw]:
     arguments = Arguments(fixed=FIXED)
     packed = pack(_groups(tasks, forms, arguments, ()))
     return [packed, has_one_twice(tasks), "", "", "", *arguments.values]
+
+
+def partly_accepted(error: StoreError, accepted: int, sent: int) -> StoreError:
+    """What went wrong on the way through the parts; so many tasks were accepted before."""
+    some = type(error)(
+        f"{str(error).replace(UNCHANGED, '')}. Of {sent:,} tasks that were sent together "
+        f"{f'at least {accepted:,}' if accepted else 'some'} were accepted: submit all of them "
+        "again under the same ids"
+    )
+    some.unsure = True
+    return some
 
 
 def has_one_twice(tasks: Sequence[NewTask]) -> int:

@@ -24,7 +24,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
+from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
 
 _IN_SCRIPT = re.compile(
     r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
@@ -85,22 +85,35 @@ class translated:  # noqa: N801  # used like a function
         raise_translated(self._url, error)
 
 
-def raise_translated(url: str, error: BaseException | None) -> None:
-    """The same for what has been caught; nothing happens if it is none of the server's."""
+def raise_translated(url: str, error: BaseException | None, only_reads: bool = False) -> None:
+    """The same for what has been caught; nothing happens if it is none of the server's. Where it
+    was to be read only, nobody wonders whether it was done.
+    """
     match error:
         case UnicodeEncodeError() | DataError():
             raise BadInput(f"{url} can't keep this value: {error}") from error
         case MovedError():
             raise moved(url, error) from error
         case RedisError():
-            raise _translation(url, error) from error
+            raise _asked(_translation(url, error, only_reads), error, only_reads) from error
         case OSError():
-            raise StoreUnreachable(f"{url} can't be reached: {error}") from error
+            unreachable = StoreUnreachable(f"{url} can't be reached: {error}")
+            raise _asked(unreachable, error, only_reads) from error
         case _:
             return
 
 
-def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
+def _asked(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
+    """It was asked something, and may have done that if it did not say otherwise."""
+    has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
+    may_be_done = str(error).startswith("UNBLOCKED") or getattr(error, "unsure", False)
+    translation.unsure = not only_reads and (may_be_done or not has_answered)
+    return translation
+
+
+def _translation(
+    url: str, error: RedisError, only_reads: bool = False
+) -> StoreUnreachable | StoreUnusable:
     said = str(error).rstrip(".")
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
@@ -113,14 +126,13 @@ def _translation(url: str, error: RedisError) -> StoreUnreachable | StoreUnusabl
         case MasterDownError():
             return StoreUnreachable(f"{url} is a replica that has lost its primary: {said}")
         case TimeoutError():
-            return StoreUnreachable(
-                f"{url} did not answer in time ({said}): it may have done what was asked, or not"
-            )
+            doubt = "" if only_reads else ": it may have done what was asked, or not"
+            return StoreUnreachable(f"{url} did not answer in time ({said}){doubt}")
         case ConnectionError():
             return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
         case OutOfMemoryError():
             return StoreUnusable(
-                f"{url} has no memory left: nothing was changed. Raise maxmemory, or forget tasks "
+                f"{url} has no memory left{UNCHANGED}. Raise maxmemory, or forget tasks "
                 "that have ended, for example with `stayer purge --older 1d`; what waits can be "
                 "cancelled first"
             )
@@ -192,10 +204,16 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
         )
     if said.startswith("SELECT is not allowed in cluster mode"):
         return node_of_cluster(url)
+    if said.startswith("unknown command 'SELECT'"):
+        scheme = url.partition(":")[0]
+        return StoreUnusable(
+            f"{url} has no databases ({said}). Is it a sentinel? Then write "
+            f"{scheme}+sentinel://host:port/service"
+        )
     match said.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(
-                f"{url} has fewer replicas than min-replicas-to-write asks for: nothing was changed"
+                f"{url} has fewer replicas than min-replicas-to-write asks for{UNCHANGED}"
             )
         case "UNBLOCKED":  # while it waited for replicas
             return StoreUnreachable(

@@ -1,0 +1,40 @@
+"""What to say when nobody knows whether tasks were accepted: the ids that were drawn for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from stayer.core.errors import StoreError
+from stayer.core.model import NewTask
+from stayer.store import PartedStore, Store
+
+AGAIN = "submit it again under this id, and it is there once"
+
+
+@contextmanager
+def naming_drawn_ids(store: Store, tasks: Sequence[NewTask], again: str = AGAIN) -> Iterator[None]:
+    """An error that leaves open whether these were accepted has the ids that were drawn for them;
+    that of one alone also says it, and how to do it `again`.
+    """
+    try:
+        yield
+    except StoreError as error:
+        if not is_in_doubt(store, error):
+            raise
+        drawn = tuple(new.id for new in tasks if new.generated)
+        said = f". It may be there as {drawn[0]}: {again}" if drawn and len(tasks) == 1 else ""
+        raise unsure(type(error)(f"{error}{said}"), drawn) from error
+
+
+def is_in_doubt(store: Store, error: StoreError) -> bool:
+    """Whether it may have been done all the same. What takes several steps, on a cluster, may be
+    done by whoever comes next, too.
+    """
+    return error.unsure or isinstance(store, PartedStore)
+
+
+def unsure(error: StoreError, drawn: tuple[str, ...] = ()) -> StoreError:
+    """The error, which leaves that open."""
+    error.unsure, error.drawn = True, drawn
+    return error
