@@ -35,6 +35,7 @@ from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
 from stayer.worker.reconcile import reconcile
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts, tell
+from stayer.worker.standstill import StandstillTeller
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
@@ -69,6 +70,7 @@ class WorkerLoop(BeatingWorker):
         self._sampler = Sampler(store)
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
+        self._standstill = StandstillTeller(self._holdings, self._leases)
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
         self._store_is_away = False
@@ -109,6 +111,7 @@ class WorkerLoop(BeatingWorker):
             self._leases.length = max(self._leases.length, self._state.lease_length())
         # Some may have been told to run on without a lease.
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
+        self._standstill.start()
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -150,6 +153,7 @@ class WorkerLoop(BeatingWorker):
         )
 
     def _end(self) -> None:
+        self._standstill.stop()
         if self._leaving:
             logger.info("leaving %d tasks running for the next worker", len(self._holdings))
             self._abandon_heart()
