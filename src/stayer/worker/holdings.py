@@ -90,6 +90,11 @@ class Holdings:
             "leaves tasks running"
         )
 
+    def outcomes(self) -> str:
+        """In words, when nothing is left but these."""
+        number = len(self)
+        return "1 outcome" if number == 1 else f"{number} outcomes" if number else ""
+
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
         for held in self:

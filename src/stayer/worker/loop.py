@@ -157,14 +157,12 @@ class WorkerLoop(BeatingWorker):
         if self._leaving:
             logger.info("leaving %d tasks running for the next worker", len(self._holdings))
             self._abandon_heart()
-        elif self._heart is not None:
+        elif self._heart is not None or self._store_is_away:
             self._nursery.retire()
-            if not self._patience.hurries:
+            if not self._stopping:
                 self._take_leave()
-            elif self._store_is_away or not self._try(self._take_leave):
-                logger.warning("leaving %d outcomes to the next worker", len(self._holdings))
-                logging.shutdown()
-                os._exit(0)  # other threads wait for the store as well, and could hold us here
+            elif self._store_is_away or not self._takes_leave_in_time():
+                self._leave_untold(self._holdings.outcomes() or "its name")
         self._state.close()
 
     def _has_ended(self, task: Task) -> bool:
@@ -192,6 +190,7 @@ class WorkerLoop(BeatingWorker):
         if len(self._holdings):
             logger.info("%s", self._holdings.what_stops(grace))
         self._stopping = True
+        self._patience.be_brief()
 
     def _stop_what_runs(self) -> None:
         """Each time round: what was adopted later, or could not be asked, is asked then."""
@@ -278,9 +277,10 @@ class WorkerLoop(BeatingWorker):
             speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
         for queue, some in by_queue(ended, lambda held: held).items():
-            if not self._try(lambda some=some: self._tell_outcomes(some), queue):  # type: ignore[misc]
+            told = self._try(lambda some=some: self._tell_outcomes(some), queue)  # type: ignore[misc]
+            if not told and all(held.run.has_ended() for held in self._holdings):
                 # Outcomes are safe on the disk: the next worker tells of them.
-                self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
+                self._store_is_away = self._has_waited_long_enough(self._holdings.outcomes())
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.
