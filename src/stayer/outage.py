@@ -17,6 +17,16 @@ T = TypeVar("T")
 Tell = Callable[[str], object]
 
 
+def deadline_in(timeout: float | None) -> float | None:
+    """When so many seconds are over; None: never."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def time_left(deadline: float | None) -> float | None:
+    """Until then, in seconds."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
 def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning) -> T:
     """What the store answers. While it can't be reached it is asked again, up to the deadline, when
     the error is raised; who waits is told of the beginning and the end of that.
