@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,13 +32,22 @@ def url(server: RedisServer) -> str:
     return server.url("mine")
 
 
-def says(process: subprocess.Popen[str], words: str) -> None:
-    """Read what it says on stderr up to a line with these."""
+def says(process: subprocess.Popen[str], words: str) -> str:
+    """Read what it says on stderr up to a line with these: that line."""
     assert process.stderr is not None
     for line in process.stderr:
         if words in line:
-            return
+            return line
     raise AssertionError(f"it ended with {process.wait()}, and did not say {words!r}")
+
+
+@contextmanager
+def started(apart: Apart, *command: str) -> Iterator[subprocess.Popen[str]]:
+    with apart.start(*command) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # or nobody ends it if the test fails
 
 
 @pytest.mark.parametrize(
@@ -56,8 +66,9 @@ def test_who_waits_anyway_begins_also_while_the_store_is_away(
     submit(store, new("t"))
     assert apart("flow", "submit", "-", input=FLOW).code == 0
     server.stop(signal.SIGKILL)
-    with apart.start(*command) as process:
-        says(process, "can't be reached")
+    with started(apart, *command) as process:
+        said = says(process, "can't be reached")
+        assert "What runs goes on while its lease lasts, then stands still" in said
         server.start()
         says(process, "the store answers again")
         control.cancel(store, "t")
