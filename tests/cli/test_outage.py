@@ -12,6 +12,7 @@ import pytest
 from stayer import control, flow_control
 from stayer.store import Store
 from tests.cli.running import Apart
+from tests.cli.terminal import Terminal
 from tests.cli.working import Site
 from tests.contract.builders import new, submit
 from tests.faults.fleet import until
@@ -114,3 +115,19 @@ def test_a_worker_that_waits_for_its_store_can_be_stopped(
     until(lambda: "can't begin yet" in (fleet.folder / "one.log").read_text())
     worker.terminate()
     assert worker.wait() == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("command", [["top"], ["ls", "-w"]], ids=["top", "ls"])
+def test_what_is_drawn_again_says_that_the_store_is_away_and_goes_on(
+    apart: Apart, server: RedisServer, store: Store, command: list[str]
+) -> None:
+    submit(store, new("t"))
+    with Terminal(apart, *command, width=120) as terminal:
+        terminal.until("q quits")
+        server.stop(signal.SIGKILL)
+        terminal.until("No answer since ")
+        server.start()
+        submit(store, new("u", queue="afterwards"))
+        terminal.until("afterwards")
+        terminal.type("q")
+        assert terminal.end() == 0
