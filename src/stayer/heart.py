@@ -197,7 +197,8 @@ class Heart:
                 failures += 1
                 pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
                 if isinstance(error, StayerError):
-                    trouble.tell(logger, f"beat of {self._worker.id} failed, trying again", error)
+                    failed = f"beat of {self._worker.id} failed, trying again"
+                    trouble.tell(logger, failed, error, whoever_told=True)
                 else:
                     logger.exception("beat of %s failed, trying again", self._worker.id)
 

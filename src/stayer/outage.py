@@ -12,9 +12,20 @@ from stayer.core.errors import StoreUnreachable
 logger = logging.getLogger("stayer")
 
 _PAUSE = (0.1, 5.0)
+_MEANWHILE = "What runs goes on while its lease lasts, then stands still until the store is back"
 
 T = TypeVar("T")
 Tell = Callable[[str], object]
+
+
+def deadline_in(timeout: float | None) -> float | None:
+    """When so many seconds are over; None: never."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def time_left(deadline: float | None) -> float | None:
+    """Until then, in seconds."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning) -> T:
@@ -30,7 +41,7 @@ def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.w
             if left <= 0:
                 raise
             if not is_away:
-                tell(f"{error}; trying again, what runs is not concerned")
+                tell(f"{error}; trying again. {_MEANWHILE}")
             is_away = True
             time.sleep(min(pause, left))
             pause = min(2 * pause, _PAUSE[1])

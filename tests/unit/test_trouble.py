@@ -26,6 +26,17 @@ def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixtur
     assert len(caplog.records) == 3, "each time, for whoever wants details"
 
 
+def test_what_matters_more_is_told_also_after_somebody_else_told_of_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trouble.is_over()
+    trouble.tell(logger, "notices come later", StoreUnreachable("gone"))
+    for _ in range(2):
+        trouble.tell(logger, "a beat failed", StoreUnreachable("gone"), whoever_told=True)
+    trouble.tell(logger, "notices come later", StoreUnreachable("gone"))
+    assert told(caplog) == ["notices come later: gone", "a beat failed: gone"]
+
+
 def test_after_its_end_and_after_a_while_it_is_news(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

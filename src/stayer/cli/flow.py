@@ -19,6 +19,7 @@ from stayer.core.flow_file import parse_flow
 from stayer.core.flows import FlowInfo
 from stayer.core.model import FINISHED
 from stayer.core.units import format_duration, format_size
+from stayer.outage import deadline_in, ride_out, time_left
 
 READ_LIMIT = 64_000_000
 LIMIT = 20
@@ -139,9 +140,13 @@ def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
 def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     """Wait until all of a flow has ended; the exit code says how.
 
-    0: it is complete. 1: a task failed. 3: a task was cancelled, none failed. 124: time is over.
+    0: it is complete. 1: a task failed. 3: a task was cancelled, none failed. 124: time is over. A
+    store that can't be reached is waited for, too, as long as there is time; if it is not back by
+    then, 4.
     """
-    return _wait(given, flow_control.resolve(given.store(), id), timeout, as_json)
+    deadline = deadline_in(timeout)
+    full = ride_out(lambda: flow_control.resolve(given.store(), id), deadline, note)
+    return _wait(given, full, timeout, as_json, deadline)
 
 
 @flow.command()
@@ -181,9 +186,11 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     say(f"{full} goes on: {many(number)} to run again")
 
 
-def _wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
+def _wait(
+    given: Given, id: str, timeout: float | None, as_json: bool, deadline: float | None = None
+) -> int:
     store = given.store()
-    found = flow_control.wait(store, id, timeout, note)
+    found = flow_control.wait(store, id, time_left(deadline), note)
     if as_json:
         print_json(flows.record(found))
     elif found.state in FINISHED:

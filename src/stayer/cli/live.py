@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
@@ -10,10 +11,11 @@ from rich.text import Text
 
 from stayer.attention import Attention
 from stayer.cli.keys import HINT, keys
-from stayer.cli.output import many
+from stayer.cli.output import many, safe
 from stayer.cli.silent import silent_among, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
+from stayer.core.errors import StoreUnreachable
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.store import Store, known_workers
 
@@ -50,23 +52,43 @@ def draw_top(store: Store, names: Sequence[str]) -> None:
 
 def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> None:
     """Draw until interrupted, or until q is pressed; `picture` is given the height that it may
-    have.
+    have. While the store can't be reached, the last one stays, and says so.
     """
     screen = console()
-    seen = store.last_event()
+    seen, drawn = store.last_event(), Group()
+    answered, away = time.localtime(), Text("")
     with (
         keys() as heard,
         Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        hint = Text(HINT, "dim") if heard.heard else None
+        hints = [Text(HINT, "dim")] if heard.heard else []
         while True:
-            drawn = picture(screen.height - 1)
-            live.update(drawn if hint is None else Group(drawn, hint), refresh=True)
-            events = store.watch(seen, _PAUSE, _EVENTS)
-            # What happened while it was drawn is one picture, not many.
-            while len(events) == _EVENTS:
-                events = store.watch(events[-1].number, 0, _EVENTS)
-            seen = events[-1].number if events else seen
+            try:
+                drawn = Group(picture(screen.height - 1), *hints)
+                live.update(Group(away, drawn) if away else drawn, refresh=True)
+                seen = _next_event(store, seen)
+                answered, away = time.localtime(), Text("")
+            except StoreUnreachable as error:
+                # Above all, for what is below may be cut off.
+                away = _away(answered, error)
+                live.update(Group(away, drawn), refresh=True)
+                time.sleep(_PAUSE)
+
+
+def _next_event(store: Store, seen: int) -> int:
+    """The number of the newest one, when there is one or it is time to look anyway."""
+    events = store.watch(seen, _PAUSE, _EVENTS)
+    # What happened while it was drawn is one picture, not many.
+    while len(events) == _EVENTS:
+        events = store.watch(events[-1].number, 0, _EVENTS)
+    return events[-1].number if events else seen
+
+
+def _away(answered: time.struct_time, error: StoreUnreachable) -> Text:
+    since = time.strftime("%H:%M:%S", answered)
+    return Text(
+        f"No answer since {since}, trying again; this may be old. {safe(str(error))}", "red"
+    )
 
 
 def _tasks(store: Store, filter: Filter, limit: int, attention: Attention) -> Group:

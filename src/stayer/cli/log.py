@@ -11,6 +11,7 @@ from stayer.cli.output import note
 from stayer.cli.values import DURATION, complete_task
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
+from stayer.outage import ride_out
 from stayer.store import Store
 
 
@@ -45,24 +46,35 @@ def log(
 
     As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
     part are kept: stderr says how much is left out in between. A worker sends news with each beat,
-    eight times in its lease, and every second while somebody follows.
+    eight times in its lease, and every second while somebody follows. Who follows waits for a store
+    that can't be reached, too.
     """
     if sum(given is not None for given in (tail, since, offset)) > 1:
         raise BadInput("give --tail, --since or --offset, only one of them")
-    store = given.store()
-    task = control.get(store, control.resolve(store, id))
-    _check(task, attempt)
-    shown = attempt or task.attempt
     printer = Printer()
-    printer.offset = offset or 0
-    if tail is not None:
-        pieces = list(control.log(store, task.id, shown))
-        printer.offset = beginning_of_tail(pieces, tail)
-    if since is not None:
-        printer.offset = _came_since(store, task, shown, store.now() - since)
+
+    def begin() -> Task:
+        store = given.store()
+        task = control.get(store, control.resolve(store, id))
+        _check(task, attempt)
+        shown = attempt or task.attempt
+        printer.offset = offset or 0
+        if tail is not None:
+            pieces = list(control.log(store, task.id, shown))
+            printer.offset = beginning_of_tail(pieces, tail)
+        if since is not None:
+            printer.offset = _came_since(store, task, shown, store.now() - since)
+        return task
+
     if following:
-        follow(store, task.id, printer, attempt)
-        return
+        task = ride_out(begin, None, note)
+        follow(given.store(), task.id, printer, attempt)
+    else:
+        _print(given.store(), begin(), printer, attempt)
+
+
+def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> None:
+    shown = attempt or task.attempt
     printer.print(control.log(store, task.id, shown, printer.offset))
     printer.end()
     if not printer.offset:

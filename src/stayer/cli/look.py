@@ -28,6 +28,7 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import QUEUED, RUNNING, Filter, Page, Task
 from stayer.core.units import format_duration
+from stayer.outage import deadline_in, ride_out, time_left
 from stayer.partly import partly
 from stayer.store import Store
 
@@ -178,11 +179,18 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
     """Wait until tasks have ended; the exit code says how.
 
     0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
-    is printed as it ends. A store that can't be reached for a while is waited for, too.
+    is printed as it ends. A store that can't be reached is waited for, too, as long as there is
+    time; if it is not back by then, 4.
     """
-    store, tries = given.store(), Tries()
-    open_ids = dict.fromkeys(resolve(store, ids, tries))
-    ended = _ended(store, open_ids, timeout, tries)
+    deadline = deadline_in(timeout)
+
+    def begin() -> tuple[Store, Tries, list[str]]:
+        store, tries = given.store(), Tries()
+        return store, tries, resolve(store, ids, tries)
+
+    store, tries, found = ride_out(begin, deadline, note)
+    open_ids = dict.fromkeys(found)
+    ended = _ended(store, open_ids, time_left(deadline), tries)
     if as_json:
         print_json_array(map(codec.record, ended))
     else:

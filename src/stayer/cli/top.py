@@ -34,7 +34,8 @@ def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None
     Drawn again whenever something happens, and each second, until you press q; once if stdout is
     no terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long ago
     it last told how far it is. Of a task whose worker is silent nobody knows how far it is: RAN
-    and UNSAVED end when it was last heard of.
+    and UNSAVED end when it was last heard of. While the store can't be reached, it says since when,
+    and goes on when it is back.
     """
     store = given.store()
     check_queues(store, names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from logging.handlers import WatchedFileHandler
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
 
+logger = logging.getLogger("stayer.worker")
+
 DRAINED = 5
 """The exit code of a worker that was told to finish what it had: not to be started again."""
 
@@ -33,8 +36,9 @@ def worker(given: Given, **options: Any) -> int:
 
     The tasks outlive the worker: kill it, upgrade it, start it again, and they run on. TERM or
     Ctrl-C hands them back to the front of their queue; HUP leaves them running; USR1 lets them end
-    (exit code 5 then); USR2 reads slots and limits anew. Threads end with their worker. What is not
-    given here is taken from the table [worker] of stayer.toml, if it is there.
+    (exit code 5 then); USR2 reads slots and limits anew. Threads end with their worker. A store
+    that can't be reached is waited for, at the start too. What is not given here is taken from the
+    table [worker] of stayer.toml, if it is there.
     """
     return _work(given, lambda: wanted(given.config(), options))
 
@@ -121,10 +125,8 @@ def _work(
     folder = Path(plan.state_dir) if plan.state_dir else default_state(plan.threads is not None)
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over)
+    store = _reached(lambda: _prepared_store(given, handlers))
     ready()
-    store = given.store(make=True)
-    declare_schedules(given.config(), handlers, store)
-    declare_queues(given.config(), store)
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         with delivering(store, given.config()):
@@ -145,6 +147,36 @@ def _work(
     with delivering(store, given.config()):
         threads.run()
     return DRAINED if threads.drained else 0
+
+
+def _reached(ask: Callable[[], Store]) -> Store:
+    """No worker ends because its store is away, be it at its start: a server and its workers may
+    be started together, in any order. What somebody has to mend is raised.
+    """
+    from stayer import trouble
+    from stayer.core.errors import StoreUnreachable
+    from stayer.worker.patience import Patience
+
+    patience, is_away = Patience(), False
+    while True:
+        try:
+            store = ask()
+        except StoreUnreachable as error:
+            is_away = True
+            trouble.tell(logger, "can't begin yet, asking the store again", error)
+            time.sleep(patience.next_pause())
+        else:
+            if is_away:
+                trouble.is_over()
+                logger.info("the store answers")
+            return store
+
+
+def _prepared_store(given: Given, handlers: Handlers) -> Store:
+    store = given.store(make=True)
+    declare_schedules(given.config(), handlers, store)
+    declare_queues(given.config(), store)
+    return store
 
 
 def declare_schedules(config: Config, handlers: Handlers, store: Store) -> None:

@@ -5,15 +5,18 @@ nothing ends but a word from outside.
 from __future__ import annotations
 
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from signal import SIGUSR1
+from typing import NoReturn
 
 from stayer import trouble
 from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.model import Beat, Orders, Report, Task, Worker
-from stayer.heart import Heart
+from stayer.core.units import format_duration
+from stayer.heart import Heart, moment
 from stayer.store import PartedStore, Store, known_workers
 from stayer.worker.bell import Bell
 from stayer.worker.patience import Patience
@@ -23,6 +26,8 @@ from stayer.worker.state import StateDirectory
 logger = logging.getLogger("stayer.worker")
 
 TICK = 1.0
+_TIME_TO_TELL = 10.0
+"""How long a worker that is to stop tries to tell the store of what it held, in seconds."""
 
 
 class BeatingWorker(ABC):
@@ -34,11 +39,12 @@ class BeatingWorker(ABC):
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
         self._patience = Patience()
-        self._signals = Signals(self._patience.call_away)
+        self._signals = Signals(self._patience.call_away, self._patience.hasten)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed
         self._is_in_its_store = False
+        self._leave_at: float | None = None
 
     @property
     def drained(self) -> bool:
@@ -163,6 +169,30 @@ class BeatingWorker(ABC):
                     logger.warning("something still runs here: leaving it to the next worker")
             except StoreError as error:
                 logger.warning("could not take leave of the store: %s", error)
+
+    def _takes_leave_in_time(self) -> bool:
+        """False if the store did not answer."""
+        self._patience.rest(0.0)
+        return self._try(self._take_leave)
+
+    def _has_waited_long_enough(self, what: str) -> bool:
+        """For a store that can't be told what is left to tell, by one that is to stop; whoever
+        drains has the time.
+        """
+        if self._patience.hurries or not self._stopping:
+            return self._patience.hurries
+        if self._leave_at is None:
+            self._leave_at = moment() + _TIME_TO_TELL
+            said = "waiting for the store for %s at most, to tell it of %s"
+            logger.warning(said, format_duration(_TIME_TO_TELL), what)
+        return moment() >= self._leave_at
+
+    def _leave_untold(self, what: str) -> NoReturn:
+        """Go without a word to the store: what is left is for the next worker to tell."""
+        said = "leaving %s to the next worker on %s: the store could not be told"
+        logger.warning(said, what, self._state.path)
+        logging.shutdown()
+        os._exit(0)  # other threads wait for the store as well, and could hold us here
 
     def _has_ended(self, task: Task) -> bool:
         """Nothing of it is left here, nor will be."""

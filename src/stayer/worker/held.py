@@ -108,6 +108,12 @@ class Held:
         running = self.run.running
         return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
 
+    @property
+    def fenced_since(self) -> float:
+        """When its keeper froze it, the last time that it did."""
+        since: float = (self.run.running or {}).get("fenced_since", 0.0)
+        return since
+
     def take_away(self) -> None:
         """It is not ours any more: have it end at once."""
         self.lost, self.lost_at = True, moment()

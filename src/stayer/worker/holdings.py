@@ -90,6 +90,10 @@ class Holdings:
             "leaves tasks running"
         )
 
+    def counted(self, what: str) -> str:
+        """So many of these."""
+        return f"{len(self)} {what}" + ("" if len(self) == 1 else "s")
+
     def give_up(self) -> None:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
         for held in self:

@@ -35,6 +35,7 @@ from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
 from stayer.worker.reconcile import reconcile
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts, tell
+from stayer.worker.standstill import StandstillTeller
 from stayer.worker.start import Starter
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
@@ -69,6 +70,7 @@ class WorkerLoop(BeatingWorker):
         self._sampler = Sampler(store)
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
+        self._standstill = StandstillTeller(self._holdings, self._leases)
         self._keeps = options.fence == "keep"
         self._stop_within = 0.0
         self._store_is_away = False
@@ -109,6 +111,7 @@ class WorkerLoop(BeatingWorker):
             self._leases.length = max(self._leases.length, self._state.lease_length())
         # Some may have been told to run on without a lease.
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
+        self._standstill.start()
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -150,23 +153,18 @@ class WorkerLoop(BeatingWorker):
         )
 
     def _end(self) -> None:
+        self._standstill.stop()
         if self._leaving:
-            logger.info("leaving %s running for the next worker", self._counted("task"))
+            logger.info("leaving %s running for the next worker", self._holdings.counted("task"))
             self._abandon_heart()
-        elif self._heart is not None:
+        elif self._heart is not None or self._store_is_away:
             self._nursery.retire()
-            if not self._patience.hurries:
+            if not self._stopping:
                 self._take_leave()
-            elif self._store_is_away or not self._try(self._take_leave):
-                logger.warning("leaving %s to the next worker", self._counted("outcome"))
-                logging.shutdown()
-                os._exit(0)  # other threads wait for the store as well, and could hold us here
+            elif self._store_is_away or not self._takes_leave_in_time():
+                left = self._holdings.counted("outcome") if len(self._holdings) else "its name"
+                self._leave_untold(left)
         self._state.close()
-
-    def _counted(self, what: str) -> str:
-        """Of what is held, so many of these."""
-        number = len(self._holdings)
-        return f"{number} {what}" + ("" if number == 1 else "s")
 
     def _has_ended(self, task: Task) -> bool:
         return is_over(self._state.run_for(task))
@@ -193,6 +191,7 @@ class WorkerLoop(BeatingWorker):
         if len(self._holdings):
             logger.info("%s", self._holdings.what_stops(grace))
         self._stopping = True
+        self._patience.be_brief()
 
     def _stop_what_runs(self) -> None:
         """Each time round: what was adopted later, or could not be asked, is asked then."""
@@ -279,9 +278,12 @@ class WorkerLoop(BeatingWorker):
             speak_for_keeper(held)
         ended = [held for held in self._holdings if held.run.has_ended()]
         for queue, some in by_queue(ended, lambda held: held).items():
-            if not self._try(lambda some=some: self._tell_outcomes(some), queue):  # type: ignore[misc]
+            told = self._try(lambda some=some: self._tell_outcomes(some), queue)  # type: ignore[misc]
+            if not told and all(held.run.has_ended() for held in self._holdings):
                 # Outcomes are safe on the disk: the next worker tells of them.
-                self._store_is_away = self._patience.hurries and len(ended) == len(self._holdings)
+                self._store_is_away = self._has_waited_long_enough(
+                    self._holdings.counted("outcome")
+                )
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
         # The last of log and checkpoint come before the end.

@@ -15,6 +15,8 @@ logger = logging.getLogger("stayer.worker")
 
 SHORTEST, LONGEST = 0.1, 10.0
 _HURRY = 3.0
+_BRIEF, _BRIEF_PAUSE = 6.0, 1.0
+"""For whoever is to go soon; a little more than replicas may usually take to confirm."""
 
 
 class Patience:
@@ -25,6 +27,7 @@ class Patience:
         self._pause = SHORTEST
         self._not_before = 0.0
         self._asks = False
+        self._is_brief = False
         self.hurries = False
         """It has a few seconds to answer, not more, and is asked without a pause."""
         self._parts: dict[str, Patience] = {}
@@ -35,7 +38,18 @@ class Patience:
             return self
         part = self._parts.setdefault(queue, Patience(self._longest))
         part.hurries = self.hurries
+        if self._is_brief:
+            part.be_brief()
         return part
+
+    def be_brief(self) -> None:
+        """Somebody wants the worker to go: no answer is waited for for long, and what failed is
+        tried again soon.
+        """
+        if not self._is_brief:
+            self._is_brief = True
+            self._longest = self._pause = min(_BRIEF_PAUSE, self._longest)
+            self._not_before = 0.0
 
     def attempt(self, step: Callable[[], object]) -> bool:
         """Do what needs the store; False if it is not the time, or if it failed: leave it then."""
@@ -45,6 +59,7 @@ class Patience:
             self._do(step)
         except Hurry:
             logger.warning("the store has not answered, and there is no time to wait for it")
+            self.rest(self.next_pause())
             return False
         except StoreError as error:
             pause = self.next_pause()
@@ -57,13 +72,17 @@ class Patience:
     def _do(self, step: Callable[[], object]) -> None:
         try:
             self._asks = True
-            if self.hurries:
-                signal.setitimer(signal.ITIMER_REAL, _HURRY)
+            if self.hurries or self._is_brief:
+                signal.setitimer(signal.ITIMER_REAL, _HURRY if self.hurries else _BRIEF)
             step()
         finally:
             self._asks = False
-            if self.hurries:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def hasten(self) -> None:
+        """If the store is being asked just now, let that be over soon: called by a signal."""
+        if any(each._asks for each in (self, *self._parts.values())):
+            signal.setitimer(signal.ITIMER_REAL, _BRIEF)
 
     def call_away(self) -> bool:
         """The store is being asked just now, and whoever does that may be interrupted: once."""

@@ -18,6 +18,7 @@ from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
 from stayer.worker.bell import Bell
 
+_EXCUSE = "excuse"
 _POOL = (sys.executable, "-P", "-m", "stayer.runners.pool")
 
 
@@ -138,4 +139,18 @@ def had_begun(state: Path) -> set[tuple[str, int]]:
 
 def forget_begun(state: Path) -> None:
     """All of that is settled."""
-    (state / BEGUN).unlink(missing_ok=True)
+    for name in (BEGUN, _EXCUSE):
+        (state / name).unlink(missing_ok=True)
+
+
+def excuse(state: Path, why: str) -> None:
+    """Leave word for the next worker: what the last pool held is not to blame for its end."""
+    (state / _EXCUSE).write_text(why)
+
+
+def why_it_ended(state: Path) -> tuple[str, bool]:
+    """The last pool, as far as is known; and whether what it ran may be to blame."""
+    try:
+        return (state / _EXCUSE).read_text(), False
+    except OSError:
+        return "its worker died", True

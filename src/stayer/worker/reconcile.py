@@ -57,7 +57,7 @@ def _tell_thawed(store: Store, thawed: Sequence[tuple[Held, Task]]) -> None:
     """
     changes = []
     for held, task in thawed:
-        since = (held.run.running or {}).get("fenced_since", 0.0)
+        since = held.fenced_since
         if held.thawed_of != since:
             held.thawed_of = since
             said = f"stood still for {format_duration(max(0.0, moment() - since))} without a lease"

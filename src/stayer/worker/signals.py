@@ -26,10 +26,17 @@ class Hurry(BaseException):
 class Signals:
     """Those that came and have not been taken."""
 
-    def __init__(self, call_away: Callable[[], bool] = lambda: False) -> None:
-        """`call_away`: True if the loop waits for the store now, and is to stop waiting."""
+    def __init__(
+        self,
+        call_away: Callable[[], bool] = lambda: False,
+        hasten: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`call_away`: True if the loop waits for the store now, and is to stop waiting; `hasten`:
+        it is to stop soon.
+        """
         self._came: deque[int] = deque()
         self._call_away = call_away
+        self._hasten = hasten
 
     def listen(self, bell: Bell) -> None:
         """Keep those that mean something from now on, and let each wake the loop."""
@@ -54,5 +61,7 @@ class Signals:
     def _keep(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
             self._came.append(number)
+        if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._hasten()  # the loop does not hear of it before the store has answered
         if number in (signal.SIGQUIT, signal.SIGALRM) and self._call_away():
             raise Hurry

@@ -36,7 +36,14 @@ from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
 from stayer.worker.cargo import A_BEAT, weight
-from stayer.worker.pool_process import PoolProcess, forget_begun, had_begun, is_gone
+from stayer.worker.pool_process import (
+    PoolProcess,
+    excuse,
+    forget_begun,
+    had_begun,
+    is_gone,
+    why_it_ended,
+)
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
 
@@ -44,6 +51,7 @@ logger = logging.getLogger("stayer.worker")
 
 _PAUSE = 0.01
 _RESTART = (0.2, 30.0)
+_WHAT_THREADS_HELD = "what its threads held"
 _LONG_LIFE = 60.0
 """A pool that lived so long is started again at once."""
 
@@ -80,8 +88,7 @@ class ThreadsWorker(BeatingWorker):
         self._took_back = False
         self._proven = options.queues
         self._starting = threading.Lock()
-        self._why = "its worker died"
-        self._charged = True
+        self._why, self._charged = why_it_ended(state.path)
         self._started_at = self._ended_at = 0.0
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
@@ -129,11 +136,19 @@ class ThreadsWorker(BeatingWorker):
     def _finished(self) -> bool:
         """Told to go, and the pool is gone; what could not be handed back waits for the next."""
         told = self._stopping or self._draining
-        return told and self._pool is None and is_gone(self._state.path)
+        if not told or self._pool is not None or not is_gone(self._state.path):
+            return False
+        has_nothing = self._took_back or self._heart is None or not self._stopping
+        return has_nothing or self._has_waited_long_enough(_WHAT_THREADS_HELD)
 
     def _end(self) -> None:
         self._take_back()
-        self._take_leave()
+        if not self._took_back and not self._charged:
+            excuse(self._state.path, self._why)
+        if not self._stopping:
+            self._take_leave()
+        elif self._heart is not None and not (self._took_back and self._takes_leave_in_time()):
+            self._leave_untold("its name" if self._took_back else _WHAT_THREADS_HELD)
         self._state.close()
 
     # Steps
@@ -154,6 +169,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _stop(self, grace: float) -> None:
         self._stopping = True
+        self._patience.be_brief()
         if self._pool is not None:
             within = (
                 f"{format_duration(grace)} to end; Ctrl-C again kills them" if grace else "no time"
