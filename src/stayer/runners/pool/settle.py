@@ -102,7 +102,8 @@ class Settling:
             self._find_what_is_refused(ended)
             return [], []
         self._started.clear()
-        self._ended.clear()
+        for job in ended:  # others may have come meanwhile
+            del self._ended[job]
         refused: dict[InHand, None] = {}
         for job, done in zip(started, applied, strict=False):
             if done:
