@@ -31,10 +31,14 @@ class Listener:
 
     def events(self) -> list[dict[str, Any]]:
         """All that was published until now."""
-        found: list[dict[str, Any]] = []
+        return [event for message in self.messages() for event in message]
+
+    def messages(self) -> list[Any]:
+        """The same, as it came."""
+        found = []
         while self._connection.can_read(0.1):
             _, _, message = self._connection.read_response()
-            found += json.loads(message)
+            found.append(json.loads(message))
         return found
 
     def close(self) -> None:
