@@ -39,6 +39,7 @@ _FEW, _MOST = 10, 60
 """How many functions are worth a body of their own, and how many variables of the bodies around it
 one may use: that is Lua's limit."""
 _WORD = re.compile(r"\w+")
+_COMMENTS = re.compile(r"^[ \t]*(?:--.*)?\n", re.MULTILINE)
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
 CHANGES = {
     "DEL", "EXPIRE", "HDEL", "HINCRBY", "HSET", "INCR", "LPUSH", "LTRIM", "MSET", "MSETNX",
@@ -111,19 +112,22 @@ def _read(path: Path) -> str:
 
 def _without_comments(code: str) -> str:
     """The server need not keep them."""
-    lines = (line for line in code.splitlines() if line.strip())
-    return "".join(f"{line}\n" for line in lines if not line.lstrip().startswith("--"))
+    return _COMMENTS.sub("", code)
 
 
 def _without_unused(code: str) -> str:
     """Without the functions that nobody calls: each run of a script makes all that it has."""
-    while True:
-        times = Counter(_WORD.findall(code))
-        unused = [part for part in _FUNCTION.finditer(code) if times[part["name"]] == 1]
-        if not unused:
-            return code
-        for part in reversed(unused):
-            code = code[: part.start()] + code[part.end() :]
+    times = Counter(_WORD.findall(code))
+    functions = list(_FUNCTION.finditer(code))
+    dropped: list[re.Match[str]] = []
+    while unused := [part for part in functions if times[part["name"]] == 1]:
+        for part in unused:
+            times.subtract(_WORD.findall(part[0]))
+        dropped += unused
+        functions = [part for part in functions if times[part["name"]] > 0]
+    for part in sorted(dropped, key=lambda part: part.start(), reverse=True):
+        code = code[: part.start()] + code[part.end() :]
+    return code
 
 
 def _with_numbers(code: str) -> str:
