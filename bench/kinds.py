@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from bench.floor import Floor
+from bench.processes import each_on_a_core
 from stayer.core.model import Worker
 from stayer.store import Store
 from stayer.stores import open_store
@@ -61,7 +62,7 @@ def _fresh_redis() -> Iterator[tuple[Store, str]]:
     from tests.servers.finding import redis_binary
     from tests.servers.redis import serving
 
-    with serving(redis_binary()) as server:
+    with serving(redis_binary()) as server, each_on_a_core(server.pid):
         store = _registered(server.url())
         yield store, server.socket
         store.close()

@@ -13,6 +13,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 PATIENCE = 120.0
 _LOOK = 0.02
 ROOT = Path(__file__).parent.parent
+_CORES = sorted(os.sched_getaffinity(0))
 
 
 @contextmanager
@@ -28,6 +29,21 @@ def process(command: list[str], **variables: str) -> Iterator[int]:
     finally:
         started.terminate()
         started.wait()
+
+
+@contextmanager
+def each_on_a_core(server: int) -> Iterator[None]:
+    """A server on one, this process and what it starts on another. Left to the system, one server
+    is woken on its client's core and the next is not, and that makes more of a difference than what
+    is measured.
+    """
+    os.sched_setaffinity(server, _CORES[-1:])
+    os.sched_setaffinity(0, _CORES[:1])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, _CORES)
+        os.sched_setaffinity(server, _CORES)
 
 
 def until(condition: Callable[[], bool], pause: float = 0.002) -> None:
