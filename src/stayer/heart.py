@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -82,6 +83,7 @@ class Heart:
         self._last_inquest = moment()
         self._waiter: Waiter | None = None
         self._thread: threading.Thread | None = None
+        self._inquest: threading.Thread | None = None
         self._stopping = False
         self._alarm = threading.Event()
 
@@ -116,7 +118,7 @@ class Heart:
                 raise LeaseLost(f"worker {self._worker.id} has lost its lease")
             try:
                 self._beat()
-            except LeaseLost:  # by the beat, or by a burial right after it
+            except LeaseLost:
                 self.lost = True
                 self._on_lost()
                 raise
@@ -161,11 +163,13 @@ class Heart:
             return True
 
     def _halt(self) -> None:
-        """End the thread, and its listening."""
+        """End the threads, and the listening."""
         self._stopping = True
         self._ring()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+        if self._inquest is not None:
+            self._inquest.join()
         if self._waiter is not None:
             self._waiter.close()
             self._waiter = None
@@ -264,13 +268,28 @@ class Heart:
         # A burial may have been left half done by a judge that died: look once a lease.
         if not dead and at - self._last_inquest < self._worker.lease:
             return
-        self._last_inquest = at
+        if self._stopping or (self._inquest is not None and self._inquest.is_alive()):
+            return
+        # It may take long, say where replicas have to confirm it: the next beat does not wait.
+        inquest = threading.Thread(
+            target=self._bury, args=(dead,), name=f"inquest of {self._worker.id}", daemon=True
+        )
+        with suppress(RuntimeError):  # no more threads can be had: the next beat tries again
+            inquest.start()
+            self._inquest, self._last_inquest = inquest, at
+
+    def _bury(self, dead: dict[str, int]) -> None:
         try:
             returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        except LeaseLost:
+            return  # as the next beat will say
         except StoreUnreachable as error:
             # The beat got through: a part of the store may be away. Whoever is dead stays so.
             if dead:
                 logger.warning("%s can't be given up as dead now: %s", ", ".join(dead), error)
+            return
+        except Exception:
+            logger.exception("%s can't be given up as dead now", ", ".join(dead) or "nobody")
             return
         if dead or returned:
             logger.warning(

@@ -55,7 +55,7 @@ def test_what_holds_when_a_worker_dies_holds_here(
 @pytest.fixture
 def replicated(tmp_path: Path) -> Iterator[tuple[Cluster, Fleet]]:
     """Three primaries, three replicas, to be broken."""
-    with clustered(redis_binary()) as cluster:
+    with clustered(redis_binary(), fails_over=True) as cluster:
         fleet = Fleet(tmp_path, cluster.url(prefix="p", **OPTIONS))
         yield cluster, fleet
         fleet.close()
@@ -156,8 +156,7 @@ def test_a_node_dies_and_slots_move_while_a_worker_runs_tasks(
     assert (process.poll(), process.pid) == (None, pid)
 
 
-def test_a_queue_moves_while_a_worker_runs_tasks(cluster: Cluster, tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, cluster.url(prefix="moves"))
+def test_a_queue_moves_while_a_worker_runs_tasks(cluster: Cluster, fleet: Fleet) -> None:
     queues = [part for queue in QUEUES for part in ("--queue", queue)]
     fleet.worker("one", *queues, lease=120.0)
     [process] = fleet.workers
@@ -165,11 +164,10 @@ def test_a_queue_moves_while_a_worker_runs_tasks(cluster: Cluster, tmp_path: Pat
     for number in range(3):
         work.add(f"before{number}")
     until(lambda: work.ran, "for some tasks")
-    move_slot(cluster, key_slot(b"moves:{default}"), lambda: None)
-    move_slot(cluster, key_slot(b"moves:{%lobby}"), lambda: None)
+    move_slot(cluster, key_slot(b"{default}"), lambda: None)
+    move_slot(cluster, key_slot(b"{%lobby}"), lambda: None)
     for number in range(2):
         work.add(f"moved{number}")
     until(lambda: ask_for_all(fleet, work), "for all tasks")
     work.check()
     assert process.poll() is None
-    fleet.close()

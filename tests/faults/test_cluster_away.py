@@ -46,6 +46,13 @@ def fleet(cluster: Cluster, tmp_path: Path) -> Iterator[Fleet]:
     fleet.close()
 
 
+@pytest.fixture
+def pools(cluster: Cluster, tmp_path: Path) -> Iterator[PoolFleet]:
+    fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
+    yield fleet
+    fleet.close()
+
+
 def stamper(fleet: Fleet, queue: str) -> str:
     """A task that stamps the clock, named like its queue."""
     stop = str(fleet.folder / f"{queue}.stop")
@@ -113,26 +120,24 @@ def test_the_other_queues_go_on(cluster: Cluster, fleet: Fleet, dead: int) -> No
 
 
 @pytest.mark.parametrize("dead", DEAD)
-def test_threads_go_on_with_the_other_queues(cluster: Cluster, tmp_path: Path, dead: int) -> None:
-    fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
-    pid = fleet.pool_worker("one", *(part for q in "abc" for part in ("-q", q)), lease=LEASE)
+def test_threads_go_on_with_the_other_queues(cluster: Cluster, pools: PoolFleet, dead: int) -> None:
+    pid = pools.pool_worker("one", *(part for q in "abc" for part in ("-q", q)), lease=LEASE)
     [living, *_] = [queue for node, queue in QUEUES.items() if node != dead]
     for queue in QUEUES.values():
-        call_in(fleet, queue)
-    pool = fleet.pool_of(pid)
+        call_in(pools, queue)
+    pool = pools.pool_of(pid)
     cluster.nodes[dead].signal(signal.SIGKILL)
     end = time.monotonic() + 3 * LEASE
     while time.monotonic() < end:
-        call_in(fleet, living)
-    assert fleet.pool_of(pid) == pool, "it kept its lease"
+        call_in(pools, living)
+    assert pools.pool_of(pid) == pool, "it kept its lease"
 
     # And those of one that begins now, or is begun again
     assert pool is not None
     os.kill(pool, signal.SIGKILL)
-    call_in(fleet, living)
+    call_in(pools, living)
     cluster.nodes[dead].start()
-    call_in(fleet, QUEUES[dead])
-    fleet.close()
+    call_in(pools, QUEUES[dead])
 
 
 def call_in(fleet: PoolFleet, queue: str) -> None:

@@ -40,6 +40,20 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture
+def fleet(cluster: Cluster, tmp_path: Path) -> Iterator[Fleet]:
+    fleet = Fleet(tmp_path, cluster.url(prefix="p", **OPTIONS))
+    yield fleet
+    fleet.close()
+
+
+@pytest.fixture
+def pools(cluster: Cluster, tmp_path: Path) -> Iterator[PoolFleet]:
+    fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
+    yield fleet
+    fleet.close()
+
+
 def log_of(fleet: Fleet) -> str:
     return (fleet.folder / "one.log").read_text()
 
@@ -50,9 +64,8 @@ def is_told_complete(fleet: Fleet, id: str) -> bool:
 
 
 @pytest.mark.parametrize("deaf", DEAF)
-def test_queues_of_nodes_with_replicas_go_on(cluster: Cluster, tmp_path: Path, deaf: int) -> None:
+def test_queues_of_nodes_with_replicas_go_on(cluster: Cluster, fleet: Fleet, deaf: int) -> None:
     # Given a worker with a running task in a queue of each node
-    fleet = Fleet(tmp_path, cluster.url(prefix="p", **OPTIONS))
     pid = fleet.worker("one", *ALL, lease=LEASE, slots=9)
     for queue in QUEUES.values():
         stamper(fleet, queue)
@@ -90,27 +103,24 @@ def test_queues_of_nodes_with_replicas_go_on(cluster: Cluster, tmp_path: Path, d
     assert [fleet.get(queue).attempt for queue in QUEUES.values()] == [1, 1, 1]
     assert [process.poll() for process in fleet.workers if process.pid == pid] == [None]
     assert "not ours" not in log_of(fleet)
-    fleet.close()
 
 
 @pytest.mark.parametrize("deaf", DEAF)
-def test_threads_go_on_with_the_others(cluster: Cluster, tmp_path: Path, deaf: int) -> None:
-    fleet = PoolFleet(tmp_path, cluster.url(prefix="t", **OPTIONS))
-    pid = fleet.pool_worker("one", *ALL, lease=LEASE)
+def test_threads_go_on_with_the_others(cluster: Cluster, pools: PoolFleet, deaf: int) -> None:
+    pid = pools.pool_worker("one", *ALL, lease=LEASE)
     for queue in QUEUES.values():
-        call_in(fleet, queue)
-    pool = fleet.pool_of(pid)
+        call_in(pools, queue)
+    pool = pools.pool_of(pid)
     cluster.nodes[3 + deaf].signal(signal.SIGKILL)
-    until(lambda: refuses(fleet, QUEUES[deaf]), "for it to be missed")
+    until(lambda: refuses(pools, QUEUES[deaf]), "for it to be missed")
     end = moment() + 3 * LEASE
     while moment() < end:
         for queue in QUEUES.values():
             if queue != QUEUES[deaf]:
-                call_in(fleet, queue)
-    assert fleet.pool_of(pid) == pool, "it kept its lease"
+                call_in(pools, queue)
+    assert pools.pool_of(pid) == pool, "it kept its lease"
     cluster.nodes[3 + deaf].start()
-    call_in(fleet, QUEUES[deaf])
-    fleet.close()
+    call_in(pools, QUEUES[deaf])
 
 
 def refuses(fleet: Fleet, queue: str) -> bool:

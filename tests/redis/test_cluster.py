@@ -49,7 +49,7 @@ QUEUES = ("q", "r")
 @pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
 def replicated(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three primaries, three replicas."""
-    with clustered(request.param()) as cluster:
+    with clustered(request.param(), fails_over=True) as cluster:
         yield cluster
 
 

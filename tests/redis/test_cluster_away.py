@@ -39,6 +39,7 @@ from tests.contract.builders import (
 )
 from tests.servers.cluster import Cluster, clustered, id_of
 from tests.servers.finding import redis_binary
+from tests.servers.redis import free_port
 from tests.servers.sentinel import until
 
 QUEUES = ("a", "b", "c")
@@ -292,6 +293,20 @@ def test_another_node_is_asked_each_time(cluster: Cluster) -> None:
         store.queues()
         asked.add(store._nodes._told[-1])
     assert asked == {("127.0.0.1", node.port) for node in cluster.nodes}
+    store.close()
+
+
+def test_that_all_are_gone_is_said_shortly_and_in_the_same_words() -> None:
+    ports = sorted(free_port() for _ in range(3))
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    store = open_store(f"redis+cluster://{','.join(hosts)}")
+    said = set()
+    for _ in range(4):
+        with pytest.raises(StoreUnreachable, match=f"reached \\({', '.join(hosts)}: ") as gone:
+            store.queues()
+        said.add(str(gone.value))
+    assert len(said) == 1, "so that a worker tells it once"
+    assert said.pop().count("redis+cluster://") == 1
     store.close()
 
 

@@ -22,12 +22,11 @@ class Cluster:
     """Six nodes; the first three begin as primaries."""
 
     def __init__(
-        self, binary: str, folder: Path, replicas: int, options: Sequence[str] = ()
+        self, binary: str, folder: Path, replicas: int, options: Sequence[str], patience: int
     ) -> None:
         self._options = options
         ports = [free_port() for _ in range(3 + replicas)]
-        # Where nobody can take over, nobody need be thought dead, however busy the machine is.
-        self._patience = 1000 if replicas else 60_000
+        self._patience = patience
         self._buses = {port: free_port() for port in ports}
         self.nodes = [self._node(binary, folder, port) for port in ports]
         self._prefixes = itertools.count(1)
@@ -105,10 +104,14 @@ def node_of(tag: str) -> int:
 
 
 @contextmanager
-def clustered(binary: str, replicas: int = 3, *options: str) -> Iterator[Cluster]:
-    """A cluster that runs until the end."""
+def clustered(
+    binary: str, replicas: int = 3, *options: str, fails_over: bool = False
+) -> Iterator[Cluster]:
+    """A cluster that runs until the end. Where nobody is to take over, nobody is thought dead,
+    however busy the machine is.
+    """
     folder = Path(tempfile.mkdtemp(prefix="stayer-cluster-"))
-    cluster = Cluster(binary, folder, replicas, options)
+    cluster = Cluster(binary, folder, replicas, options, 1000 if fails_over else 60_000)
     try:
         cluster.start()
         yield cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stayer.core.errors import StoreError
@@ -80,11 +81,31 @@ class RedisServer:
         store.close()
 
 
+def _ports() -> Iterator[int]:
+    """For ever, in an order of this process's own. Those that the system gives to who connects are
+    left out, and each of the processes that test side by side has some to itself: else somebody
+    might take one before the server does that it is meant for.
+    """
+    given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES
+    end = given_out if given_out > 2 * _LOWEST_PORT else 60_000
+    mine = range(_LOWEST_PORT + number, end, _PROCESSES)
+    while True:
+        yield from random.sample(mine, len(mine))
+
+
+_PROCESSES = 16
+_LOWEST_PORT = 10_000
+_next_ports = _ports()
+
+
 def free_port() -> int:
     """A port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    for port in _next_ports:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,8 @@ from stayer.worker.pool_process import PoolProcess
 from stayer.worker.reconcile import reconcile
 from stayer.worker.state import StateDirectory
 from stayer.worker.threads import ThreadOptions, ThreadsWorker
+from tests.contract.builders import PATIENCE
+from tests.faults.fleet import until
 
 NOBODY = {"keeper": 1, "keeper_started": -1, "pid": 1}
 
@@ -292,3 +295,47 @@ def test_a_lease_counts_from_before_it_was_asked_for(
     )
     heart.beat_now()
     assert good_until[0] <= asked[0] + me.lease
+
+
+def test_beats_go_on_while_the_dead_are_buried(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replicas may have to confirm that, and be away: it is no reason to lose a lease."""
+    begun, over = threading.Event(), threading.Event()
+    burials: list[dict[str, int]] = []
+
+    def bury(judge: str, silent: dict[str, int]) -> list[Task]:
+        burials.append(silent)
+        begun.set()
+        assert over.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr(hands.store, "bury", bury)
+    me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=0.001)
+    good_until: list[float] = []
+    heart = Heart(
+        hands.store,
+        me,
+        on_orders=print,
+        on_lost=print,
+        on_beat=lambda until, answer: good_until.append(until),
+        last_number=1,
+    )
+    beat_until(heart, begun.is_set)
+    before = len(good_until)
+    heart.beat_now()
+    heart.beat_now()
+    assert good_until == sorted(set(good_until))
+    assert (len(good_until), burials) == (before + 2, [{}]), "one burial at a time"
+    over.set()
+    beat_until(heart, lambda: len(burials) > 1)
+    heart.abandon()
+    assert not [each for each in threading.enumerate() if each.name == f"inquest of {me.id}"]
+
+
+def beat_until(heart: Heart, condition: Callable[[], bool]) -> None:
+    def beat() -> bool:
+        heart.beat_now()
+        return condition()
+
+    until(beat, "for a burial")

@@ -266,9 +266,10 @@ class Nodes:
 
     def _learn(self) -> None:
         """Who has which slots, from the first node that knows somebody for all of them."""
-        said: list[str] = []
+        said: dict[str, list[str]] = {}
         most = 0
         for host in self._to_be_asked():
+            name = f"{host[0]}:{host[1]}"
             try:
                 answer = self._server(host).ask("CLUSTER", "SLOTS")
             except StoreUnusable as error:
@@ -277,7 +278,8 @@ class Nodes:
                 raise
             except (StoreError, RedisError) as error:
                 self._silent.add(host)
-                said.append(f"{host[0]}:{host[1]}: {error}")
+                reason = str(error).removeprefix(self.url).lstrip(": ").replace(name, "it")
+                said.setdefault(reason, []).append(name)
                 continue
             self._silent.discard(host)
             covered = sum(int(end) - int(start) + 1 for start, end, *_ in answer)
@@ -286,9 +288,13 @@ class Nodes:
                 self._take(answer, host)
             if covered == SLOTS:
                 return
-            said.append(f"{host[0]}:{host[1]} knows of {covered or 'no'} slots")
+            said.setdefault(f"knows of {covered or 'no'} slots", []).append(name)
         if not most:
-            raise StoreUnreachable(f"{self.url}: no node can be reached ({'; '.join(said)})")
+            # In the same words each time, whoever is asked first: it is told once, not each time.
+            parts = (f"{', '.join(sorted(names))}: {why}" for why, names in said.items())
+            raise StoreUnreachable(
+                f"{self.url}: no node can be reached ({'; '.join(sorted(parts))})"
+            )
 
     def _to_be_asked(self) -> list[Host]:
         """Who told last comes last, for it may be cut off from the others, and know nothing of what
