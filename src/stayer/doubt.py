@@ -22,7 +22,8 @@ def naming_drawn_ids(store: Store, tasks: Sequence[NewTask], again: str = AGAIN)
     except StoreError as error:
         if not is_in_doubt(store, error):
             raise
-        drawn = tuple(new.id for new in tasks if new.generated)
+        # A store may have drawn others in their place.
+        drawn = error.drawn or tuple(new.id for new in tasks if new.generated)
         said = f". It may be there as {drawn[0]}: {again}" if drawn and len(tasks) == 1 else ""
         raise unsure(type(error)(f"{error}{said}"), drawn) from error
 

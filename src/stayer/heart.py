@@ -6,11 +6,11 @@ For whoever holds tasks: a `Listener` in a user's process, the worker, the serve
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -84,6 +84,7 @@ class Heart:
         self._waiter: Waiter | None = None
         self._thread: threading.Thread | None = None
         self._inquest: threading.Thread | None = None
+        self._buries = True
         self._stopping = False
         self._alarm = threading.Event()
 
@@ -128,7 +129,7 @@ class Heart:
         to another. Returns when no beat is under way.
         """
         self.lost = True
-        self._halt()
+        self._halt()  # a burial may go on: it is fenced like all that this identity does
 
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
@@ -139,6 +140,9 @@ class Heart:
         runs, as far as `has_ended` can tell, so it is held on, until somebody comes for it or the
         lease is over.
         """
+        self._buries = False
+        if self._inquest is not None:
+            self._inquest.join()  # while beats go on: it may take longer than a lease
         self._halt()
         with self._beating:
             if self.lost or not self._number:
@@ -163,13 +167,11 @@ class Heart:
             return True
 
     def _halt(self) -> None:
-        """End the threads, and the listening."""
+        """End the thread, and its listening."""
         self._stopping = True
         self._ring()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        if self._inquest is not None:
-            self._inquest.join()
         if self._waiter is not None:
             self._waiter.close()
             self._waiter = None
@@ -268,15 +270,17 @@ class Heart:
         # A burial may have been left half done by a judge that died: look once a lease.
         if not dead and at - self._last_inquest < self._worker.lease:
             return
-        if self._stopping or (self._inquest is not None and self._inquest.is_alive()):
+        if not self._buries or (self._inquest is not None and self._inquest.is_alive()):
             return
         # It may take long, say where replicas have to confirm it: the next beat does not wait.
         inquest = threading.Thread(
             target=self._bury, args=(dead,), name=f"inquest of {self._worker.id}", daemon=True
         )
-        with suppress(RuntimeError):  # no more threads can be had: the next beat tries again
+        self._inquest, self._last_inquest = inquest, at
+        try:
             inquest.start()
-            self._inquest, self._last_inquest = inquest, at
+        except RuntimeError:  # no more threads can be had: the next beat tries again
+            self._inquest, self._last_inquest = None, -math.inf
 
     def _bury(self, dead: dict[str, int]) -> None:
         try:
@@ -284,12 +288,16 @@ class Heart:
         except LeaseLost:
             return  # as the next beat will say
         except StoreUnreachable as error:
-            # The beat got through: a part of the store may be away. Whoever is dead stays so.
+            # The beat got through: a part of the store may be away. Whoever is dead stays so, but
+            # may be no suspect any more: it is looked for again with the next beat.
+            self._last_inquest = -math.inf
             if dead:
-                logger.warning("%s can't be given up as dead now: %s", ", ".join(dead), error)
+                held = f"what {', '.join(dead)} held is given to nobody yet"
+                trouble.tell(logger, held, error, whoever_told=True)
             return
         except Exception:
-            logger.exception("%s can't be given up as dead now", ", ".join(dead) or "nobody")
+            if not self._stopping:
+                logger.exception("the dead can't be buried now")
             return
         if dead or returned:
             logger.warning(

@@ -38,8 +38,8 @@ from tests.contract.builders import (
 from tests.contract.test_schedules import firing, schedule
 from tests.docs.pages import text
 from tests.redis.dying import deaths
-from tests.redis.test_sentinel import Life
-from tests.servers.cluster import Cluster, clustered, id_of
+from tests.redis.test_sentinel import Life, patiently
+from tests.servers.cluster import Cluster, clustered, id_of, node_of
 from tests.servers.finding import redis_binary, valkey_binary
 from tests.servers.sentinel import Node, until
 
@@ -443,3 +443,23 @@ class TestRefusals:
     def test_a_bad_url_says_what_is_wrong(self, url: str, said: str) -> None:
         with pytest.raises(BadConfig, match=said):
             open_store(url)
+
+
+def test_a_submitter_finds_those_that_took_over(replicated: Cluster) -> None:
+    """Whom it asks next is a replica, which confirms nothing: it says who has its slots."""
+    store = open_store(replicated.url(prefix="over", wait=1))
+    patiently(store.setup)
+    queue = next(name for name in "abcdefgh" if node_of(name) == 0)
+    claims_at = 2  # where nothing else is asked
+    names = (f"t{number}" for number in range(99))
+    first, second, *_ = (id for id in names if node_of(f"over:claim:{id}") == claims_at)
+    patiently(lambda: store.submit([new(first, queue)]))
+    old, heir = (replicated.nodes[start + claims_at] for start in (0, 3))
+    until(lambda: heir.ask("CLUSTER", "FAILOVER", password=""), "for a failover")
+    until(
+        lambda: old.ask("ROLE", password="")[0] == b"slave" and heir.ask("ROLE", password="")[2],
+        "for the roles to change, while all connections stay",
+    )
+    patiently(lambda: store.submit([new(second, queue)]))
+    assert {task.id for task in store.find(Filter(), None, 9).tasks} == {first, second}
+    store.close()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from stayer import control
-from stayer.core.errors import LeaseLost
-from stayer.core.model import EVERYTHING, Filter
+from stayer.core.errors import LeaseLost, StoreUnreachable
+from stayer.core.model import EVERYTHING, Filter, Task
 from stayer.store import Store
+from stayer.stores import open_store
+from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.cluster.shards import LOBBY
 from tests.contract.builders import beat, fill, ids, register, take, worker
 from tests.redis.dying import interruptions
 from tests.servers.cluster import Cluster
@@ -76,3 +80,68 @@ def test_what_a_worker_gets_that_is_buried_between_two_steps_comes_back(
         names = sorted(ids(store.find(Filter(), None, 10).tasks))
         assert len(names) == 2
         assert sorted(ids(take(store, "fresh", QUEUES, 5))) == names
+
+
+@pytest.fixture
+def store(cluster: Cluster) -> Iterator[ClusterStore]:
+    """One that knows a worker, which its queue does not know yet: replicas were away then."""
+    store = open_store(cluster.url())
+    assert isinstance(store, ClusterStore)
+    register(store, "judge", queues=())
+    fill(store, 1)
+    replicas = store._shards.server_of(LOBBY).node().replicas
+    replicas.confirm = False
+    assert beat(store, worker(queues=("q",)), 1).away == ("q",)
+    replicas.confirm = None
+    yield store
+    store.close()
+
+
+def moved_in_between(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch, what: Callable[[], object]
+) -> None:
+    """When the next one wants to let the queue know the worker, this happens first."""
+    move_in = store._workers._move_in
+
+    def and_then(*arguments: Any) -> None:
+        monkeypatch.setattr(store._workers, "_move_in", move_in)
+        move_in(*arguments)
+        what()
+
+    monkeypatch.setattr(store._workers, "_move_in", and_then)
+
+
+def test_a_reserve_that_a_beat_overtakes_is_no_end_of_a_lease(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved_in_between(store, monkeypatch, lambda: beat(store, worker(queues=("q",)), 2))
+    assert len(take(store)) == 1
+    assert beat(store, worker(queues=("q",)), 3).away == ()
+
+
+def test_nor_is_a_beat_that_a_reserve_overtakes(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Task] = []
+    moved_in_between(store, monkeypatch, lambda: given.extend(take(store)))
+    assert beat(store, worker(queues=("q",)), 2).away == ()
+    assert len(given) == 1
+
+
+def test_who_was_buried_while_it_was_introduced_is_given_nothing(
+    store: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the lobby went away before it could be asked again."""
+    moved_in_between(store, monkeypatch, lambda: bury(store))
+
+    def away(*_: object) -> None:
+        raise StoreUnreachable("the lobby does not answer")
+
+    with monkeypatch.context() as at_once:
+        at_once.setattr(store._workers, "_check_alive", away)
+        with pytest.raises(StoreUnreachable):
+            take(store)
+    with pytest.raises(LeaseLost):
+        take(store)
+    register(store, "fresh", queues=("q",))
+    assert len(take(store, "fresh")) == 1

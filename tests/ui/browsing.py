@@ -43,6 +43,7 @@ class Watch:
     def __init__(self, url: str) -> None:
         self._host = urlsplit(url).netloc
         self.wrong: list[str] = []
+        self._forgiven: set[int] = set()
         self.offline = False
         """The server is away on purpose: then the browser complains, and rightly."""
         self.loaded = 0
@@ -57,10 +58,14 @@ class Watch:
             return
         if self.offline and ("ERR_" in message.text or "EventSource" in message.text):
             return
-        self.wrong.append(f"{message.type}: {message.text} {message.location}")
+        if not any(f"status of {status}" in message.text for status in self._forgiven):
+            self.wrong.append(f"{message.type}: {message.text} {message.location}")
 
     def forgive(self, status: int) -> None:
-        """The browser complains of each answer that is no success; this one was asked for."""
+        """The browser complains of each answer that is no success, perhaps only when the page has
+        shown it: this one was asked for.
+        """
+        self._forgiven.add(status)
         self.wrong = [each for each in self.wrong if f"status of {status}" not in each]
 
     def _request(self, url: str) -> None:

@@ -10,6 +10,7 @@ import fcntl
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,12 +20,14 @@ from typing import Any
 import pytest
 
 from stayer import control
+from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
 from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
 from stayer.core.submission import new_task
 from stayer.heart import Heart, moment
 from stayer.keeper import tree
 from stayer.runners.pool import link
+from stayer.runners.pool.begin import LOST_LEASE
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import held as held_module
@@ -34,7 +37,7 @@ from stayer.worker.bell import Bell
 from stayer.worker.held import Held
 from stayer.worker.holdings import Holdings
 from stayer.worker.orders import carry_out
-from stayer.worker.pool_process import PoolProcess
+from stayer.worker.pool_process import PoolProcess, excuse, why_it_ended
 from stayer.worker.reconcile import reconcile
 from stayer.worker.state import StateDirectory
 from stayer.worker.threads import ThreadOptions, ThreadsWorker
@@ -297,45 +300,115 @@ def test_a_lease_counts_from_before_it_was_asked_for(
     assert good_until[0] <= asked[0] + me.lease
 
 
-def test_beats_go_on_while_the_dead_are_buried(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Replicas may have to confirm that, and be away: it is no reason to lose a lease."""
-    begun, over = threading.Event(), threading.Event()
-    burials: list[dict[str, int]] = []
+class Burials:
+    """What a judge does, step by step."""
 
-    def bury(judge: str, silent: dict[str, int]) -> list[Task]:
-        burials.append(silent)
-        begun.set()
-        assert over.wait(PATIENCE)
+    def __init__(self, hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.seen: list[dict[str, int]] = []
+        self.good_until: list[float] = []
+        self.error: Exception | None = None
+        monkeypatch.setattr(hands.store, "bury", self._bury)
+        self.heart = Heart(
+            hands.store,
+            Worker(id=hands.state.worker_id, node="here", pid=1, lease=3600.0),
+            on_orders=print,
+            on_lost=print,
+            on_beat=lambda until, answer: self.good_until.append(until),
+            last_number=1,
+        )
+        self.heart._last_inquest = 0.0  # it is time for one
+
+    def _bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        self.seen.append(silent)
+        self.begun.set()
+        assert self.over.wait(PATIENCE)
+        if self.error is not None:
+            raise self.error
         return []
 
-    monkeypatch.setattr(hands.store, "bury", bury)
-    me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=0.001)
-    good_until: list[float] = []
-    heart = Heart(
-        hands.store,
-        me,
-        on_orders=print,
-        on_lost=print,
-        on_beat=lambda until, answer: good_until.append(until),
-        last_number=1,
-    )
-    beat_until(heart, begun.is_set)
-    before = len(good_until)
+    def beat_until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            self.heart.beat_now()
+            if condition():
+                return
+            time.sleep(0.001)
+        raise AssertionError("no burial comes")
+
+
+@pytest.fixture
+def burials(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> Iterator[Burials]:
+    burials = Burials(hands, monkeypatch)
+    yield burials
+    burials.over.set()
+
+
+def test_beats_go_on_while_the_dead_are_buried(burials: Burials) -> None:
+    """Replicas may have to confirm that, and be away: it is no reason to lose a lease."""
+    heart, good_until = burials.heart, burials.good_until
     heart.beat_now()
+    assert burials.begun.wait(PATIENCE)
+    heart.beat_now()
+    heart._last_inquest = 0.0
     heart.beat_now()
     assert good_until == sorted(set(good_until))
-    assert (len(good_until), burials) == (before + 2, [{}]), "one burial at a time"
-    over.set()
-    beat_until(heart, lambda: len(burials) > 1)
-    heart.abandon()
-    assert not [each for each in threading.enumerate() if each.name == f"inquest of {me.id}"]
+    assert (len(good_until), burials.seen) == (3, [{}]), "one burial at a time"
+    burials.over.set()
+    burials.beat_until(lambda: len(burials.seen) > 1)
 
 
-def beat_until(heart: Heart, condition: Callable[[], bool]) -> None:
-    def beat() -> bool:
-        heart.beat_now()
-        return condition()
+def test_a_burial_that_failed_is_tried_again_with_the_next_beat(burials: Burials) -> None:
+    """For who is marked as dead, without a replica that has confirmed it, is no suspect."""
+    burials.error = StoreUnreachable("0 of 1 replicas confirmed it")
+    burials.over.set()
+    burials.beat_until(lambda: len(burials.seen) > 2)
+    burials.error = None
+    before = len(burials.seen)
+    burials.beat_until(lambda: len(burials.seen) > before)
+    inquest = burials.heart._inquest
+    assert inquest is not None
+    inquest.join()
+    done = len(burials.seen)
+    for _ in range(3):
+        burials.heart.beat_now()
+    assert len(burials.seen) == done, "until a lease has passed"
 
-    until(beat, "for a burial")
+
+def test_who_leaves_its_tasks_to_another_does_not_wait_for_a_burial(burials: Burials) -> None:
+    burials.heart.beat_now()
+    assert burials.begun.wait(PATIENCE)
+    burials.heart.abandon()
+    inquest = burials.heart._inquest
+    assert inquest is not None
+    assert inquest.is_alive()
+
+
+def test_who_takes_leave_beats_until_the_dead_are_buried(
+    burials: Burials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burials.heart.beat_now()
+    assert burials.begun.wait(PATIENCE)
+    leaving = threading.Thread(target=burials.heart.stop)
+    leaving.start()
+    until(lambda: not burials.heart._buries, "for it to leave")
+    assert not burials.heart._stopping
+    burials.over.set()
+    leaving.join(PATIENCE)
+    assert not leaving.is_alive()
+
+
+def test_a_pool_whose_lease_was_refused_blames_no_task(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the worker's own is good."""
+    options = ThreadOptions(store=hands.store.url, app="none", names=(), threads=1)
+    worker = ThreadsWorker(hands.store, hands.state, options)
+    assert worker._charged
+    worker._explain(LOST_LEASE)
+    assert not worker._charged
+
+
+def test_a_full_disk_keeps_nobody_from_leaving(hands: Hands) -> None:
+    excuse(hands.state.path / "gone", "its worker stopped")
+    excuse(hands.state.path, "its worker stopped")
+    assert why_it_ended(hands.state.path) == ("its worker stopped", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -161,6 +161,7 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
             yield answers
     except StayerError as error:
         if isinstance(error, StoreError) and error.unsure:
+            sent = _with_ids(sent, error.drawn) if error.drawn else sent
             news = _in_doubt(sent, tally.accepted)
         elif tally.accepted:
             news = f"the first {many(tally.accepted)} were accepted, the rest was not"
@@ -215,8 +216,13 @@ def _size(file: BinaryIO) -> int | None:
 
 def _with_near_ids(lines: list[_Line]) -> list[_Line]:
     """Drawn together, ids are neighbours in the store's index, which keeps it quick."""
-    drawn = iter(ids.generate_many(sum(line.new.generated for line in lines)))
+    return _with_ids(lines, ids.generate_many(sum(line.new.generated for line in lines)))
+
+
+def _with_ids(lines: Sequence[_Line], drawn: Iterable[str]) -> list[_Line]:
+    """Each that has none of its own under the next of these."""
+    left = iter(drawn)
     return [
-        line._replace(new=structs.replace(line.new, id=next(drawn))) if line.new.generated else line
+        line._replace(new=structs.replace(line.new, id=next(left))) if line.new.generated else line
         for line in lines
     ]

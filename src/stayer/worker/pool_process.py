@@ -16,6 +16,7 @@ from pathlib import Path
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
+from stayer.worker import files
 from stayer.worker.bell import Bell
 
 _EXCUSE = "excuse"
@@ -144,8 +145,11 @@ def forget_begun(state: Path) -> None:
 
 
 def excuse(state: Path, why: str) -> None:
-    """Leave word for the next worker: what the last pool held is not to blame for its end."""
-    (state / _EXCUSE).write_text(why)
+    """Leave word for the next worker, if there is room for it: what the last pool held is not to
+    blame for its end.
+    """
+    with suppress(OSError):
+        files.write(state / _EXCUSE, why.encode())
 
 
 def why_it_ended(state: Path) -> tuple[str, bool]:

@@ -216,8 +216,10 @@ class ThreadsWorker(BeatingWorker):
         """Why the pool is gone, and whether what it ran may have done that."""
         if code == 0:
             self._why, self._charged = "its worker stopped", False
-        elif code == LOST_LEASE and self._heart is not None:
-            self._try(self._heart.beat_now)  # which will say the same
+        elif code == LOST_LEASE:
+            self._why, self._charged = "its lease was refused", False
+            if self._heart is not None:
+                self._try(self._heart.beat_now)  # which will say the same, if it is so
         elif code < 0:
             # The guard died: by its timer, before the lease ended.
             self._why, self._charged = "its lease was over", False

@@ -141,6 +141,8 @@ class Server:
             again = [("EVAL", scripts[at].text, *given[at]) for at in unknown]
             for at, answer in zip(unknown, _ask_many(connection, again), strict=True):
                 answers[at] = answer
+            if all(isinstance(answer, ResponseError) for answer in answers):
+                patience = None  # nothing was done here, perhaps because it is another's by now
             confirmed = self._confirmations(connection, patience)
         self.replicas.check(confirmed, patience)
         for answer in answers:

@@ -106,7 +106,8 @@ def raise_translated(url: str, error: BaseException | None, only_reads: bool = F
 def _asked(translation: StoreError, error: Exception, only_reads: bool) -> StoreError:
     """It was asked something, and may have done that if it did not say otherwise."""
     has_answered = isinstance(error, ResponseError | AuthenticationError | BusyLoadingError)
-    may_be_done = str(error).startswith("UNBLOCKED") or getattr(error, "unsure", False)
+    is_replaced = str(error).startswith(("UNBLOCKED", "WAIT cannot be used with replica"))
+    may_be_done = is_replaced or getattr(error, "unsure", False)
     translation.unsure = not only_reads and (may_be_done or not has_answered)
     return translation
 
@@ -215,7 +216,7 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
             return StoreUnreachable(
                 f"{url} has fewer replicas than min-replicas-to-write asks for{UNCHANGED}"
             )
-        case "UNBLOCKED":  # while it waited for replicas
+        case "UNBLOCKED" | "WAIT":  # while it waited for replicas, or before it was asked to
             return StoreUnreachable(
                 f"{url} is being replaced by another server, which may not have heard of what was "
                 f"asked: ask again ({said})"

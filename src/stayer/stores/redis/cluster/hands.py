@@ -25,6 +25,8 @@ from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.confirming import Unconfirmed
 from stayer.stores.redis.keys import key
 
+INTRODUCED = "introduced"
+"""In the place of a nonce: good enough is that the worker is known there, and not as dead."""
 BeatAt = Callable[[str, Worker, int, str, Sequence[Report]], Beat | None]
 
 
@@ -126,8 +128,7 @@ class Workers:
         # Whoever wanted to introduce it there came no further than to write it down.
         if not self._has_moved_in(worker.id, [home]):
             return None
-        shard.beat(worker, 1, nonce, ())
-        self._check_alive(worker.id, [home])
+        self._make_known(worker, home)
         return shard.beat(worker, number, nonce, reports)
 
     def _beat_alone_at(
@@ -148,11 +149,19 @@ class Workers:
             return False
         self._move_in(worker, [queue])
         try:
-            self._shards.of(queue).beat(known, 1, "introduced", ())
-            self._check_alive(worker, [queue])
+            self._make_known(known, queue)
         except LeaseLost:
             return False  # it was buried there
         return True
+
+    def _make_known(self, worker: Worker, home: str) -> None:
+        """It is given nothing there before it has proven to be alive since: whoever buried it
+        meanwhile has not found it.
+        """
+        shard = self._shards.server_of(home)
+        self._shards.of(home).beat(worker, 1, INTRODUCED, ())
+        self._check_alive(worker.id, [home])
+        shard.ask("HDEL", key("worker", shard.address.prefix, worker=worker.id), "unproven")
 
     def _check_alive(self, worker: str, homes: list[str]) -> None:
         """To be called when these have got to know it. Whoever buried it meanwhile may have been
@@ -207,8 +216,8 @@ class Workers:
         written = {each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name)}
         alive = {worker.id for worker in self._lobby().workers()} if written else set()
         lost: list[Task] = []
+        tour = Tour(self._shards)
         for worker in sorted(written - alive):
-            tour = Tour(self._shards)
             places = self._read_homes(worker)
             found = [tour.at(home, partial(self._bury, worker, home)) for home in places]
             held = [task for some in found for task in some or ()]

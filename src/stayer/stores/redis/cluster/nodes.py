@@ -292,9 +292,8 @@ class Nodes:
         if not most:
             # In the same words each time, whoever is asked first: it is told once, not each time.
             parts = (f"{', '.join(sorted(names))}: {why}" for why, names in said.items())
-            raise StoreUnreachable(
-                f"{self.url}: no node can be reached ({'; '.join(sorted(parts))})"
-            )
+            what = "no node has a slot" if "knows of no slots" in said else "no node can be reached"
+            raise StoreUnreachable(f"{self.url}: {what} ({'; '.join(sorted(parts))})")
 
     def _to_be_asked(self) -> list[Host]:
         """Who told last comes last, for it may be cut off from the others, and know nothing of what

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.core.ids import generate, is_generated
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
@@ -244,14 +244,22 @@ class Shards:
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept each id once, in whichever queue."""
-        tasks = self._claimable(tasks)
+        claimable = self._claimable(tasks)
+        try:
+            return self._submit(claimable)
+        except StoreError as error:
+            if claimable is not tasks:
+                error.drawn = tuple(new.id for new in claimable if new.generated)
+            raise
+
+    def _submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         with translated(self.nodes.url):
             packed_groups(
                 tasks, Arguments(fixed=4)
             )  # says what can't be kept, before it is claimed
         if len({new.id for new in tasks}) < len(tasks):
             # What becomes of the second may depend on what became of the first, and of all between.
-            return [self.submit([new])[0] for new in tasks]
+            return [self._submit([new])[0] for new in tasks]
         self.add(new.queue for new in tasks)
         claims = self._claimed(tasks)
         answers: dict[int, Submitted] = {}

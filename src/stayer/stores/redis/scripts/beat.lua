@@ -17,8 +17,10 @@ local function renew()
     if number ~= 1 then return false end
     call('HSET', key, 'started_at', exact(now))
     call('SADD', key_workers(), me)
+    if nonce == 'introduced' then call('HSET', key, 'unproven', 1) end
   else
     local last_number = tonumber(known[1])
+    if not known[3] and number == 1 and nonce == 'introduced' then return true end -- as it is already
     if known[3] or number < last_number or (number == last_number and nonce ~= known[2]) then
       return false
     end

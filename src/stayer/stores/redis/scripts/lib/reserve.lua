@@ -198,12 +198,13 @@ local function give(entry, stood, worker, node, said)
   remember(entry, note_given(r[ID], r), r[ATTEMPT], said)
 end
 
--- The node of a worker; nothing if it is unknown or buried. One that drains may take no tasks.
+-- The node of a worker; nothing if it is unknown or buried, or, in a shard of a cluster, was introduced and has
+-- not proven to be alive. One that drains may take no tasks.
 local drains
 local function node_of(worker)
-  local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining')
+  local known = call('HMGET', key_worker(worker), 'node', 'dead', 'draining', 'unproven')
   drains = known[3] == '1'
-  return not known[2] and known[1] or nil
+  return not known[2] and not known[4] and known[1] or nil
 end
 
 -- Who stands first in a lane of firsts.
