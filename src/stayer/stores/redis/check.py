@@ -63,7 +63,7 @@ def refuse_what_will_not_do(server: Server) -> None:
     if _is_in_cluster(server):
         raise node_of_cluster(url)
     told = _told_of_itself(server)
-    if told.get("redis_mode") == "sentinel":
+    if "sentinel" in (told.get("redis_mode"), told.get("server_mode")):  # the latter in Valkey
         raise _is_sentinel(server)
     version = _numbers(told.get("redis_version", ""))
     if version is not None and version < OLDEST:
