@@ -21,7 +21,7 @@ from tests.faults.fleet import STAMPER, Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.servers.cluster import Cluster, killable, node_of
 
-LEASE = 2.0
+LEASE = 4.0
 OPTIONS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 
