@@ -4,8 +4,8 @@ PYTHON_IN_ENV := .venv/bin/python
 ENV := .venv/.stamp
 DOCS_ENV := .venv/.stamp-docs
 BENCH_ENV := .venv/.stamp-bench
-# Three more than there are cores: many tests wait for a lease to end, or a process or a node to start.
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 3)
+# Two more than there are cores: many tests wait for a lease to end, or a process or a node to start.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 # Before the tests, which run side by side: each of them would wait for what another fetches.
 SERVERS := $(PYTHON_IN_ENV) -m tests.servers.finding
