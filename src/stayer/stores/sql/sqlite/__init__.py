@@ -62,6 +62,7 @@ _SYNCHRONOUS = ("normal", "full", "extra", "off")
 def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStore:
     """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`."""
     path, _, query = url.removeprefix("sqlite:").partition("?")
+    _refuse_memory(url, _unquote(path).lower(), query.lower())
     if not path.startswith("///") or path == "///":
         raise BadConfig(
             f"store {url!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db"
@@ -70,6 +71,15 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStor
     if option != "synchronous" or synchronous not in _SYNCHRONOUS:
         raise BadConfig(f"store {url!r}: the only option is synchronous={'|'.join(_SYNCHRONOUS)}")
     return SqliteStore(url, Database(os.path.abspath(_unquote(path[3:])), synchronous, clock))
+
+
+def _refuse_memory(url: str, path: str, query: str) -> None:
+    """What others call a database in memory would be a file of that name here."""
+    if ":memory:" in path or path.lstrip("/").startswith("file:") or "mode=memory" in query:
+        raise BadConfig(
+            f"store {url!r}: there is no store in memory, for others could not reach it. Give the "
+            "path of a file: sqlite:///relative/path.db or sqlite:////absolute/path.db"
+        )
 
 
 def _unquote(path: str) -> str:
