@@ -23,6 +23,7 @@ from stayer.config import SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
 from stayer.core.model import Worker
+from stayer.core.silence import stuck_for
 from stayer.core.units import format_duration, format_size
 from stayer.partly import partly
 from stayer.store import Store, known_workers
@@ -268,7 +269,7 @@ def _store(store: Store) -> Iterator[Finding]:
         if isinstance(store, CheckedStore):
             yield from store.check()
         yield _clock(apart)
-        yield _workers(known_workers(store))
+        yield _workers(known_workers(store), store.now())
         if not away:
             yield from _notices(store)
     except StayerError as error:
@@ -300,8 +301,17 @@ def _clock(apart: float) -> Finding:
     )
 
 
-def _workers(workers: list[Worker]) -> Finding:
+def _workers(workers: list[Worker], now: float) -> Finding:
     stale = [worker.id for worker in workers if worker.state == "STALE"]
+    stuck = [worker.id for worker in workers if stuck_for(worker, now) is not None]
+    if stuck and not stale:
+        return Finding(
+            "workers",
+            "warn",
+            f"the threads of {', '.join(stuck)} have not answered for a while: they run nothing",
+            "its log names the tasks that may keep them from running: cancel those, or run them in "
+            "processes (a worker without --threads)",
+        )
     if not stale:
         return Finding("workers", "ok", f"{many(len(workers), 'worker')}, none stale")
     return Finding(

@@ -444,6 +444,8 @@ class Handles(Struct, frozen=True, kw_only=True):
     """Commands, by their first word."""
     threads: bool = False
     """In threads of one process, where a task can be asked to stop, and nothing else."""
+    answered_at: float | None = None
+    """Those threads don't answer, and run nothing more: when they last did. None: all is well."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))
