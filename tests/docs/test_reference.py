@@ -31,7 +31,7 @@ CLASSES: dict[type, str] = {
 MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
 FIELDS = {*Task.__struct_fields__, *codec.POLICY}
 """Those of the record, which the page leaves to that of JSON."""
-FOR_INSIDE = {"heart", "is_cancelled", "forget"}
+FOR_INSIDE = {"heart", "is_cancelled", "begun", "forget"}
 """What a listener has for its processors."""
 
 
