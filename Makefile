@@ -11,7 +11,7 @@ PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist workstea
 SERVERS := $(PYTHON_IN_ENV) -m tests.servers.finding
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-rounds check bench docs format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs lock format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -48,6 +48,9 @@ docs: $(DOCS_ENV) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_ENV) -m mkdocs build --strict
 	@echo "Open site/index.html"
 
+lock: ## Write requirements/, the exact versions with hashes (ARGS=--upgrade for newer ones)
+	@.ci/lock $(ARGS)
+
 format: $(ENV) ## Format the code and mend what the linter can mend
 	$(PYTHON_IN_ENV) -m ruff check --fix-only .
 	$(PYTHON_IN_ENV) -m ruff format .
@@ -58,7 +61,7 @@ clean: ## Remove all that the other targets made, the environment too
 	find src tests bench demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp holds the folder that the environment was made in, because it doesn't survive a move.
-$(ENV): pyproject.toml .ci/environment $(if $(filter-out $(CURDIR),$(shell cat $(ENV) 2>/dev/null)),moved)
+$(ENV): pyproject.toml .ci/environment .ci/uv $(if $(filter-out $(CURDIR),$(shell cat $(ENV) 2>/dev/null)),moved)
 	@.ci/environment dev
 	@echo "$(CURDIR)" > $@
 

@@ -60,7 +60,7 @@ def nobody(make_node: Callable[..., Node]) -> Node:
     if interpreter is None:
         pytest.skip(
             f"{NOT_TESTED}what a user without rights may do: user {NOBODY} can run no Python of "
-            f"3.11 or newer ({PYTHON}, or one in {' or '.join(PUBLIC)}) that can read {for_others()}"
+            f"3.11 or newer that can read {for_others()} ({PYTHON}, or one in {', '.join(PUBLIC)})"
         )
     return make_node(user=NOBODY, interpreter=interpreter)
 
@@ -75,7 +75,7 @@ def python_for_others() -> str | None:
     who = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     names = ("python3", *(f"python3.{minor}" for minor in range(15, 10, -1)))
     for interpreter in (PYTHON, *(f"{folder}/{name}" for name in names for folder in PUBLIC)):
-        words = [*who, interpreter, "-I", "-S", "-c", code, program]
+        words = [*who, interpreter, "-I", "-S", "-c", code, str(program)]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return interpreter
     return None
