@@ -57,6 +57,45 @@ def test_the_unit_leaves_tasks_alone(line: str) -> None:
     assert line in UNIT.read_text().splitlines()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CapabilityBoundingSet=",
+        "LockPersonality=yes",
+        "NoNewPrivileges=yes",
+        "RestrictRealtime=yes",
+        "RestrictSUIDSGID=yes",
+        "StateDirectoryMode=0700",
+        "UMask=0077",
+        "User=stayer",
+    ],
+)
+def test_the_unit_gives_no_rights_that_tasks_do_not_need(line: str) -> None:
+    assert line in UNIT.read_text().splitlines()
+
+
+def test_the_unit_has_nothing_that_would_part_tasks_from_the_next_worker() -> None:
+    settings = re.findall(r"^(\w+)=", UNIT.read_text(), re.MULTILINE)
+    # Those that make a namespace at each start, or forbid what keepers do.
+    harmful = r"Private\w+|Protect\w+|\w+Paths|RootDirectory|Bind\w+|RestrictNamespaces|RemoveIPC"
+
+    assert "KillMode" in settings
+    assert [name for name in settings if re.fullmatch(harmful, name)] == []
+
+
+def test_the_unit_has_a_place_for_a_password_that_not_everybody_can_read() -> None:
+    assert "EnvironmentFile=-/etc/stayer/worker.env" in UNIT.read_text().splitlines()
+
+
+def test_the_container_is_installed_by_hashes() -> None:
+    installs = re.findall(r"^RUN .*\bpip (?:install|wheel) .*$", RECIPE.read_text(), re.MULTILINE)
+
+    assert installs
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+    [extra] = re.findall(r"^ARG EXTRA=(.*)$", RECIPE.read_text(), re.MULTILINE)
+    assert (ROOT / "requirements" / f"{extra}.txt").exists()
+
+
 def test_the_unit_calls_the_worker_as_it_is() -> None:
     [line] = re.findall(r"^ExecStart=(.*)$", UNIT.read_text(), re.MULTILINE)
     _, verb, *words = shlex.split(line)

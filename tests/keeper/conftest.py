@@ -75,7 +75,9 @@ def python_for_others() -> str | None:
     who = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     names = ("python3", *(f"python3.{minor}" for minor in range(15, 10, -1)))
     for interpreter in (PYTHON, *(f"{folder}/{name}" for name in names for folder in PUBLIC)):
-        words = [*who, interpreter, "-I", "-S", "-c", code, str(program)]
+        # By a shell: setpriv itself may still read what the user can't, and so start any program.
+        words = [*who, "sh", "-c", 'exec "$@"', "sh"]
+        words += [interpreter, "-I", "-S", "-c", code, str(program)]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return interpreter
     return None

@@ -143,6 +143,7 @@ class Attempt:
             assert self.life is not None
             with contextlib.suppress(BlockingIOError):
                 self.births += os.read(self.life, 65536)
+            assert "not_started" not in (self.read("exit") or {}), self.read("exit")
             return len(self.births) >= number
 
         wait_for(heard, f"{number} births")
@@ -201,7 +202,9 @@ class Node:
         if self.user is not None:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-            arguments = ["setpriv", *who, *arguments]
+            # As in contrib/systemd/: nor can it get any rights.
+            never = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+            arguments = ["setpriv", *who, *never, *arguments]
         return subprocess.Popen([*self.prefix, *arguments], start_new_session=True)
 
     def tell(self, line: str) -> None:

@@ -13,11 +13,13 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "requirements"
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 NEEDED = {
     "base": PROJECT["dependencies"],
     **{extra: PROJECT["dependencies"] + needs for extra, needs in EXTRAS.items()},
+    "build": SETTINGS["build-system"]["requires"],
     "all": PROJECT["dependencies"] + [*chain(*EXTRAS.values())],
 }
 REMAKE = "Run `make lock`."
@@ -47,7 +49,7 @@ def test_everything_has_hashes_and_nothing_says_where_it_comes_from(name: str) -
         assert not pin[0].isalnum() or following.startswith("    --hash="), f"no hash of {pin}"
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", ["base", *EXTRAS])
 def test_all_files_name_the_same_versions(name: str) -> None:
     everything = pins("all")
     assert everything == everything | pins(name), f"They can't be installed together. {REMAKE}"
