@@ -180,7 +180,7 @@ class Process:
             self.process = subprocess.Popen(
                 [
                     sys.executable, "-m", "stayer", "serve", "--store", url, "--port", str(port),
-                    "--access-file", str(folder / "access.json"), *options,
+                    "--access-file", str(folder / "access.json"), "--login-link", *options,
                 ],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True,
             )  # fmt: skip
@@ -200,3 +200,24 @@ class Process:
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
+
+
+@dataclass
+class Visitor:
+    """A browser that has logged in: both of its secrets."""
+
+    cookie: str
+    page: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of each of its requests."""
+        return {"Cookie": self.cookie, "X-Stayer-Request": self.page}
+
+
+def log_in(site: Site, role: Role = "operate", *, token: str | None = None) -> Visitor:
+    """As the login page does, by a link or by a token."""
+    shown = {"code": site.access.make_code(role)} if token is None else {"token": token}
+    reply = site("POST", "/v1/session", shown, role=None)
+    assert reply.status == 200, reply
+    return Visitor(reply.headers["set-cookie"].partition(";")[0], reply.json["page"])

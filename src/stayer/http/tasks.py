@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
@@ -18,14 +19,19 @@ from stayer.core.model import (
     QUEUED,
     RUNNING,
     Filter,
-    Page,
     State,
     Task,
 )
 from stayer.explain import explain as find_reasons
+from stayer.http.confine import confined_reason
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.route import Answer, Call
 from stayer.store import Store
+
+PAGE_SIZE = 10_000_000
+"""About how many bytes of records a list has at most."""
+_FIRST = 50
+_encode = msgspec.json.Encoder().encode
 
 
 def find(call: Call) -> Answer:
@@ -33,13 +39,31 @@ def find(call: Call) -> Answer:
     asked: ListQuery = call.query
     filter = to_filter(call.store, asked)
 
-    def read(queues: Sequence[str]) -> Page:
+    def read(queues: Sequence[str]) -> tuple[list[Raw], str | None]:
         wanted = replace(filter, queues=tuple(queues))
-        return call.store.find(wanted, asked.cursor, asked.limit)
+        return _page(call.store, wanted, asked)
 
-    page, away = part_of(call.store, asked.queue, read, asked.partial)
-    tasks = [_without_bulk(task) for task in page.tasks] if asked.brief else page.tasks
-    return Answer({"tasks": [codec.record(task) for task in tasks], "next": page.next, **away})
+    (tasks, following), away = part_of(call.store, asked.queue, read, asked.partial)
+    return Answer(Raw(_encode({"tasks": tasks, "next": following, **away})))
+
+
+def _page(store: Store, wanted: Filter, asked: ListQuery) -> tuple[list[Raw], str | None]:
+    """Records, and where to go on. Read in portions, as large as those before let expect: a page
+    ends early where its tasks are large.
+    """
+    shown: list[Raw] = []
+    size, portion, cursor = 0, _FIRST, asked.cursor
+    while True:
+        page = store.find(wanted, cursor, min(portion, asked.limit - len(shown)))
+        for task in page.tasks:
+            record = codec.record(_without_bulk(task) if asked.brief else task)
+            shown.append(Raw(_encode(record)))
+            size += len(shown[-1])
+        cursor = page.next
+        left = PAGE_SIZE - size
+        if cursor is None or len(shown) >= asked.limit or left <= 0:
+            return shown, cursor
+        portion = max(1, min(1000, left * len(shown) // max(1, size)))
 
 
 def _without_bulk(task: Task) -> Task:
@@ -78,7 +102,13 @@ def events(call: Call) -> Answer:
 
 def explain(call: Call) -> Answer:
     """Why it is where it is."""
-    return Answer(explanation.record(find_reasons(call.store, call.path["id"])))
+    found = find_reasons(call.store, call.path["id"])
+    who = call.who
+    if who is not None and who.queues:
+        task = control.get(call.store, found.id)
+        reasons = [confined_reason(who, call.store, task, each) for each in found.reasons]
+        found = replace(found, reasons=tuple(reasons))
+    return Answer(explanation.record(found))
 
 
 class WhichAttempt(Struct, frozen=True, kw_only=True):
