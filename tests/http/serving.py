@@ -174,11 +174,15 @@ def served_here(folder: Path, url: str, **settings: Any) -> Iterator[Site]:
 class Process:
     """`stayer serve` in a process of its own."""
 
-    def __init__(self, folder: Path, url: str, *options: str, port: int = 0) -> None:
+    def __init__(
+        self, folder: Path, url: str, *options: str, port: int = 0, descriptors: int | None = None
+    ) -> None:
         self.log = folder / "serve.log"
+        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"] if descriptors else []
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *limited,
                     sys.executable, "-m", "stayer", "serve", "--store", url, "--port", str(port),
                     "--access-file", str(folder / "access.json"), "--login-link", *options,
                 ],

@@ -19,6 +19,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """
     connections_by_address: int = 250
     """Not of this machine, nor of trusted proxies."""
+    local_too: bool = False
+    """Whether limits by address hold for addresses of this machine, too."""
     header: int = 64_000
     """The request line and all header fields together."""
     header_fields: int = 200
@@ -69,7 +71,8 @@ class Streams:
             raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
         if self._by[f"token {token}"] >= limits.streams_by_token:
             raise _too_many(limits.streams_by_token, "token")
-        if not is_local(address) and self._by[address] >= limits.streams_by_address:
+        few = limits.local_too or not is_local(address)
+        if few and self._by[address] >= limits.streams_by_address:
             raise _too_many(limits.streams_by_address, "address")
         self.open += 1
         self._by.update((f"token {token}", address))

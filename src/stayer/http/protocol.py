@@ -53,7 +53,9 @@ class Connections:
     def add(self, connection: Connection) -> bool:
         """Whether there is room for one more. One that only waits for a request makes room."""
         address = connection.address
-        few = not (is_local(address) or address in ("", *self._trusted))
+        few = address not in ("", *self._trusted) and (
+            self.limits.local_too or not is_local(address)
+        )
         if few and self._by_address[address] >= self.limits.connections_by_address:
             if not self._make_room(address):
                 return False
@@ -118,6 +120,8 @@ class Connection(HttpToolsProtocol):
         self._header = 0
         """So many bytes have come of a header that has not ended."""
         self._in_header = True
+        self._begun = False
+        """A request has begun that is not understood yet."""
         self._body_due = False
         """A body is on its way."""
         self._body_begun = 0.0
@@ -177,6 +181,10 @@ class Connection(HttpToolsProtocol):
         slowest = self._body_begun + limits.body_silence + self._body_size / limits.body_rate
         self._until = min(now + limits.body_silence, slowest)
 
+    def on_message_begin(self) -> None:
+        self._begun = True
+        super().on_message_begin()
+
     def on_header(self, name: bytes, value: bytes) -> None:
         super().on_header(name, value)
         if len(self.headers) > self._limits.header_fields:
@@ -190,7 +198,7 @@ class Connection(HttpToolsProtocol):
         if not self.url.startswith(b"/") and not self._names_one_host():
             self._refuse("bad-request", "the request names two hosts: send one")
             raise _Refused
-        self._in_header, self._header = False, 0
+        self._in_header, self._begun, self._header = False, False, 0
         self._waits, self._body_due = False, True
         self._body_begun, self._body_size = self.loop.time(), 0
         super().on_headers_complete()
@@ -226,8 +234,7 @@ class Connection(HttpToolsProtocol):
     def _wait_for_request(self) -> None:
         self._waits = True
         self._unset_keepalive_if_required()  # the watch has an eye on it
-        begun = self._header > 0
-        time = self._limits.header_time if begun else self._limits.idle_time
+        time = self._limits.header_time if self._begun else self._limits.idle_time
         self._until = self.loop.time() + time
 
     def _refuse_header(self) -> None:
