@@ -8,14 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stayer.http.limits import Limits
+from stayer.http.limits import Limits, counted_as
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
 from tests.faults.fleet import until
-from tests.http.serving import Process, Site, served_here
+from tests.http.serving import Process, Site, log_in, served_here
 from tests.http.test_many_streams import memory
 
 MB = 1_000_000
@@ -295,3 +296,28 @@ def test_the_usual_limits_leave_room_for_others() -> None:
     assert limits.connections_by_address * 4 <= limits.connections
     assert limits.bodies_by_token * 4 <= limits.bodies
     assert limits.streams + 1000 <= limits.connections
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1:2:3", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+    ],
+)
+def test_the_addresses_of_one_customer_count_as_one(one: str, other: str, same: bool) -> None:
+    assert (counted_as(one) == counted_as(other)) == same
+
+
+def test_the_sessions_of_one_token_share_its_streams(
+    tmp_path: Path, store: Store, url: str
+) -> None:
+    with served_here(tmp_path, url, limits=Limits(streams_by_token=1)) as site:
+        visitors = [log_in(site, token=site.tokens["read"]) for _ in range(2)]
+        headers: Any = {**visitors[0].headers, "Authorization": ""}
+        with site.stream("/v1/events", **headers) as first:
+            first.until_id()
+            refused = site("GET", "/v1/events", role=None, **visitors[1].headers)
+            refused.is_problem(429, "too-many-streams")

@@ -300,7 +300,7 @@ class Gate:
         """A body that comes in pieces, or is too large."""
         body = bytearray()
         received = held = 0
-        token = "" if who is None else who.key
+        token = "" if who is None else who.account
         most = limit + (_DRAINED if who else _DRAINED_UNKNOWN)
         try:
             while True:

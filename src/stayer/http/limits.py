@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 
 from msgspec import Struct
 
@@ -56,6 +57,20 @@ def is_local(address: str) -> bool:
         return False
 
 
+@lru_cache(maxsize=1024)
+def counted_as(address: str) -> str:
+    """What an address is counted as: of IPv6, one customer has 2^64 of them."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(IPv6Address(int(found) >> 64 << 64))
+    return address
+
+
 class Streams:
     """The streams that are open."""
 
@@ -72,6 +87,7 @@ class Streams:
         if self._by[f"token {token}"] >= limits.streams_by_token:
             raise _too_many(limits.streams_by_token, "token")
         few = limits.local_too or not is_local(address)
+        address = counted_as(address)
         if few and self._by[address] >= limits.streams_by_address:
             raise _too_many(limits.streams_by_address, "address")
         self.open += 1
@@ -80,7 +96,7 @@ class Streams:
     def end(self, token: str, address: str) -> None:
         """One has ended."""
         self.open -= 1
-        for key in (f"token {token}", address):
+        for key in (f"token {token}", counted_as(address)):
             self._by[key] -= 1
             if not self._by[key]:
                 del self._by[key]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from stayer.http.limits import Limits, is_local
+from stayer.http.limits import Limits, counted_as, is_local
 from stayer.http.problem import KINDS, MEDIA, URN
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ class Connections:
         few = address not in ("", *self._trusted) and (
             self.limits.local_too or not is_local(address)
         )
-        if few and self._by_address[address] >= self.limits.connections_by_address:
-            if not self._make_room(address):
+        counted = connection.counted_as
+        if few and self._by_address[counted] >= self.limits.connections_by_address:
+            if not self._make_room(counted):
                 return False
         elif len(self._open) >= self._most and not self._make_room(self._busiest()):
             return False
         self._open[connection] = None
-        self._by_address[address] += 1
+        self._by_address[counted] += 1
         if self._watch is None:
             self._look_later(connection.loop)
         return True
@@ -72,17 +73,20 @@ class Connections:
         if connection not in self._open:
             return
         del self._open[connection]
-        self._by_address[connection.address] -= 1
-        if not self._by_address[connection.address]:
-            del self._by_address[connection.address]
+        counted = connection.counted_as
+        self._by_address[counted] -= 1
+        if not self._by_address[counted]:
+            del self._by_address[counted]
 
     def _busiest(self) -> str | None:
         """The address with the most connections that wait for a request."""
-        waiting = Counter(each.address for each in self._open if each.waits)
+        waiting = Counter(each.counted_as for each in self._open if each.waits)
         return waiting.most_common(1)[0][0] if waiting else None
 
     def _make_room(self, address: str | None) -> bool:
-        oldest = next((each for each in self._open if each.waits and each.address == address), None)
+        oldest = next(
+            (each for each in self._open if each.waits and each.counted_as == address), None
+        )
         if oldest is None:
             return False
         oldest.drop()
@@ -111,7 +115,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, config: Config, server_state: ServerState, *rest: Any, **more: Any) -> None:
         super().__init__(config, server_state, *rest, **more)
         self._limits = self.room.limits
-        self.address = ""
+        self.address = self.counted_as = ""
         self._waits = True
         """For a request."""
         self._unsent = 0
@@ -130,6 +134,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
+        self.counted_as = counted_as(self.address)
         if not self.room.add(self):
             self._refuse("busy", "too many connections are open: try again", retry_after=5)
             return

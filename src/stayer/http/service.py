@@ -80,6 +80,8 @@ class Service:
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
         self._passing: list[asyncio.Task[None]] = []
+        self._forgetful = False
+        """It was said that last uses can't be written down."""
 
     def start(self) -> None:
         """Begin what is done in passing."""
@@ -105,8 +107,11 @@ class Service:
     def _write_uses(self) -> None:
         try:
             self.access.write_uses()
+            self._forgetful = False
         except BadConfig as error:
-            logger.warning("when tokens were last used is not written down: %s", error)
+            if not self._forgetful:
+                logger.warning("when tokens were last used is not written down: %s", error)
+            self._forgetful = True
 
     async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread."""

@@ -41,8 +41,13 @@ class Principal(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Under which their uses, and what they have open, are counted."""
+        """Under which it is known when they were last here."""
         return self.session or self.token or ""
+
+    @property
+    def account(self) -> str:
+        """Under which what they take is counted: all sessions of a token are one."""
+        return self.token or self.session or ""
 
 
 class Opened(JSONResponse):

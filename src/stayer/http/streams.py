@@ -112,7 +112,7 @@ async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> S
     """A stream of messages, counted while it is open."""
     service = call.service
     assert call.who is not None
-    token = call.who.key
+    token = call.who.account
     address = call.request.client.host if call.request.client else "unknown"
     async with service.hub.listening():
         pass  # a store that does not answer is said before anything else is
