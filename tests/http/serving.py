@@ -54,6 +54,8 @@ class Site:
     url: str
     access: Access
     tokens: dict[Role, str] = field(default_factory=dict)
+    spare: list[str] = field(default_factory=list)
+    """Tokens that a test has made beside these."""
 
     @property
     def host(self) -> str:
