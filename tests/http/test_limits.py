@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import resource
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +264,20 @@ def test_one_token_sends_so_much_at_once(tmp_path: Path, store: Store, url: str)
         assert other.recv(65536).startswith(b"HTTP/1.1 200 ")
         first.sendall(b" " * 99_998 + b"]")
         assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_one_token_has_so_many_requests_under_way(tmp_path: Path, store: Store, url: str) -> None:
+    submit(store, new("t"))
+    limits = Limits(requests_by_token=1)
+    with served_here(tmp_path, url, limits=limits) as site, ThreadPoolExecutor(1) as pool:
+        with closing(sqlite3.connect(tmp_path / "stayer.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")  # who writes waits
+            first = pool.submit(site, "POST", "/v1/tasks/t/hold")
+            until(lambda: site("GET", "/v1/tasks/t").status == 503, "for the first to be under way")
+            assert site("GET", "/v1/tasks/t", role="read").status == 200
+            other.execute("ROLLBACK")
+        assert first.result().status == 200
+        assert site("GET", "/v1/tasks/t").status == 200
 
 
 def test_one_token_has_so_many_streams(tmp_path: Path, store: Store, url: str) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from stayer.core import errors
+from stayer.http import pages, queues
 from stayer.http.problem import response
 from stayer.store import Store
 from tests.contract.builders import new, started, submit
@@ -207,17 +208,17 @@ def test_the_id_of_a_deleted_task_is_refused(site: Site, store: Store) -> None:
 
 
 def test_a_page_of_large_tasks_ends_early(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stayer.http import tasks
-
-    monkeypatch.setattr(tasks, "PAGE_SIZE", 100_000)
+    monkeypatch.setattr(pages, "PAGE_SIZE", 100_000)
+    monkeypatch.setattr(queues, "PAGE_SIZE", 350_000)
     for number in range(120):
         site("POST", "/v1/tasks", {"id": f"t{number}", "queue": "q", "parameters": "x" * 5000})
-    seen, cursor, pages = [], "", 0
+    seen, cursor, number_of_pages = [], "", 0
     while cursor is not None:
         page = site("GET", f"/v1/tasks?limit=1000{cursor and '&cursor=' + quote(cursor)}")
         assert len(page.body) < 400_000
         seen += [task["id"] for task in page.json["tasks"]]
-        cursor, pages = page.json["next"], pages + 1
+        cursor, number_of_pages = page.json["next"], number_of_pages + 1
     assert sorted(seen) == sorted(f"t{number}" for number in range(120))
-    assert pages > 1
+    assert number_of_pages > 1
+    assert 50 < len(site("GET", "/v1/queues/q/peek?limit=1000").json["tasks"]) < 70
     assert len(site("GET", "/v1/tasks?limit=70&brief=true").json["tasks"]) == 70

@@ -169,7 +169,8 @@ class Gate:
             outcome = await route.wait(call)
         else:
             assert route.run is not None
-            outcome = await self.service.call(route.run, call)
+            with self.service.requests.one_more("" if who is None else who.account):
+                outcome = await self.service.call(route.run, call)
         if isinstance(outcome, Opened):
             passage.who = outcome.who
         return outcome if isinstance(outcome, Response) else _said(scope, headers, outcome)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
@@ -41,6 +43,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     bodies: int = 256_000_000
     """All bodies that are being received, in all and by token."""
     bodies_by_token: int = 64_000_000
+    requests_by_token: int = 128
+    """That wait for the store at once; half of what may wait in all."""
     streams: int = 1000
     """Event streams and logs that are followed: in all, by token or session, and by address, unless
     it is of this machine.
@@ -132,6 +136,27 @@ class Bodies:
         self._held[token] -= size
         if not self._held[token]:
             del self._held[token]
+
+
+class Requests:
+    """How many requests wait for the store, by token."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.requests_by_token
+        self._waiting: Counter[str] = Counter()
+
+    @contextmanager
+    def one_more(self, token: str) -> Iterator[None]:
+        """Count one while it waits; Problem if there are too many."""
+        if self._waiting[token] >= self._most:
+            raise _too_much("requests of this token at once")
+        self._waiting[token] += 1
+        try:
+            yield
+        finally:
+            self._waiting[token] -= 1
+            if not self._waiting[token]:
+                del self._waiting[token]
 
 
 def _too_much(what: str) -> Problem:

@@ -17,7 +17,7 @@ from stayer.http.access import Access
 from stayer.http.audit import Audit
 from stayer.http.events import Hub
 from stayer.http.failures import Failures
-from stayer.http.limits import Bodies, Limits, Streams
+from stayer.http.limits import Bodies, Limits, Requests, Streams
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
@@ -73,6 +73,7 @@ class Service:
         self.audit = Audit(settings.audit_log)
         self.streams = Streams(settings.limits)
         self.bodies = Bodies(settings.limits)
+        self.requests = Requests(settings.limits)
         self.traced = telemetry.is_near()
         """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(THREADS, "store")

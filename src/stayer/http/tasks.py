@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
@@ -25,13 +25,9 @@ from stayer.core.model import (
 from stayer.explain import explain as find_reasons
 from stayer.http.confine import confined_reason
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
+from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
 from stayer.store import Store
-
-PAGE_SIZE = 10_000_000
-"""About how many bytes of records a list has at most."""
-_FIRST = 50
-_encode = msgspec.json.Encoder().encode
 
 
 def find(call: Call) -> Answer:
@@ -41,29 +37,15 @@ def find(call: Call) -> Answer:
 
     def read(queues: Sequence[str]) -> tuple[list[Raw], str | None]:
         wanted = replace(filter, queues=tuple(queues))
-        return _page(call.store, wanted, asked)
+        show = _shown_in_brief if asked.brief else shown_in_full
+        return read_page(partial(call.store.find, wanted), asked.cursor, asked.limit, show)
 
     (tasks, following), away = part_of(call.store, asked.queue, read, asked.partial)
-    return Answer(Raw(_encode({"tasks": tasks, "next": following, **away})))
+    return Answer(Raw(encode({"tasks": tasks, "next": following, **away})))
 
 
-def _page(store: Store, wanted: Filter, asked: ListQuery) -> tuple[list[Raw], str | None]:
-    """Records, and where to go on. Read in portions, as large as those before let expect: a page
-    ends early where its tasks are large.
-    """
-    shown: list[Raw] = []
-    size, portion, cursor = 0, _FIRST, asked.cursor
-    while True:
-        page = store.find(wanted, cursor, min(portion, asked.limit - len(shown)))
-        for task in page.tasks:
-            record = codec.record(_without_bulk(task) if asked.brief else task)
-            shown.append(Raw(_encode(record)))
-            size += len(shown[-1])
-        cursor = page.next
-        left = PAGE_SIZE - size
-        if cursor is None or len(shown) >= asked.limit or left <= 0:
-            return shown, cursor
-        portion = max(1, min(1000, left * len(shown) // max(1, size)))
+def _shown_in_brief(tasks: Sequence[Task]) -> list[Raw]:
+    return shown_in_full([_without_bulk(task) for task in tasks])
 
 
 def _without_bulk(task: Task) -> Task:
