@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
+from stayer.core import patterns
 from stayer.core.model import EVERYTHING, Handles, Task
 
 
@@ -21,8 +20,8 @@ def handled(lane: str, handles: Handles) -> bool:
     form, _, word = lane.partition(" ")
     match form:
         case "name":
-            return any(fnmatchcase(word, pattern) for pattern in handles.names)
+            return patterns.any_matches(word, handles.names)
         case "command":
-            return any(fnmatchcase(word, pattern) for pattern in handles.programs)
+            return patterns.any_matches(word, handles.programs, as_path=True)
         case _:
             return handles.plain
