@@ -23,7 +23,8 @@ words = st.text("abc./-]!éç☃😀^%", max_size=6)
 
 def in_lua(store: RedisStore, lane: str, handles: Handles) -> bool:
     code = scripts._with_numbers(_LIBRARY.read_text()) + _ASK
-    return store._server.ask("EVAL", code, 0, lane, record.pack(packed(handles))) == 1
+    answer = store._server.ask("EVAL", code, 0, lane, record.pack(packed(handles)))
+    return bool(answer)
 
 
 @settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])

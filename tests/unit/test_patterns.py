@@ -56,9 +56,7 @@ def test_a_literal_matches_itself_and_nothing_else(word: str, other: str) -> Non
         ("ff*", "ff/mpeg", False),
     ],
 )
-def test_no_character_of_a_pattern_stands_for_a_slash(
-    pattern: str, word: str, found: bool
-) -> None:
+def test_no_character_of_a_pattern_stands_for_a_slash(pattern: str, word: str, found: bool) -> None:
     assert matches(word, pattern, as_path=True) == found
 
 

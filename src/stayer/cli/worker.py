@@ -58,7 +58,7 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
 
     def plan() -> Wanted:
         found = wanted(given.config(), options, slots=len(os.sched_getaffinity(0)))
-        if not any(name for name in found.handlers if name != "env"):
+        if not any(name for name in found.handlers if name not in ("env", "allow_env")):
             found.handlers["allow_commands"] = True
         return found
 
