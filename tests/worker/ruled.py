@@ -69,7 +69,8 @@ class Ruled(Fleet):
         return self.get(id)
 
     def refusals(self, id: str) -> list[str]:
-        return [each.note for each in self.store.events(id) if "refused by" in (each.note or "")]
+        notes = (each.note or "" for each in self.store.events(id))
+        return [note for note in notes if "refused by its worker" in note]
 
     def reasons(self, id: str) -> str:
         return "\n".join(each.text for each in explain.explain(self.store, id).reasons)

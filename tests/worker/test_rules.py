@@ -264,11 +264,15 @@ def test_a_program_that_is_gone_is_the_trouble_of_the_worker(ruled: Ruled) -> No
         broken()
         ruled.add("a") if ruled.store.get(["a"])[0] is None else None
         seen = ruled.get("a").interruptions
-        until(lambda seen=seen: ruled.get("a").interruptions > seen, "for it to be handed back")
+        until(partial(_more_interruptions, ruled, seen), "for it to be handed back")
         assert (ruled.get("a").failures, ruled.get("a").error) == (0, None)
     assert "takes no more for" in ruled.log_of().read_text()
     ruled.script("job", "echo done > $STAYER_RESULT")
     assert ruled.until_ended("a").result == "done"
+
+
+def _more_interruptions(ruled: Ruled, seen: int) -> bool:
+    return ruled.get("a").interruptions > seen
 
 
 @pytest.mark.parametrize("kind", ["--run", "--app"])

@@ -52,8 +52,9 @@ def worker(given: Given, **options: Any) -> int:
 def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
     """Make the store if need be, and run a worker and a server here.
 
-    As `stayer worker --allow-commands`, with a slot for each processor; say what else to run, and
-    it runs only that. The server is that of `stayer serve`. For one machine, and for a first try.
+    As `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
+    shell here. Say what else to run, and it runs only that. The server is that of `stayer serve`.
+    For one machine, and for a first try.
     """
 
     def plan() -> Wanted:
@@ -127,6 +128,8 @@ def _work(
     state.open(take_over=plan.take_over)
     store = _reached(lambda: _prepared_store(given, handlers))
     ready()
+    if handlers.runs_anything:
+        logger.info("--allow-commands: whoever may submit has a shell here, as %s", _user())
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         with delivering(store, given.config()):
@@ -147,6 +150,15 @@ def _work(
     with delivering(store, given.config()):
         threads.run()
     return DRAINED if threads.drained else 0
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"user {os.getuid()}"
 
 
 def _reached(ask: Callable[[], Store]) -> Store:

@@ -4,7 +4,7 @@ file of settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import rich_click as click
@@ -14,6 +14,7 @@ from stayer.cli.values import DURATION, MEMORY, SIZE
 from stayer.config import Config
 from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
 from stayer.core.errors import BadConfig
+from stayer.core.words import check_word
 
 HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
@@ -214,7 +215,7 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         threads=both.get("threads"),
         handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
         behaviour={
-            "queues": both.get("queues") or (config.queue,),
+            "queues": _queues(both.get("queues") or (config.queue,)),
             "evenly": both.get("evenly", False),
             "slots": both.get("slots", slots),
             "lease": parse_lease(both.get("lease", config.lease)),
@@ -226,6 +227,13 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         take_over=both.get("take_over", False),
         left_aside=left_aside,
     )
+
+
+def _queues(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, and none that could never have a task."""
+    for name in names:
+        check_word("queue", name)
+    return tuple(dict.fromkeys(names))
 
 
 def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
