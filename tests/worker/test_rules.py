@@ -186,7 +186,7 @@ def test_threads_run_the_functions_of_their_app_and_nothing_else(ruled: Ruled) -
     ruled.add("y", name="f")
     ruled.start("--app", "jobs", "--threads", "2")
     assert ruled.until_ended("y").result == "f"
-    ruled.until_refused("env", "variables (A)", "threads")
+    ruled.until_refused("env", "brings along A", "threads")
     assert "lets tasks set A" in ruled.reasons("env")
     ruled.until_refused("x", "nothing here runs touch")
     assert not ruled.proof.exists()

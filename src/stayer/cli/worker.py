@@ -16,7 +16,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadConfig, BadInput
 
 if TYPE_CHECKING:
     from stayer.config import Config
@@ -117,6 +117,7 @@ def _work(
         return convert(behaviour(), Options)
 
     plan = planned()
+    _refuse_server(given.config().store)
     if plan.left_aside:
         note(plan.left_aside)
     settings = dict(plan.handlers)
@@ -129,7 +130,7 @@ def _work(
     store = _reached(lambda: _prepared_store(given, handlers))
     ready()
     if handlers.runs_anything:
-        logger.info("--allow-commands: whoever may submit has a shell here, as %s", _user())
+        logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         with delivering(store, given.config()):
@@ -152,13 +153,14 @@ def _work(
     return DRAINED if threads.drained else 0
 
 
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return f"user {os.getuid()}"
+def _refuse_server(url: str) -> None:
+    """Before it is waited for: no worker can take tasks from there."""
+    scheme = url.partition("://")[0]
+    if scheme in ("http", "https"):
+        raise BadConfig(
+            f"{scheme}://… is a server: a worker needs the store behind it, give it the URL of "
+            "that (sqlite:…, redis:…)"
+        )
 
 
 def _reached(ask: Callable[[], Store]) -> Store:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stayer.core.lifecycle import Snooze
 from stayer.core.model import Task
 
@@ -11,6 +13,21 @@ _FIRST, _LONGEST = 1.0, 600.0
 """For how many seconds nobody takes it. Another worker that may run it should not wait for long;
 one that may not, and is alone, should not be busy with it."""
 _REMEMBERED = 10_000
+_FEW, _SHOWN = 5, 200
+
+
+def no_handler(task: Task) -> str:
+    """Why it is refused by who has nothing for such tasks."""
+    if task.kind is None:
+        return "nothing here runs tasks without name and command"
+    return f"nothing here runs {listed([task.kind])}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Some of them, whatever is in them."""
+    few = [word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…" for word in words[:_FEW]]
+    text = ", ".join(word if word.isprintable() else repr(word) for word in few)
+    return text if len(words) <= _FEW else f"{text} and {len(words) - _FEW} more"
 
 
 class Refusals:

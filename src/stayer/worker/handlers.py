@@ -19,6 +19,7 @@ from stayer.core import patterns
 from stayer.core.errors import BadConfig
 from stayer.core.lanes import TRACE, handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
+from stayer.core.refusals import listed, no_handler
 from stayer.core.words import is_option, is_ours
 from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker import programs
@@ -64,25 +65,24 @@ class Handlers(Struct, frozen=True, kw_only=True):
         whoever can write to the store must not decide what runs here.
         """
         if not handled(lane_of(task), self.handles):
-            raise NotAllowed(f"nothing here runs {task.kind or 'tasks without name and command'}")
+            raise NotAllowed(no_handler(task))
         if ours := [name for name in task.env or () if is_ours(name)]:
-            raise NotAllowed(f"it brings along {_listed(ours)}, which is for the worker to set")
+            raise NotAllowed(f"it brings along {listed(ours)}, which is for the worker to set")
         if refused := refused_variables(task, self.variables):
             several = "variables" if len(refused) > 1 else "the variable"
-            raise NotAllowed(f"it brings along {several} {_listed(refused)}: see --allow-env")
-        if task.command is None and task.name is None and self.exec and is_option(task.id):
+            raise NotAllowed(f"it brings along {several} {listed(refused)}: see --allow-env")
+        if not task.command and task.name is None and self.exec and is_option(task.id):
             raise NotAllowed(f"its id {task.id!r} would be an option of {self.exec[0]}")
 
     def process(self, task: Task) -> dict[str, Any]:
         """What its keeper is to execute: the words, the file that the first one means (None: to be
-        looked for in the task's own PATH), and where. Raises NotAllowed, and FileNotFoundError.
+        looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and OSError.
         """
         self.check(task)
-        here = os.getcwd()
-        if task.command is None:
+        if not task.command:
             argv = self._own(task)
-            return {"argv": argv, "program": self.found(argv[0]), "cwd": here}
-        cwd = os.path.join(here, task.cwd or "")
+            return {"argv": argv, "program": self.found(argv[0]), "cwd": os.getcwd()}
+        cwd = _from_here(task.cwd or "")
         program, argv = None, list(task.command)
         if not self.runs_anything:
             program, argv[0] = programs.allowed(argv[0], self.programs, self.path, cwd)
@@ -97,7 +97,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """A program of the worker's own; raises FileNotFoundError or PermissionError."""
         if "/" not in word:
             return programs.look_up(word, self.path)
-        found = os.path.abspath(word)
+        found = _from_here(word)
         if not programs.is_program(found):
             wrong = errno.EACCES if os.path.exists(found) else errno.ENOENT
             raise OSError(wrong, os.strerror(wrong), word)
@@ -142,6 +142,11 @@ class Handlers(Struct, frozen=True, kw_only=True):
             if name not in TRACE or patterns.any_matches(name, self.variables)
         }
         return {**telemetry.carried(*map(brought.get, TRACE)), **allowed}
+
+
+def _from_here(path: str) -> str:
+    """As the kernel sees it, for which `..` after a link is not the folder of the link."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path).rstrip("/") or "/"
 
 
 def configure(
@@ -223,8 +228,3 @@ def _ask_runner(handlers: Handlers, flag: str, verb: str, target: str) -> str:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
         raise BadConfig(f"{flag} {target} can't be loaded: {last[0]}")
     return asked.stdout
-
-
-def _listed(names: list[str]) -> str:
-    few = ", ".join(name[:50] for name in names[:5])
-    return few if len(names) <= 5 else f"{few} and {len(names) - 5} more"

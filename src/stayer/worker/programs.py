@@ -19,6 +19,10 @@ class NotAllowed(Exception):
     """This worker may not run it; another may."""
 
 
+class Missing(FileNotFoundError):
+    """The program of a command is not on this machine."""
+
+
 def check_pattern(pattern: str) -> None:
     """BadConfig if an allow-list can't have it."""
     if pattern == ANYTHING:
@@ -43,14 +47,14 @@ def asked_for(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def look_up(name: str, path: str) -> str:
-    """A program in the folders of a PATH; FileNotFoundError if it is in none of them. Folders that
+    """A program in the folders of a PATH; Missing if it is in none of them. Folders that
     are not absolute are left out: they would depend on where a task is to run.
     """
     for folder in path.split(os.pathsep):
         candidate = os.path.join(folder, name)
         if os.path.isabs(folder) and is_program(candidate):
             return candidate
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    raise Missing(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def is_program(path: str) -> bool:
@@ -60,7 +64,7 @@ def is_program(path: str) -> bool:
 
 def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
     """What to execute for the first word of a command, and what to call it; raises NotAllowed, or
-    FileNotFoundError if it is allowed but not there.
+    Missing if it is allowed but not there.
     """
     try:
         if "/" in word:
@@ -90,7 +94,7 @@ def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
                 "--allow-command names"
             )
     if not os.path.isfile(found):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), word)
+        raise Missing(errno.ENOENT, os.strerror(errno.ENOENT), word)
     return found
 
 

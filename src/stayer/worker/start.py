@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
-from stayer import inputs
-from stayer.core.errors import StoreUnreachable, TooLarge
-from stayer.core.lifecycle import Fail, Interrupt, Snooze, decide
+from stayer import control, inputs
+from stayer.core.errors import NotHeld, StoreUnreachable, TooLarge
+from stayer.core.lifecycle import Fail, Happening, Interrupt, Snooze, decide
 from stayer.core.model import Fault, Task
 from stayer.core.refusals import Refusals
 from stayer.core.units import format_duration
@@ -21,7 +22,7 @@ from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
 from stayer.worker.outcome import NOT_FOUND
 from stayer.worker.patience import Patience
-from stayer.worker.programs import NotAllowed
+from stayer.worker.programs import Missing, NotAllowed
 from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
 
@@ -116,14 +117,18 @@ class Starter:
         except NotAllowed as error:
             if self._refusals.is_new(task):
                 logger.warning("task %s is refused: %s", task.id, error)
-            self._store.commit([decide(task, self._refusals.snooze(task, str(error)))])
-        except FileNotFoundError as error:
+            self._settle(task, self._refusals.snooze(task, str(error)))
+        except Missing as error:
             if task.command is None:
                 raise  # what this worker was told to run: that is no fault of the task
             why = f"it could not be started: can't run {task.command[0]}: {error.strerror}"
-            fault = Fault("NotStarted", why, exit_code=NOT_FOUND)
-            self._store.commit([decide(task, Fail(fault))])
+            self._settle(task, Fail(Fault("NotStarted", why, exit_code=NOT_FOUND)))
         return None
+
+    def _settle(self, task: Task, happening: Happening) -> None:
+        """Also if an order came in between; what has been taken from us is not ours to settle."""
+        with suppress(NotHeld):
+            control.settle(self._store, task, happening)
 
     @staticmethod
     def _is_void(run: Run) -> bool:

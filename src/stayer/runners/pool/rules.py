@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from stayer.core import patterns
 from stayer.core.lanes import handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
+from stayer.core.refusals import listed, no_handler
 
 
 def handles_of(names: Iterable[str]) -> Handles:
@@ -17,8 +18,7 @@ def handles_of(names: Iterable[str]) -> Handles:
 def refusal(task: Task, handles: Handles) -> str | None:
     """Why it can't run here, whatever the store says."""
     if not handled(lane_of(task), handles):
-        return f"nothing here runs {task.kind or 'tasks without name and command'}"
+        return no_handler(task)
     if refused := refused_variables(task, handles.variables):
-        few = ", ".join(name[:50] for name in refused[:5])
-        return f"it brings along variables ({few}), which threads can't have for themselves"
+        return f"it brings along {listed(refused)}, and threads have the variables of their process"
     return None
