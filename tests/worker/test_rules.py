@@ -223,8 +223,15 @@ def test_an_id_is_never_an_option_of_the_program(ruled: Ruled) -> None:
     assert control.cancel(ruled.store, "-Itouch").state == "cancelled"
     ruled.stop(worker)
     ruled.add("again")
-    ruled.start("--exec", "./job --id={id} of {id}.json")
+    ruled.add("../$(id)")
+    worker = ruled.start("--exec", "./job --id={id} of {id}.json")
     assert ruled.until_ended("again").result == "--id=again of again.json"
+    ruled.until_refused("../$(id)", "is not fit for a place within a word")
+    ruled.stop(worker)
+    control.cancel(ruled.store, "../$(id)")
+    ruled.add("../$(date)")
+    ruled.start("--exec", "./job {id} now")
+    assert ruled.until_ended("../$(date)").result == "../$(date) now"
     assert not ruled.proof.exists()
 
 

@@ -9,7 +9,7 @@ from stayer.core.model import Task
 
 REFUSED = "refused by its worker"
 """How the note begins that it leaves in its history."""
-_FIRST, _LONGEST = 1.0, 600.0
+_FIRST, _LONGEST = 1.0, 3600.0
 """For how many seconds nobody takes it. Another worker that may run it should not wait for long;
 one that may not, and is alone, should not be busy with it."""
 _REMEMBERED = 10_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from stayer.worker.programs import NotAllowed
 _RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
 _PLACE = "{id}"
 """Where the id of the task goes in the words of --exec, if not to their end."""
+_HARMLESS = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
 _SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
 
 
@@ -73,6 +75,13 @@ class Handlers(Struct, frozen=True, kw_only=True):
             raise NotAllowed(f"it brings along {several} {listed(refused)}: see --allow-env")
         if not task.command and task.name is None and self.exec and is_option(task.id):
             raise NotAllowed(f"its id {task.id!r} would be an option of {self.exec[0]}")
+        if not task.command and task.name is None and self._puts_id_into_words(task):
+            raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
+
+    def _puts_id_into_words(self, task: Task) -> bool:
+        """One that could mean something there: to a shell, or in a path."""
+        inside = any(_PLACE in word and word != _PLACE for word in self.exec or ())
+        return inside and not _HARMLESS.fullmatch(task.id)
 
     def process(self, task: Task) -> dict[str, Any]:
         """What its keeper is to execute: the words, the file that the first one means (None: to be

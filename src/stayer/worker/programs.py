@@ -81,7 +81,9 @@ def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple
 def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
     if ".." in word.split("/"):
         raise NotAllowed(f"the path of its program, {_short(word)}, has .. in it")
-    found = _resolved_folder(os.path.join(folder, word))
+    if not os.path.isabs(word):
+        word = _named_from(folder, word, patterns)
+    found = _resolved_folder(word)
     fitting = [each for each in patterns if "/" in each and _allows(each, found)]
     if not fitting:
         raise NotAllowed(f"no --allow-command names the program {_short(found)}")
@@ -96,6 +98,19 @@ def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
     if not os.path.isfile(found):
         raise Missing(errno.ENOENT, os.strerror(errno.ENOENT), word)
     return found
+
+
+def _named_from(folder: str, word: str, patterns: Sequence[str]) -> str:
+    """The program that a pattern names and that somebody in this folder calls so. The folder itself
+    is not looked at: it is the submitter's, and may be on a disk that does not answer.
+    """
+    path = os.path.normpath(os.path.join(folder, word))
+    for pattern in patterns:
+        if "/" in pattern and is_literal(pattern) and ".." not in folder.split("/"):
+            resolved = _resolved_folder(pattern)
+            if path in (os.path.normpath(pattern), resolved):
+                return resolved
+    raise NotAllowed(f"no --allow-command names the program {_short(path)}")
 
 
 def _resolved_folder(path: str) -> str:
