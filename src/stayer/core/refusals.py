@@ -13,6 +13,8 @@ _FIRST, _LONGEST = 1.0, 3600.0
 """For how many seconds nobody takes it. Another worker that may run it should not wait for long;
 one that may not, and is alone, should not be busy with it."""
 _REMEMBERED = 10_000
+_AMONG_MANY = 10
+"""As if it had been refused so often."""
 _FEW, _SHOWN = 5, 200
 
 
@@ -37,12 +39,15 @@ class Refusals:
         self._times: dict[str, int] = {}
 
     def is_new(self, task: Task) -> bool:
-        """It was not refused here before, as far as is remembered."""
-        return task.id not in self._times
+        """It was not refused here before, and there are not too many to tell of each."""
+        return task.id not in self._times and len(self._times) < _REMEMBERED
 
     def snooze(self, task: Task, why: str) -> Snooze:
-        """What happens to it: no attempt is counted for it."""
-        times = self._times.pop(task.id, 0)
+        """What happens to it: it waits, and nothing is charged to it. Of very many, which somebody
+        sends on purpose, each waits for long.
+        """
+        is_one_of_many = task.id not in self._times and len(self._times) >= _REMEMBERED
+        times = self._times.pop(task.id, _AMONG_MANY if is_one_of_many else 0)
         self._times[task.id] = times + 1
         if len(self._times) > _REMEMBERED:
             del self._times[next(iter(self._times))]
