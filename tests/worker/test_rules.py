@@ -7,13 +7,17 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from stayer import control
+from stayer.stores.redis import RedisStore
 from tests.faults.fleet import until
+from tests.servers.finding import redis_binary
+from tests.servers.redis import serving
 from tests.worker.ruled import Ruled
 
 
@@ -175,6 +179,25 @@ def test_a_worker_does_not_believe_the_store_what_it_may_run(ruled: Ruled) -> No
     assert (task.failures, task.interruptions) == (0, 0)
     assert not list((ruled.folder / "one" / "run").glob("x.*"))
     assert not ruled.proof.exists()
+
+
+def test_a_worker_does_not_believe_a_lane_of_redis_either(tmp_path: Path) -> None:
+    with (
+        serving(redis_binary()) as server,
+        closing(Ruled(tmp_path.resolve(), server.url())) as ruled,
+    ):
+        ruled.script("job", "echo $1 > $STAYER_RESULT")
+        ruled.add("x", command=("touch", str(ruled.proof)))
+        store = ruled.store
+        assert isinstance(store, RedisStore)
+        lanes = f"{store._server.address.prefix}:{{default}}:lane"
+        store._server.ask("RENAME", f"{lanes}:command touch", f"{lanes}:")
+        store._server.ask("SADD", f"{lanes}s", "")
+        ruled.start("--exec", "./job")
+        ruled.until_refused("x", "nothing here runs touch")
+        ruled.add("y")
+        assert ruled.until_ended("y").result == "y"
+        assert not ruled.proof.exists()
 
 
 def test_threads_run_the_functions_of_their_app_and_nothing_else(ruled: Ruled) -> None:
