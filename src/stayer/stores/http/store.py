@@ -431,8 +431,8 @@ class HttpStore:
 
     def _for_workers(self) -> NoReturn:
         raise StoreUnusable(
-            f"{self.url} is a server: workers and listeners need the database itself, give them "
-            "its URL (sqlite:…)"
+            f"{self.url} is a server: workers and listeners need the store behind it, give them "
+            "the URL of that (sqlite:…, redis:…)"
         )
 
     def reserve(
