@@ -309,3 +309,24 @@ def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -
     policy = get(store, "b").policy
     assert (policy.near, policy.near_wait) == ("a", 120.0)
     stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--expire", "0s"), "never get the chance to start"),
+        (("--start-before", "2020-01-01"), "is over"),
+        (("--eta", "2037-01-02", "--start-before", "2037-01-01"), "is not after its eta"),
+    ],
+)
+def test_a_task_that_could_never_start_is_refused(
+    stayer: Here, store: Store, options: tuple[str, ...], words: str
+) -> None:
+    stayer("add", *options).refuses(words)
+    assert not list(control.find_all(store, Filter()))
+
+
+def test_a_line_with_a_task_that_could_never_start_is_refused(stayer: Here, store: Store) -> None:
+    line = '{"start_before": "2020-01-01T00:00:00Z"}'
+    stayer("add", "--jsonl", "-", input=line).refuses("is over", "nothing was accepted")
+    assert not list(control.find_all(store, Filter()))

@@ -359,3 +359,33 @@ def test_a_function_that_raises_ends_the_listening(client: Client) -> None:
     with client.get_listener("q") as listener, pytest.raises(ValueError, match=id):
         listener.listen(fail)
     assert client.get_task(id).state == "pending"
+
+
+def test_a_task_that_nobody_begins_is_warned_of(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = client.get_queue("q")
+    lost, begun, elsewhere, given_back = queue.enqueue_many(range(4))
+    listener = client.get_listener("q", lease=2)
+    tasks = {task.id: task for task in (take(listener) for _ in range(4))}
+    # Given one that is worked on, one that another process has begun, and one that was given back
+    client.get_processor(tasks[begun])
+    with Client(client.store.url) as another:
+        another.get_processor(tasks[elsewhere].record).start()
+    listener.give_back(tasks[given_back])
+    client.get_task(given_back).cancel()
+
+    def warned() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "nobody has begun" in each.message]
+
+    # When the listener goes on listening for longer than its lease
+    until(lambda: listener.listen(timeout=0.1) is None and warned())
+
+    # Then it says which one was lost, once
+    assert listener.listen(timeout=0.5) is None
+    [said] = warned()
+    assert lost in said
+    assert "give_back" in said
+    assert client.get_task(lost).state == "reserved"
+    listener.close()
+    assert client.get_task(lost).state == "pending"

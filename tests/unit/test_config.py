@@ -188,7 +188,7 @@ def test_a_file_that_can_not_be_read_is_refused(home, cwd, monkeypatch):
     def denied(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", denied)
+    monkeypatch.setattr(Path, "open", denied)
     with pytest.raises(BadConfig, match=r"stayer\.toml can't be read: Permission denied"):
         load({}, home, cwd)
 

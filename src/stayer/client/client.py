@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -40,6 +41,7 @@ from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
+logger = logging.getLogger("stayer")
 
 
 class Client:
@@ -50,7 +52,9 @@ class Client:
 
     def __init__(self, url: str | None = None) -> None:
         settings = config.load({} if url is None else {"store": url})
-        self.store = open_store(settings.store, token=settings.token or None)
+        if settings.passed_over is not None:
+            logger.warning("not read: %s", settings.passed_over)
+        self.store = open_store(settings.store, token=config.token_for(settings))
         self.store.setup()
         self.defaults = Defaults(settings.owner, settings.retries)
         self._lease = settings.lease

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
+from stayer.client.taken import Taken
 from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
@@ -78,6 +79,7 @@ class Listener:
         self._ringing = threading.Lock()
         self._waiters: set[Waiter] = set()
         self._given: set[tuple[str, int]] = set()
+        self._taken = Taken(store, lease)
         self._cancelled: set[tuple[str, int]] = set()
         self._unsure = False
         self._look_again_at = math.inf
@@ -133,6 +135,7 @@ class Listener:
         limit = math.inf if timeout is None else seconds(timeout)
         deadline = time.monotonic() + limit
         self._start()
+        self._taken.warn()
         self._promote()
         task = self._claim()  # while there is work, no waiter is needed
         if task is None and limit > 0:
@@ -187,10 +190,15 @@ class Listener:
         """Whether an order to cancel has come for this attempt."""
         return (task.id, task.attempt) in self._cancelled
 
+    def begun(self, task: Task) -> None:
+        """Somebody works on it."""
+        self._taken.forget(task)
+
     def forget(self, task: Task) -> None:
         """The attempt is over."""
         self._given.discard((task.id, task.attempt))
         self._cancelled.discard((task.id, task.attempt))
+        self._taken.forget(task)
 
     # Inside
 
@@ -237,7 +245,8 @@ class Listener:
             if task := self._claim():
                 return task
             # After it looked in vain: a rate may tell when the next task may begin.
-            due = self._promote()
+            due = min(self._promote(), self._taken.until_due())
+            self._taken.warn()
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None
@@ -265,6 +274,7 @@ class Listener:
                 raise
             if task is not None:
                 self._given.add((task.id, task.attempt))
+                self._taken.add(task)
                 if len(self._given) % RECKONING == 0:
                     self._unsure = True
                 self._check(taking=False)  # closing gives it back, losing the lease gave it away

@@ -447,6 +447,8 @@ class Handles(Struct, frozen=True, kw_only=True):
     """Variables that it lets tasks bring along."""
     threads: bool = False
     """In threads of one process, where a task can be asked to stop, and nothing else."""
+    answered_at: float | None = None
+    """Those threads don't answer, and run nothing more: when they last did. None: all is well."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))

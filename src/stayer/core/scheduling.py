@@ -23,7 +23,9 @@ NAME_LIMIT = 150
 """Shorter than an id, which is made of it and of a tick."""
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
-NOT_FOR_TASKS = ("id", "eta", "delay", "start_before", "after", "when_failed")
+NOT_FOR_TASKS = (
+    "id", "eta", "delay", "start_before", "after", "when_failed", "near", "near_wait",
+)  # fmt: skip
 """What a task that comes again and again can't have."""
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lanes import takes
 from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
-from stayer.core.silence import silent_for
+from stayer.core.silence import silent_for, stuck_for
 from stayer.store import PartedStore, Store, known_workers
 
 SAMPLES = 500
@@ -60,8 +60,12 @@ class Look:
 
     @cached_property
     def heard(self) -> list[Worker]:
-        """Those that could take it and were heard of lately."""
-        return [each for each in self.able if silent_for(each, self.now) is None]
+        """Those that could take it, were heard of lately, and whose threads, if any, answer."""
+        return [
+            each
+            for each in self.able
+            if silent_for(each, self.now) is None and stuck_for(each, self.now) is None
+        ]
 
     @cached_property
     def before(self) -> Sequence[Task]:

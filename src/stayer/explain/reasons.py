@@ -14,7 +14,7 @@ from stayer.core.explanation import Reason
 from stayer.core.lanes import handled, lane_of, refused_variables
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
 from stayer.core.refusals import REFUSED
-from stayer.core.silence import silent_for
+from stayer.core.silence import silent_for, stuck_for
 from stayer.core.units import ago, format_duration
 from stayer.explain.look import SAMPLES, Look
 
@@ -184,11 +184,34 @@ def _workers_silent(look: Look) -> Reason | None:
     if look.task.state not in QUEUED or not look.able or look.heard:
         return None
     last = max(look.able, key=lambda each: each.beat_at)
+    stuck = [each for each in look.able if stuck_for(each, look.now) is not None]
+    if stuck:
+        others = ", and no other could take it" if len(look.able) == 1 else ""
+        return Reason("threads-stuck", f"{_stuck(stuck[0], look)}{others}")
     return Reason(
         "workers-silent",
         f"{_silence(last, look)}, and so has every other that could take it: `stayer workers`"
         if len(look.able) > 1
         else f"{_silence(last, look)}, and no other could take it: `stayer workers`",
+    )
+
+
+def _stuck(worker: Worker, look: Look) -> str:
+    since = format_duration(max(0, int(stuck_for(worker, look.now) or 0)))
+    return (
+        f"the threads of the worker on {worker.node} have not answered for {since}: a task there "
+        "keeps all of them from running"
+    )
+
+
+def _threads_stuck(look: Look) -> Reason | None:
+    worker = look.holder
+    if look.task.state not in RUNNING or worker is None or stuck_for(worker, look.now) is None:
+        return None
+    return Reason(
+        "threads-stuck",
+        f"{_stuck(worker, look)}, perhaps this one. One that is cancelled, or past its time limit, "
+        "is killed after its grace, with the other threads",
     )
 
 
@@ -283,6 +306,10 @@ def _worker_silent(look: Look) -> Reason | None:
 
 def _asked_to_stop(look: Look) -> Reason | None:
     if look.task.state in RUNNING and look.task.cancel_wanted:
+        if look.holder and look.holder.handles and look.holder.handles.threads:
+            return Reason(
+                "cancel-wanted", "it is asked to stop: in a thread, it has to look for that"
+            )
         return Reason("cancel-wanted", "it is asked to stop, and killed if it does not")
     return None
 
@@ -296,6 +323,8 @@ def _paused(look: Look) -> Reason | None:
 def _runs(look: Look) -> Reason | None:
     task = look.task
     if task.state == "reserved":
+        if look.holder is not None and stuck_for(look.holder, look.now) is not None:
+            return None  # it may run, or not: the worker can't tell
         return Reason("reserved", f"a worker on {task.node} has it, and is about to start it")
     if task.state != "started":
         return None
@@ -332,7 +361,7 @@ def _has_ended(look: Look) -> Reason | None:
     return Reason("failed", f"it failed {when} ({task.ending}{fault}): {again}")
 
 
-SILENT = ("worker-silent", "worker-keeps")
+SILENT = ("worker-silent", "worker-keeps", "threads-stuck")
 
 REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _too_old,
@@ -354,6 +383,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _about_to_start,
     _expires,
     _worker_silent,
+    _threads_stuck,
     _asked_to_stop,
     _paused,
     _runs,

@@ -91,7 +91,11 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [decide(task, happening, ago)]
     start = decide(task, Start(running.get("pid")), started_ago(held))
-    return [start, decide(replace(task, state="started"), happening, ago)]
+    end = decide(replace(task, state="started"), happening, ago)
+    took = took_altogether(held.run)
+    if took is not None:  # told together, they would be of the same moment
+        start = replace(start, ago=end.ago + max(0.0, took))
+    return [start, end]
 
 
 def _outcome(held: Held) -> Happening:
