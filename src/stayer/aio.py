@@ -21,7 +21,7 @@ from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
 from stayer.client.inputs import Duration, seconds
-from stayer.core.errors import Refused, StayerError, StoreUnreachable
+from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows import FlowInfo
 from stayer.core.model import State, Task, Value
 
@@ -378,6 +378,8 @@ class Listener(_Facade[sync.Listener]):
 
         If the awaiting is cancelled, so is the listening; a task claimed just then goes back.
         """
+        if callable(timeout):
+            raise BadInput("listen waits for one task: for each that comes, `async for … in` it")
         stop = threading.Event()
         future = _in_thread(lambda: self.sync.listen(timeout, stop=stop))
         try:

@@ -103,6 +103,7 @@ def test_one_that_is_not_there_is_refused(stayer: Here, store: Store, verb: str)
         (["s", "0 0 30 2 *"], ["cron expression"]),
         (["s", "@daily", "--tz", "Mars"], ["time zone 'Mars'", "Europe/Berlin"]),
         (["", "@daily"], ["name ''"]),
+        (["--", "-s", "@daily"], ["name '-s'", "option"]),
         (["x" * 151, "@daily"], ["151 characters"]),
         (["s", "@daily", "--overlap", "maybe"], ["overlap"]),
         (["s", "@daily", "--name", "f", "--", "true"], ["either a name or a command"]),

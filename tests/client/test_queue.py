@@ -110,6 +110,10 @@ def test_a_task_whose_eta_is_past_is_pending_at_once(client: Client, queue: Queu
         {"priority": "high"},
         {"retries": -1},
         {"id": ""},
+        {"id": "-Itouch x"},
+        {"id": "-"},
+        {"id": "."},
+        {"id": ".."},
         {"name": "x", "command": ["y"]},
     ],
 )
@@ -195,6 +199,8 @@ def test_ids_must_be_as_many_as_parameters(queue: Queue, ids: list[str]) -> None
 def test_a_wrong_id_among_many_is_refused(queue: Queue) -> None:
     with pytest.raises(BadInput, match="id"):
         queue.enqueue_many([1, 2], ids=["a", ""])
+    with pytest.raises(BadInput, match="option"):
+        queue.enqueue_many([1, 2], ids=["a", "-b"])
 
 
 def test_none_at_all_is_many_too(queue: Queue) -> None:

@@ -158,7 +158,7 @@ def test_a_named_file_that_is_missing_is_refused(home, cwd, flags, environ, sour
         ("queue = 3", "queue: 3 is not text"),
         ("lease = true", "lease: 'True' is not a duration"),
         ("lease = [1]", "lease: '[1]' is not a duration"),
-        ("lease = 1", "lease: 1 is too short: the smallest lease is 2s"),
+        ("lease = 1", "lease: 1s is too short: the smallest lease is 2s"),
         ('lease = "soon"', "lease: 'soon' is not a duration"),
         ("retries = -1", "retries: '-1' is not a whole number"),
         ("retries = 1.5", "retries: '1.5' is not a whole number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ import click as plain_click
 import rich_click as click
 
 from stayer.cli import VERBS
+from stayer.cli.output import note
 
 if TYPE_CHECKING:
     from rich_click.rich_help_rendering import RichPanelRow
@@ -64,7 +66,13 @@ class Given:
         from stayer.stores import open_store
 
         settings = self.config()
-        return open_store(settings.store, token=token_for(settings))
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            store = open_store(settings.store, token=token_for(settings))
+        for each in found:
+            if issubclass(each.category, UserWarning):  # others are for programmers
+                note(f"warning: {each.message}")
+        return store
 
     def close(self) -> None:
         """Let go of the store."""

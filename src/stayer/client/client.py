@@ -36,6 +36,7 @@ from stayer.core.model import (
 )
 from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.words import check_word
 from stayer.store import ServedStore
 from stayer.stores import open_store
 
@@ -121,10 +122,10 @@ class Client:
         if names is not None and handles is not None:
             raise BadInput("give either names or handles, not both: handles has names too")
         if names is not None:
-            handles = Handles(names=_words(names))
+            handles = Handles(names=_names_of("names", names))
         listener = Listener(
             self.store,
-            _words(queues),
+            _names_of("queues", queues),
             lease=self._lease if lease is None else seconds(lease),
             handles=EVERYTHING if handles is None else handles,
             node=node or socket.gethostname(),
@@ -257,3 +258,13 @@ def _build(
 
 def _words(given: W | Sequence[W]) -> tuple[W, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _names_of(what: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    try:
+        found = _words(given)
+    except TypeError:
+        raise BadInput(f"{what} {given!r}: give a name, or a list of names") from None
+    for name in found:
+        check_word(what.removesuffix("s"), name)
+    return found

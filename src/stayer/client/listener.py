@@ -10,9 +10,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Self, TypeAlias, overload
 
 from msgspec.structs import replace
 
@@ -26,9 +26,12 @@ from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, Unknown
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
 from stayer.core.version import __version__
+from stayer.core.words import check_word
 from stayer.heart import Heart
 from stayer.partly import held_by
 from stayer.store import Store, Waiter
+
+OnTask: TypeAlias = Callable[[TaskHandle[Value]], object]
 
 PROMOTED = 100
 """How many due tasks are made pending at a time."""
@@ -49,6 +52,8 @@ class Listener:
     ) -> None:
         if not queues:
             raise BadInput("a listener needs at least one queue")
+        for queue in queues:
+            check_word("queue", queue)
         if lease < SMALLEST_LEASE:
             raise BadInput(
                 f"a lease of {lease:g} s is too short: give {SMALLEST_LEASE:g} s or more"
@@ -90,9 +95,35 @@ class Listener:
 
     def __iter__(self) -> Iterator[TaskHandle[Value]]:
         """Tasks as they come, until the listener is closed or told to drain."""
-        while not self._closed:
+        return self._tasks(threading.Event())
+
+    @overload
+    def listen(
+        self, timeout: Duration | None = None, *, stop: threading.Event | None = None
+    ) -> TaskHandle[Value] | None: ...
+    @overload
+    def listen(self, timeout: OnTask, *, stop: threading.Event | None = None) -> None: ...
+    def listen(
+        self, timeout: Duration | OnTask | None = None, *, stop: threading.Event | None = None
+    ) -> TaskHandle[Value] | None:
+        """Wait for a task and claim it; None when the time is over. With a function instead of a
+        time: call it with each task that comes, until the listener is closed or told to drain.
+
+        Raises Refused once it is closed, or told to drain.
+
+        Another thread ends it early by setting `stop` and calling `ring`.
+        """
+        stop = stop or threading.Event()
+        if callable(timeout):
+            for task in self._tasks(stop):
+                timeout(task)
+            return None
+        return self._listen(timeout, stop)
+
+    def _tasks(self, stop: threading.Event) -> Iterator[TaskHandle[Value]]:
+        while not self._closed and not stop.is_set():
             try:
-                task = self.listen()
+                task = self._listen(None, stop)
             except Refused:
                 if self._closed or self._draining:  # by others, in the meantime
                     return
@@ -100,15 +131,7 @@ class Listener:
             if task is not None:
                 yield task
 
-    def listen(
-        self, timeout: Duration | None = None, *, stop: threading.Event | None = None
-    ) -> TaskHandle[Value] | None:
-        """Wait for a task and claim it; None when the time is over.
-
-        Raises Refused once it is closed, or told to drain.
-
-        Another thread ends it early by setting `stop` and calling `ring`.
-        """
+    def _listen(self, timeout: Duration | None, stop: threading.Event) -> TaskHandle[Value] | None:
         limit = math.inf if timeout is None else seconds(timeout)
         deadline = time.monotonic() + limit
         self._start()
@@ -117,7 +140,7 @@ class Listener:
         task = self._claim()  # while there is work, no waiter is needed
         if task is None and limit > 0:
             with self._waiter() as waiter:
-                task = self._await_task(waiter, deadline, stop or threading.Event())
+                task = self._await_task(waiter, deadline, stop)
         return None if task is None else TaskHandle(self._store, task, as_stored)
 
     def ring(self) -> None:

@@ -167,6 +167,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "threads": parse_threads,
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
+    "allow_env": parse_texts,
     "env": parse_variables,
     "log": parse_text,
 }

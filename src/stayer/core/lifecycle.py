@@ -108,9 +108,11 @@ class Lose(Struct, frozen=True):
 
 
 class Snooze(Struct, frozen=True):
-    """It asked to be run again later."""
+    """It is to be run again later: it asked for that, or its worker could not run it."""
 
     delay: float
+    note: str | None = None
+    """Why, if it was not the task that asked. Then it says nothing about losses before it."""
 
 
 class Stop(Struct, frozen=True):
@@ -268,10 +270,19 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case Lose(note=note):
             return _lose(task, note)
-        case Snooze(delay=delay):
+        case Snooze(delay=delay, note=note):
             if task.cancel_wanted:
                 return _cancelled(task)
-            return _change(task, "scheduled", ending="snoozed", delay=delay, losses=0, orders=())
+            losses = 0 if note is None else UNSET
+            return _change(
+                task,
+                "scheduled",
+                ending="snoozed",
+                delay=delay,
+                losses=losses,
+                orders=(),
+                note=note,
+            )
         case Stop():
             return _cancelled(task)
         case Expire():

@@ -16,6 +16,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedule import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
 from stayer.core.units import CENTURY
+from stayer.core.words import check_id
 from stayer.core.written import parse_submission
 
 NAME_LIMIT = 150
@@ -46,6 +47,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
     """The same, fit to be put into a store, due at its first tick from now on; or BadInput."""
     name = schedule.name
     submission.new_task(queue=schedule.task.queue, name=name)  # checks the words
+    check_id("name", name)  # the ids of its tasks begin with it
     if len(name) > NAME_LIMIT:
         raise BadInput(f"name {name[:20]}… has {len(name)} characters, at most {NAME_LIMIT} fit")
     if schedule.overlap not in OVERLAPS:

@@ -12,7 +12,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
 from stayer.core.notices import parse_all
 from stayer.core.policy import Asked, checked
-from stayer.core.words import check_word
+from stayer.core.words import check_id, check_word, is_ours
 
 _PRIORITY = 2**31
 _WRITTEN = (
@@ -52,7 +52,7 @@ def new_task(
     """
     check_word("queue", queue)
     if id is not None:
-        check_word("id", id)
+        check_id("id", id)
     if name is not None:
         check_word("name", name)
     if command is not None:
@@ -174,6 +174,8 @@ def _check_surroundings(cwd: str | None, env: Mapping[str, str]) -> None:
         _check_text("variable", name)
         if not name or "=" in name:
             raise BadInput(f"variable {name!r}: give a name without =")
+        if is_ours(name):
+            raise BadInput(f"variable {name}: those of STAYER_ are for the worker to set")
         _check_text(f"variable {name}:", value)
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 from stayer.core import rate
 from stayer.core.explanation import Reason
+from stayer.core.lanes import handled, lane_of, refused_variables
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
+from stayer.core.refusals import REFUSED
 from stayer.core.silence import silent_for, stuck_for
 from stayer.core.units import ago, format_duration
 from stayer.explain.look import SAMPLES, Look
@@ -133,16 +135,41 @@ def _nobody_takes(look: Look) -> Reason | None:
     name = look.task.queue
     if all(worker.draining for worker in look.listening):
         return Reason("draining", f"the workers of queue {name} are draining: they take no more")
+    nodes = _named(sorted({worker.node for worker in look.listening}))
+    if variables := _unwelcome(look):
+        return Reason(
+            "no-handler",
+            f"no worker of queue {name} that could run it{nodes} lets tasks set "
+            f"{', '.join(variables[:_NAMED])}: start one with --allow-env for it",
+        )
     kind = f"{look.task.kind!r}" if look.task.kind else "tasks with neither name nor command"
     how = (
         "--allow-command" if look.task.command else "--app" if look.task.name else "--exec or --run"
     )
-    nodes = _named(sorted({worker.node for worker in look.listening}))
     return Reason(
         "no-handler",
         f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it"
         + _meant(look.task.name, look.listening),
     )
+
+
+def _refused(look: Look) -> Reason | None:
+    """The worker that was given it last may not run it."""
+    task = look.task
+    if task.state != "scheduled" or task.ending != "snoozed":
+        return None
+    notes = [each.note or "" for each in look.store.events(task.id) if each.event == "scheduled"]
+    _, refused, why = notes[-1].partition(REFUSED) if notes else ("", "", "")
+    return Reason("refused", f"it was {refused}{why}") if refused else None
+
+
+def _unwelcome(look: Look) -> list[str]:
+    """The variables of the task for which workers leave it, who else could run it."""
+    lane = lane_of(look.task)
+    for each in look.listening:
+        if each.handles is not None and not each.draining and handled(lane, each.handles):
+            return refused_variables(look.task, each.handles.variables)
+    return []
 
 
 def _meant(name: str | None, workers: Sequence[Worker]) -> str:
@@ -348,6 +375,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _rate_spent,
     _nobody_listens,
     _nobody_takes,
+    _refused,
     _workers_silent,
     _workers_busy,
     _others_turn,

@@ -26,13 +26,14 @@ from stayer.core.lifecycle import (
     Tell,
     decide,
 )
-from stayer.core.model import RUNNING, Beat, Change, Handles, Kept, Orders, Report, Task, Worker
+from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.partly import held_by
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.runners.pool.rules import handles_of
 from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
@@ -136,7 +137,7 @@ class ThreadsWorker(BeatingWorker):
             version=__version__,
             draining=self._draining,
             lease=self._options.lease,
-            handles=Handles(names=self._options.names, threads=True, answered_at=self._answered_at),
+            handles=replace(handles_of(self._options.names), answered_at=self._answered_at),
         )
 
     def _finished(self) -> bool:
