@@ -13,6 +13,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
+from stayer.heart import moment
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
@@ -37,6 +38,7 @@ class PoolProcess:
         self.news: deque[link.News] = deque()
         self._asked, self._answered = 0, 0
         self._asked_at = 0.0
+        self._ready_at: float | None = None
         self._begin_confined(setup.confined)
         self._bell = bell
         self._begun = Path(setup.state) / BEGUN
@@ -94,11 +96,12 @@ class PoolProcess:
             self.say(link.Ping(self._asked))
 
     def silent_for(self, now: float) -> float:
-        """How long it has not answered, in seconds. Before its first answer it is loading its app:
-        that takes what it takes.
+        """How long it has not answered, in seconds. Before it says that it is ready, it is loading
+        its app: that takes what it takes.
         """
-        waits = self._asked != self._answered and self._answered > 0
-        return now - self._asked_at if waits else 0.0
+        if self._ready_at is None or self._asked == self._answered:
+            return 0.0
+        return now - max(self._asked_at, self._ready_at)
 
     def at_work_on(self) -> set[tuple[str, int]]:
         """Which tasks have begun there and not ended: ids and attempts."""
@@ -135,7 +138,8 @@ class PoolProcess:
             elif isinstance(message, link.Confined):
                 self._on_confined(message)
             elif isinstance(message, link.Pong):
-                self._answered = message.number
+                self._ready_at = self._ready_at or moment()
+                self._answered = max(self._answered, message.number)
 
     def _on_confined(self, message: link.Confined) -> None:
         with self._confining:

@@ -79,7 +79,7 @@ class Ping(Struct, frozen=True, tag=True):
 
 
 class Pong(Struct, frozen=True, tag=True):
-    """From the pool: its threads can run."""
+    """From the pool: its threads can run. Number 0: it is ready, and begins."""
 
     number: int
 
