@@ -184,6 +184,8 @@ class Plain:
         )
         if not late and named != (task.state, task.worker, task.attempt, task.last_order):
             return None
+        if change.losses_before not in (None, task.losses):
+            return None
         if (
             task.state in FINISHED
             and change.to not in FINISHED

@@ -420,8 +420,9 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        return _failed(task, "lost", fault, losses=losses)
-    return _hand_back(task, "lost", note, losses=losses, returned=True)
+        return _failed(task, "lost", fault, losses=losses, losses_before=task.losses)
+    counted = {"losses": losses, "losses_before": task.losses}
+    return _hand_back(task, "lost", note, returned=True, **counted)
 
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:

@@ -167,6 +167,12 @@ class Held:
         checkpoint = self._size("checkpoint") if is_new else 0
         return checkpoint + max(0, self._size("log") - self._log_sent)
 
+    def unsent_checkpoint(self) -> bytes | None:
+        """The checkpoint, if the store has not got it."""
+        if self._checkpoint_signature() == self._checkpoint_sent:
+            return None
+        return self._read_checkpoint()
+
     def gather(self, room: int) -> Report | None:
         """The news, with so many bytes of log and checkpoint at most; `delivered` says that they
         arrived, else they are gathered again.

@@ -89,9 +89,19 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
     never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
     ago = ended_ago(held.run)
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
-        return [decide(task, happening, ago)]
+        return [_with_checkpoint(held, decide(task, happening, ago))]
     start = decide(task, Start(running.get("pid")), started_ago(held))
-    return [start, decide(replace(task, state="started"), happening, ago)]
+    end = decide(replace(task, state="started"), happening, ago)
+    return [start, _with_checkpoint(held, end)]
+
+
+def _with_checkpoint(held: Held, end: Change) -> Change:
+    """A result that may come late brings along what no beat could: the beats of a worker that was
+    given up are refused, and a retry by hand goes on from what is saved.
+    """
+    if not end.late or (saved := held.unsent_checkpoint()) is None:
+        return end
+    return replace(end, checkpoint=saved)
 
 
 def _outcome(held: Held) -> Happening:

@@ -99,9 +99,10 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     before = change.state
     number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
+    counted = change.losses_before is not None
     row = tx.one(
         f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
-        f"{_NOT_TAKEN if revives else ''}{_RETURNING}",
+        f"{_NOT_TAKEN if revives else ''}{' AND losses = ?' if counted else ''}{_RETURNING}",
         *columns.values(),
         line,
         change.id,
@@ -110,6 +111,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         change.attempt,
         change.last_order,
         *((tx.now,) if revives else ()),
+        *((change.losses_before,) if counted else ()),
     )
     if row is None and change.late:
         before = "pending"
@@ -131,6 +133,9 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         ledger.ended_for_others(change.id, change.to)
     if change.from_start:
         tx.run("checkpoint.forget", seq)
+    if change.checkpoint is not None:
+        tx.run("report.checkpoint", seq, change.attempt, tx.now, change.checkpoint)
+        tx.run("report.saved", tx.now, seq)
     if notify != _NOBODY and (happened := words(change)):
         hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
         ledger.heard_of(seq, number, happened, told(hooks, happened))
