@@ -84,6 +84,7 @@ class WorkerLoop(BeatingWorker):
 
     def _once(self) -> None:
         self._hear_signals()
+        self._ask_after_a_nap()
         self._become_new_if_buried()
         self._stop_what_runs()
         self._carry_out_orders()
@@ -269,6 +270,7 @@ class WorkerLoop(BeatingWorker):
     def _tell_history(self) -> None:
         """What befell a task that runs on."""
         for held in self._holdings:
+            held.tell_of_standstill()
             if held.to_tell and held.task.state in RUNNING and held.known:
                 self._try(lambda held=held: tell(self._store, held), held.task.queue)  # type: ignore[misc]
 
