@@ -1,4 +1,4 @@
-"""A machine that sleeps: what ran there stands still when it wakes, and goes on if it is still ours."""
+"""A machine that sleeps: what ran there stands still when it wakes, and goes on if it is ours."""
 
 from __future__ import annotations
 

@@ -218,8 +218,8 @@ class Pool:
             job.context.ask_to_stop("timeout")
 
     def _reckon(self) -> None:
-        """Compare with the store: at first, after an answer that got lost or a sleep of the machine,
-        and once a lease.
+        """Compare with the store: at first, after an answer that got lost, when the machine has
+        slept, and once a lease.
         """
         now, asleep = time.monotonic(), slept()
         if asleep - self._slept > _A_NAP:
