@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def sleeper() -> Iterator[Sleeper]:
         shutil.rmtree(folder)
 
 
-def begin(node: Sleeper, kind: str = "double_fork", **spec: object) -> Attempt:
+def begin(node: Sleeper, kind: str = "double_fork", **spec: Any) -> Attempt:
     """A task with a lease as a worker has it."""
     node.renew(LEASE, length=LEASE)
     return node.nasty(kind, **spec)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +93,28 @@ def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) ->
     saved = hands.store.checkpoint("a")
     assert after is not None
     assert (after.state, saved and saved.data) == ("complete", b"the last of it")
+
+
+def test_a_clock_that_is_set_back_does_not_make_a_run_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SQLite the store's clock is that of this machine."""
+    year = 365 * 86400.0
+    began = time.time()
+    hands = Hands(tmp_path)
+    held = hands.take("a")
+    held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None, "took": 40.0})
+    monkeypatch.setattr("time.time", lambda: began - year)
+    monkeypatch.setattr(hands.store._database, "clock", lambda: began - year)  # type: ignore[attr-defined]
+    assert settle_outcomes(hands.store, [held]) == [held]
+    [after] = hands.store.get(["a"])
+    assert after is not None
+    assert after.started_at is not None
+    assert after.finished_at is not None
+    assert after.started_at >= began
+    assert after.finished_at - after.started_at == pytest.approx(40.0, abs=0.1)
+    hands.state.close()
+    hands.store.close()
 
 
 def worker_like(hands: Hands) -> Worker:

@@ -21,6 +21,7 @@ from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
 from stayer.http.submitting import Submitter
+from stayer.judging import Watcher
 from stayer.sampling import Sampler
 from stayer.store import Store
 
@@ -77,10 +78,12 @@ class Service:
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
         self._sampling: asyncio.Task[None] | None = None
+        self._watcher = Watcher(store)
 
     def start(self) -> None:
         """Begin what is done in passing."""
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
+        self._watcher.start()
 
     async def _sample(self) -> None:
         """Count what the queues did, unless a worker has."""
@@ -135,6 +138,7 @@ class Service:
     def close(self) -> None:
         """Let go of the threads and the store."""
         self.hub.close()
+        self._watcher.stop()
         if self._sampling is not None:
             self._sampling.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)

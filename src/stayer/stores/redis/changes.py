@@ -95,7 +95,7 @@ def _is_special(change: Change) -> bool:
     return (
         any(said)
         or change.fingerprint is not None
-        or change.ago > 0
+        or change.ago != 0
         or change.losses_before is not None
         or change.checkpoint is not None
         or not (

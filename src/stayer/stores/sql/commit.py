@@ -34,8 +34,11 @@ _RETURNING = (
     " RETURNING seq, queue, share, reserved_at, dependents, notify, "
     "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
 )
-_NOT_BEFORE = {"started_at": "reserved_at", "finished_at": "coalesce(started_at, reserved_at)"}
-"""What was told late did not happen before what is known, whatever clock somebody went by."""
+_NOT_BEFORE = {
+    "started_at": "coalesce(reserved_at, 0)",
+    "finished_at": "coalesce(started_at, reserved_at, 0)",
+}
+"""Nothing happens before what is known, whatever clock somebody went by."""
 _LONG_WAIT = 1.0
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
@@ -95,7 +98,7 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
-    update = _update(tuple(columns), change.order, change.to, change.ago > 0)
+    update = _update(tuple(columns), change.order, change.to)
     before = change.state
     number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
@@ -235,9 +238,9 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool, to: State, late: bool) -> str:
+def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
     """The statement for this shape of change; there are about a dozen."""
-    bounded = _NOT_BEFORE if late and to not in QUEUED else {}
+    bounded = _NOT_BEFORE if to not in QUEUED else {}
     assignments = ", ".join(
         f"{column} = max(?, {bounded[column]})" if column in bounded else f"{column} = ?"
         for column in columns

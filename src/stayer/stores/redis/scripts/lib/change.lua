@@ -38,9 +38,9 @@ local function set_result(entry, result)
   end
 end
 
--- When it was; what was told late did not happen before what is known, whatever clock somebody went by.
+-- When it was; nothing happens before what is known, whatever clock somebody went by.
 local function moment_of(entry, group)
-  if group[C_AGO] == 0 then return now end
+  if group[C_AGO] == 0 then return math.max(now, RUNNING[entry.r[STATE]] and entry.r[STARTED_AT] or now) end
   return math.max(now - group[C_AGO], entry.r[STARTED_AT] or reserved_at(entry))
 end
 
@@ -84,7 +84,7 @@ local function words_of(group, before, r, fault)
   end
   ending = worker and ending
   local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
-  if group[C_AGO] > 0 then about[#about + 1] = now - group[C_AGO] end
+  if group[C_AGO] ~= 0 then about[#about + 1] = now - group[C_AGO] end
   local said = (event or ending) and saying(about)
   return {event = event, note = note, said = said}
 end
@@ -156,7 +156,7 @@ local function apply(group, entry, attempt, result)
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
   set_result(entry, result)
-  if group[C_AGO] > 0 or entry.ago then entry.ago = group[C_AGO] end
+  if group[C_AGO] ~= 0 or entry.ago then entry.ago = group[C_AGO] end
   set_what_follows(entry, group, attempt)
   local number, said = traced(group, before, r, r[ID], attempt, fault)
   if said then remember(entry, number, attempt, said) end
