@@ -33,9 +33,9 @@ def watch(watcher: Watcher, now: list[float], looks: int, pause: float = INTERVA
         now[0] += pause
 
 
-def hold_a_task(store: Store, **about: bool) -> Worker:
+def hold_a_task(store: Store, keeps: bool = False) -> Worker:
     """A worker that has beaten once."""
-    worker = Worker(id="w", node="here", pid=1, lease=LEASE, queues=("default",), **about)
+    worker = Worker(id="w", node="here", pid=1, lease=LEASE, queues=("default",), keeps=keeps)
     store.beat(worker, 1, "first", [])
     store.submit([new_task(queue="default", id="a", command=["true"])])
     assert store.reserve("w", ["default"], 1, EVERYTHING)

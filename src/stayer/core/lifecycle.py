@@ -235,8 +235,8 @@ def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
 
 
 def told_late(change: Change, ago: float) -> Change:
-    """The same, of what happened so many seconds ago; less than 0: after what the store's clock says,
-    which was set back while it ran.
+    """The same, of what happened so many seconds ago; less than 0: later than the store's clock
+    says, which was set back while it ran.
     """
     is_of_attempt = change.to == "started" != change.state or change.ending is not None
     is_late = LATE <= abs(ago) < inf and change.worker is not None

@@ -74,7 +74,7 @@ class Keeper:
         self._status: int | None = None
         self._stopped: set[str] = set()
         self._fenced_since = self._fenced_until = self._slept_before = 0.0
-        self._ask_after = self._renew_after = 0.0
+        self._ask_after = self._renew_after = self._froze_for = 0.0
         self._stop: Content | None = None
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
@@ -207,10 +207,13 @@ class Keeper:
             elif self._fence == "kill" and not lease.good:
                 self._end_now("the lease was over")
             elif self._is_proven():
+                self._slept_before = self._last_nap()
                 self._arm()
                 self._release("fenced")
                 if "fenced" in self._stopped:
                     self._disarm()
+        elif lease.good and self._may_sleep():
+            self._freeze()
         elif lease.good:
             self._arm()
         elif self._fence == "kill":
@@ -268,9 +271,21 @@ class Keeper:
         self._disarm()
         self._stopped.add("fenced")
         self._fenced_since = self._ask_after = moment()
-        asleep = slept() - self._slept
-        self._slept_before = asleep if asleep > _A_NAP else 0.0
+        self._slept_before = self._last_nap()
         self._say()
+
+    def _may_sleep(self) -> bool:
+        """The machine is about to, and the task is to stand still meanwhile, if it is not being
+        ended: it goes on when the machine has woken up and the worker has asked.
+        """
+        is_new = self._orders.freeze > self._froze_for
+        self._froze_for = max(self._froze_for, self._orders.freeze)
+        return is_new and self._fence == "freeze" and self._stop is None and self._status is None
+
+    def _last_nap(self) -> float:
+        """How long the machine has slept since the lease was seen to be good."""
+        asleep = slept() - self._slept
+        return asleep if asleep > _A_NAP else 0.0
 
     def _mind_the_limits(self) -> None:
         if self._stop is not None or self._stopped or self._status is not None:
