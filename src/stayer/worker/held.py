@@ -116,11 +116,13 @@ class Held:
 
     def tell_of_standstill(self) -> None:
         """Once for each: when its keeper has let it go on, and for how long it had stood still."""
+        running = self.run.running
+        if running is None or "fenced" in running["stopped"]:
+            return  # it stands still, or did until it was killed
         since = self.fenced_since
-        if since == self._standstill_told or self.is_fenced() or self.run.has_ended():
+        if since == self._standstill_told:
             return
         self._standstill_told = since
-        running = self.run.running or {}
         until, slept = (_as_number(running.get(name)) for name in ("fenced_until", "slept"))
         still = max(0.0, (until or moment()) - since)
         said = f"stood still for {format_duration(still)} without a lease"

@@ -309,8 +309,12 @@ class WorkerLoop(BeatingWorker):
                 )
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
-        # The last of log and checkpoint come before the end.
+        # The last of log and checkpoint come before the end; so does what befell it just before.
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
+        for held in mine:
+            held.tell_of_standstill()
+            if held.to_tell and held.task.state in RUNNING and held.known:
+                tell(self._store, held)
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
