@@ -279,3 +279,38 @@ def test_a_clock_that_is_slewed_for_long_changes_nothing(sleeper: Sleeper) -> No
         sleeper.set_clock(1.0)
         attempt.be_seen()
         assert attempt.stopped() == []
+
+
+# Told beforehand: it stands still before the machine sleeps.
+
+
+def test_who_is_told_beforehand_stands_still_before_the_machine_sleeps(sleeper: Sleeper) -> None:
+    attempt = begin(sleeper)
+    attempt.go(freeze=sleeper.moment())
+    stands_still(attempt)
+    last = attempt.last_stamp()
+    sleeper.sleep(HOUR)
+    stands_still(attempt)
+    assert attempt.last_stamp() == last
+    sleeper.confirm(attempt)
+    goes_on(attempt)
+    assert attempt.running()["slept"] > HOUR - 1.0
+
+
+def test_it_goes_on_if_the_machine_does_not_sleep_after_all(sleeper: Sleeper) -> None:
+    attempt = begin(sleeper)
+    announced = sleeper.moment()
+    attempt.go(freeze=announced)
+    stands_still(attempt)
+    attempt.go(freeze=announced, thaw=sleeper.moment())
+    goes_on(attempt)
+    attempt.be_seen()
+    assert attempt.stopped() == []
+
+
+@pytest.mark.parametrize("fence", ["kill", "keep"])
+def test_who_is_not_to_be_frozen_is_not(sleeper: Sleeper, fence: str) -> None:
+    attempt = begin(sleeper, fence=fence)
+    attempt.go(freeze=sleeper.moment())
+    attempt.be_seen()
+    goes_on(attempt)

@@ -212,10 +212,10 @@ class Keeper:
                 self._release("fenced")
                 if "fenced" in self._stopped:
                     self._disarm()
-        elif lease.good and self._may_sleep():
-            self._freeze()
         elif lease.good:
             self._arm()
+            if self._may_sleep() and not self._stand_still():
+                self._grip.thaw()  # it may not be killed for that: the lease is good
         elif self._fence == "kill":
             self._end_now("the lease was over")
         else:
@@ -262,17 +262,23 @@ class Keeper:
         """Stop the task. There is time for it until the lease says; after a sleep, or if the lease
         may be over without looking so, as much as there always is.
         """
-        lease, now = self._lease, awake()
-        self._timer.set(min(lease.kill_at - self._slept, now + lease.margin * 0.5))
-        if not self._grip.freeze(min(lease.freeze_by - self._slept, now + lease.margin * 0.3)):
-            why = "it could not be stopped" if lease.good else "the lease was over"
-            self._end_now(why)
-            return
+        lease = self._lease
+        self._timer.set(min(lease.kill_at - self._slept, awake() + lease.margin * 0.5))
+        if not self._stand_still():
+            self._end_now("it could not be stopped" if lease.good else "the lease was over")
+
+    def _stand_still(self) -> bool:
+        """False if that can't be proven in time."""
+        lease = self._lease
+        soon = awake() + lease.margin * 0.3
+        if not self._grip.freeze(min(lease.freeze_by - self._slept, soon)):
+            return False
         self._disarm()
         self._stopped.add("fenced")
         self._fenced_since = self._ask_after = moment()
         self._slept_before = self._last_nap()
         self._say()
+        return True
 
     def _may_sleep(self) -> bool:
         """The machine is about to, and the task is to stand still meanwhile, if it is not being
