@@ -34,7 +34,6 @@ _SAMPLE = 5.0
 _QUICK_SAMPLE = 1.0
 _SPEW_SAMPLE = 0.1
 _SAY = 60.0
-_NEVER = -1e9
 _LEFTOVER_PATIENCE = 0.5
 _LEFTOVER_GRACE = 5.0
 _STACK_PAUSE = 1.0
@@ -45,6 +44,8 @@ _LAST_WORDS = 16
 _STUCK_ROUND = 1.0
 _WRITE_AGAIN = 5.0
 _LOCK_PATIENCE = 1.0
+_NEVER = float("-inf")
+"""0 is no long time ago on a machine that has just booted."""
 _DIED = 256
 """As wait status: it ended itself, by exit code 1."""
 _FINAL = frozenset(("fence", "timeout", "silent", "memory"))
