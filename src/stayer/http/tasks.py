@@ -191,11 +191,15 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     from_start: Annotated[
         bool, Meta(description="Forget its checkpoint, the results of its steps and its progress.")
     ] = False
+    now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
+        False
+    )
 
 
 def retry(call: Call) -> Answer:
     """From its checkpoint, or from the start."""
-    task = control.retry(call.store, call.path["id"], from_start=call.body.from_start)
+    body: RetryBody = call.body
+    task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
     return Answer(codec.record(task))
 
 

@@ -175,8 +175,10 @@ class HttpStore:
         match happening:
             case Cancel(grace=grace):
                 return self._verb(id, "cancel", {"grace": grace})
-            case Retry(from_start=from_start):
-                return self._verb(id, "retry", {"from_start": from_start})
+            case Retry(from_start=from_start, keeps_eta=keeps_eta):
+                # Only if it is wanted: an older server does not know of it.
+                at_once: dict[str, JSON] = {} if keeps_eta else {"now": True}
+                return self._verb(id, "retry", {"from_start": from_start, **at_once})
             case Hold() | Release():
                 return self._verb(id, type(happening).__name__.lower())
             case Ask(verb=verb, arguments=arguments):
@@ -431,8 +433,8 @@ class HttpStore:
 
     def _for_workers(self) -> NoReturn:
         raise StoreUnusable(
-            f"{self.url} is a server: workers and listeners need the database itself, give them "
-            "its URL (sqlite:…)"
+            f"{self.url} is a server: workers and listeners need the store behind it, give them "
+            "the URL of that (sqlite:…, redis:…)"
         )
 
     def reserve(
