@@ -19,6 +19,7 @@ from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.flows import check as check_ties
+from stayer.core.limits import QUEUE
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -41,6 +42,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.queue_settings import refuse_key_limits
 from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Meanwhile, Waiter
@@ -369,7 +371,13 @@ class RedisStore:
         return reading.queues(self._run("queues", *names))
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
-        return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
+        most = QUEUE["key_limits"].items
+        try:
+            answer = self._run("set_queue", name, record.pack(_said(settings)), most)
+        except Said as said:
+            refuse_key_limits(int(said.details))
+            raise
+        return reading.queues(answer)[0]
 
     def sample(self) -> float:
         if figures.sample(self._server):

@@ -710,10 +710,7 @@ UPDATE stayer_queues SET key_limit = ?, wakes = (SELECT max(number) FROM stayer_
 WHERE name = ?;
 
 -- name: queue.key_limits
--- A JSON object that is merged into the one there; null takes a key out.
-UPDATE stayer_queues
-SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
-    wakes = (SELECT max(number) FROM stayer_events)
+UPDATE stayer_queues SET key_limits = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
 -- name: queue.rate
