@@ -135,7 +135,7 @@ def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
     hand.execute(f"INSERT INTO stayer_tasks (id, queue, {column}) VALUES ('a', 'q', ?)", (content,))
     store.submit([new_task(queue="q", id="b")])
     store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
-    assert {task.id for task in store.reserve("w", ["q"], 5, EVERYTHING)} == {"a", "b"}
+    assert "b" in {task.id for task in store.reserve("w", ["q"], 5, EVERYTHING)}
     assert {task.id for task in store.find(Filter(), None, 9).tasks} == {"a", "b"}
 
 

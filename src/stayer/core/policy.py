@@ -99,8 +99,8 @@ def check(policy: Policy) -> None:
             raise BadInput(f"{what}_growth lets {what}_limit grow: give that one too")
     if policy.fence not in (None, "freeze", "kill"):
         raise BadInput(
-            f"fence {shown(policy.fence)}: a task is to `freeze` or to `kill` when its worker loses "
-            "its lease; `keep` is a worker's to say"
+            f"fence {shown(policy.fence)}: a task is to `freeze` or to `kill` when its worker "
+            "loses its lease; `keep` is a worker's to say"
         )
     if policy.when_failed not in ("cancel", "run", "hold"):
         raise BadInput(

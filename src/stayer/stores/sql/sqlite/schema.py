@@ -42,7 +42,13 @@ def _version(tx: SqliteTransaction, path: str) -> int:
     if tx.one(_KNOWN) is None:
         return 0
     row = tx.one(_READ)
-    version = int(row[0]) if row else 0
+    try:
+        version = int(row[0]) if row else 0
+    except ValueError:
+        raise StoreUnusable(
+            f"{path}: the version of its tables can't be read: mend it in stayer_meta, or restore "
+            "the file from a backup"
+        ) from None
     if version > VERSION:
         raise StoreUnusable(
             f"{path} was made by a newer Stayer (tables of version {version}, this one knows "

@@ -872,7 +872,8 @@ WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
 -- name: failures
 -- all queues?, queues: how many of each fault in each queue, and when the first and the last.
 SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
-WHERE fingerprint IS NOT NULL AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
+WHERE fingerprint IS NOT NULL AND finished_at IS NOT NULL
+    AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
 GROUP BY fingerprint, queue;
 
 -- name: failures.newest
