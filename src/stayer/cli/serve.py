@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from typing import Any
@@ -15,6 +14,7 @@ from stayer.cli.values import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.printable import log_printably
 
 _SEVERAL = ("host_names", "trusted_proxies")
 
@@ -95,7 +95,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     settings = Settings(**chosen, queue=config.queue, retries=config.retries)
     store = given.store(make=True)
     access = Access(Path(file))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_printably()
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")

@@ -130,7 +130,7 @@ From outside
 
 Channels
 
-    <prefix>:{<queue>}:wake        the number of an event after which there may be something to take,
+    <prefix>:{<queue>}:wake        the number of an event after which there may be something to take
                                    and whose it is: databases of a server share its channels
     <prefix>:orders:<worker>       a number, when there is something for this worker
     <prefix>:events                the events of one change as a JSON array, for anyone to hear
