@@ -1,4 +1,4 @@
-"""Text that does no harm where it is shown: a terminal obeys nothing in it, and it forges no line."""
+"""Text that does no harm where it is shown: no terminal obeys it, and it forges no line."""
 
 from __future__ import annotations
 
