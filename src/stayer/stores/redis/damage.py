@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -19,7 +21,7 @@ import msgspec
 from stayer.core.errors import StayerError, StoreUnusable
 from stayer.core.limits import shown
 from stayer.stores.findings import Finding
-from stayer.stores.redis import record, schedules, workers
+from stayer.stores.redis import notices, record, schedules, workers
 from stayer.stores.redis.keys import KEYS, key
 from stayer.stores.redis.server import Server
 
@@ -43,12 +45,22 @@ _TYPE_OF = {word: kind for kind, words in _TYPES.items() for word in words.split
 """The first word of a key behind prefix and queue → its type."""
 _BYTES = {"log", "strays", "incoming", "refused", "missing", "checkpoint", "usage", "figures"}
 """Where members need not be text."""
+_READ = frozenset(
+    ("worker", "schedule", "runs", "meta", "usage", "key_limits", "running", "parts", "notice",
+     "queue", "shares")
+)  # fmt: skip
+"""Hashes whose values are looked at."""
 _AT_ONCE = 1000
 _PAUSE = 60.0
 """How long nobody looks again after a look that found nothing, in seconds."""
 _SHOWN = 3
 _FIXED = [name for name, form in KEYS.items() if form == f"<prefix>:{name}" and name in _TYPE_OF]
 """Keys that are there once."""
+_UNREADABLE = (
+    msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What reading fails with where something else is there."""
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -109,9 +121,7 @@ def mended(
 def _may_be_damage(error: Exception) -> bool:
     if isinstance(error, StoreUnusable):
         return "WRONGTYPE" in str(error) or "user_script" in str(error.__cause__)
-    kinds = (msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError,
-             ValueError)  # fmt: skip
-    return isinstance(error, kinds) and not isinstance(error, StayerError)
+    return isinstance(error, _UNREADABLE) and not isinstance(error, StayerError)
 
 
 def check(server: Server) -> list[Finding]:
@@ -193,7 +203,7 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
         return ("GET", name)
     if word == "checkpoint":
         return ("HMGET", name, "attempt", "at")
-    if word in ("worker", "schedule", "runs", "meta", "usage", "key_limits", "running", "parts"):
+    if word in _READ:
         return ("HGETALL", name)
     if word in _BYTES or word in ("parameters", "result"):
         return None
@@ -210,6 +220,7 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
             return None
 
 
+_UPSTREAM = re.compile(rb"[ab][\x20-\x7e\xc2-\xf4\x80-\xbf]+")
 _PURGED = msgspec.msgpack.Decoder(list[Any])
 
 
@@ -231,11 +242,17 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
                 schedules.read([(answer, b"s")])
             case "checkpoint":
                 int(answer[0]), float(answer[1])
+            case "notice":
+                notices.read(b"", answer)
             case "usage":
                 return _fields(name, answer, record.usage)
             case "key_limits" | "running" | "parts":
                 return _fields(name, answer, int)
-            case "runs":
+            case "upstreams":
+                return _some(name, [each for each in answer if not _UPSTREAM.fullmatch(each)])
+            case "queue":
+                return _settings(name, answer)
+            case "runs" | "shares":
                 return _fields(name, answer, lambda value: float(value.partition(b" ")[0]))
             case "meta":
                 return _fields(name, answer, _number_or_name)
@@ -260,6 +277,22 @@ def _fields(
             field.decode()
             read(value)
         except (ValueError, msgspec.MsgspecError):
+            wrong.append(field)
+    return _some(name, wrong)
+
+
+def _settings(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
+    """The hash of a queue: all numbers, but for two."""
+    wrong = []
+    for field, value in zip(answer[::2], answer[1::2], strict=True):
+        try:
+            if field == b"notify":
+                value.decode()
+            elif field != b"fair":
+                float(value)
+            elif value not in (b"owner", b"key"):
+                wrong.append(field)
+        except ValueError:
             wrong.append(field)
     return _some(name, wrong)
 
