@@ -52,8 +52,8 @@ class Scene:
             raw.hset(name, mapping=dict.fromkeys(raw.hkeys(name), value))
         elif kind == b"zset":
             raw.zadd(name, {GARBAGE if how == "garbage" else b"": 0})
-        elif kind == b"set":
-            raw.sadd(name, GARBAGE if how == "garbage" else b"")
+        elif kind == b"set" and how == "garbage":  # the empty word is as good as any other
+            raw.sadd(name, GARBAGE)
         elif kind == b"list":
             raw.lpush(name, GARBAGE if how == "garbage" else b"")
 
