@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +38,20 @@ def wait_for(condition: Callable[[], Found | None], what: str = "it") -> Found:
             return found
         time.sleep(0.005)
     raise AssertionError(f"waited {CAP} s for {what}")
+
+
+@functools.cache
+def for_others() -> Path:
+    """A folder with copies of the keeper's code and of nasty.py that every user can read: the
+    checkout may be where only its owner can enter.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="stayer-keeper-code-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shutil.copytree(SOURCE, folder / SOURCE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(NASTY, folder)
+    for each in (folder, *folder.rglob("*")):
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    return folder
 
 
 def state_of(pid: int) -> str:
@@ -125,6 +143,7 @@ class Attempt:
             assert self.life is not None
             with contextlib.suppress(BlockingIOError):
                 self.births += os.read(self.life, 65536)
+            assert "not_started" not in (self.read("exit") or {}), self.read("exit")
             return len(self.births) >= number
 
         wait_for(heard, f"{number} births")
@@ -158,7 +177,9 @@ class Node:
     ) -> None:
         self.state = state
         self.interpreter = interpreter
-        self.source = source
+        self.nasty_program = NASTY if user is None else for_others() / NASTY.name
+        is_ours = source == SOURCE
+        self.source = for_others() / SOURCE.name if is_ours and user is not None else source
         self.user = user
         self.prefix = prefix
         self.attempts: list[Attempt] = []
@@ -166,7 +187,7 @@ class Node:
         self.nursery = self.start_nursery()
 
     def version(self) -> str:
-        if self.source == SOURCE:
+        if self.source in (SOURCE, for_others() / SOURCE.name):
             return stayer.keeper.nursery.version()
         code = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -181,7 +202,9 @@ class Node:
         if self.user is not None:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-            arguments = ["setpriv", *who, *arguments]
+            # As in contrib/systemd/: nor can it get any rights.
+            never = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+            arguments = ["setpriv", *who, *never, *arguments]
         return subprocess.Popen([*self.prefix, *arguments], start_new_session=True)
 
     def tell(self, line: str) -> None:
@@ -192,6 +215,8 @@ class Node:
             try:
                 return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
+                code = self.nursery.poll()
+                assert not code or code < 0, f"the nursery could not start: exit code {code}"
                 return None
 
         descriptor = wait_for(opened, "a nursery")
@@ -245,7 +270,7 @@ class Node:
         """One of the trees of `nasty.py`, once so many of its processes live."""
         attempt = self.prepare([], **spec)
         content = attempt.read("task.json")
-        words = [self.interpreter, "-I", "-S", str(NASTY), kind, str(attempt.path)]
+        words = [self.interpreter, "-I", "-S", str(self.nasty_program), kind, str(attempt.path)]
         content["keeper"]["argv"] = words
         (attempt.path / "task.json").write_text(json.dumps(content))
         (attempt.path / "stamps").mkdir()

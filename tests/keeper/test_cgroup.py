@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stayer.keeper import cgroup, tree
-from tests.keeper.harness import PYTHON, SOURCE, Attempt, Node, state_of, wait_for
+from tests.keeper.harness import PYTHON, Attempt, Node, for_others, state_of, wait_for
 from tests.keeper.test_fence import FENCED, lose
 from tests.keeper.test_nasty_trees import every_kind
 
@@ -277,7 +277,7 @@ def test_a_name_left_by_a_dead_one_is_used_again(top: Path) -> None:
 
 def asked(*prefix: str, interpreter: str = PYTHON) -> str:
     """What `delegated` finds in a process with that prefix."""
-    code = f"import sys; sys.path.insert(0, {str(SOURCE.parent)!r})\n" + (
+    code = f"import sys; sys.path.insert(0, {str(for_others())!r})\n" + (
         "from keeper.cgroup import delegated; print(delegated())"
     )
     words = [*prefix, interpreter, "-I", "-S", "-c", code]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import subprocess
 import threading
 import time
@@ -317,7 +318,7 @@ class Burials:
             on_beat=lambda until, answer: self.good_until.append(until),
             last_number=1,
         )
-        self.heart._last_inquest = 0.0  # it is time for one
+        self.heart._last_inquest = -math.inf  # it is time for one
 
     def _bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         self.seen.append(silent)
@@ -349,7 +350,7 @@ def test_beats_go_on_while_the_dead_are_buried(burials: Burials) -> None:
     heart.beat_now()
     assert burials.begun.wait(PATIENCE)
     heart.beat_now()
-    heart._last_inquest = 0.0
+    heart._last_inquest = -math.inf
     heart.beat_now()
     assert good_until == sorted(set(good_until))
     assert (len(good_until), burials.seen) == (3, [{}]), "one burial at a time"

@@ -17,11 +17,14 @@ from stayer.core.limits import SCHEDULE, check_length, shown
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedule import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
 from stayer.core.units import CENTURY
+from stayer.core.words import check_id
 from stayer.core.written import parse_submission
 
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
-NOT_FOR_TASKS = ("id", "eta", "delay", "start_before", "after", "when_failed")
+NOT_FOR_TASKS = (
+    "id", "eta", "delay", "start_before", "after", "when_failed", "near", "near_wait",
+)  # fmt: skip
 """What a task that comes again and again can't have."""
 
 
@@ -43,6 +46,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
     """The same, fit to be put into a store, due at its first tick from now on; or BadInput."""
     name = schedule.name
     submission.new_task(queue=schedule.task.queue, name=name)  # checks the words
+    check_id("name", name)  # the ids of its tasks begin with it
     check_length("name", name, SCHEDULE["name"].characters)
     if schedule.origin is not None:
         check_length("origin", schedule.origin, SCHEDULE["origin"].characters)
