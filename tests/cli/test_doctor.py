@@ -14,8 +14,8 @@ from tests.cli.running import Here
 from tests.contract.builders import fill, register
 
 CHECKS = [
-    "versions", "settings", "permissions", "disk", "file system", "store", "integrity", "counters",
-    "clock", "workers",
+    "versions", "settings", "permissions", "disk", "file system", "store", "integrity", "damage",
+    "counters", "clock", "workers",
 ]  # fmt: skip
 
 

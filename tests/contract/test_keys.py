@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from stayer import control
+from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Done, Fail, Hold, Interrupt, Lose, Release, Set, Snooze, Start
 from stayer.core.model import EVERYTHING, RUNNING, Fault, Filter, Handles, Task
 from stayer.store import Store
@@ -237,3 +238,15 @@ def test_start_takes_no_second_place(store: Store) -> None:
     fill(store, 3, key="a")
     apply(store, take_one(store), Start())
     assert len(take(store, limit=5)) == 1
+
+
+def test_a_queue_has_at_most_a_thousand_key_limits_however_they_come(store: Store) -> None:
+    some = {f"k{number}": 1 for number in range(1000)}
+    assert store.set_queue("q", key_limits=some).key_limits == some
+    with pytest.raises(BadInput, match="at most 1,000 fit"):
+        store.set_queue("q", key_limits={"one more": 1})
+    assert store.queues(["q"])[0].key_limits == some
+    assert store.set_queue("q", key_limits={"k0": None, "k1": 2, "new": 3}).key_limits == {
+        **{key: limit for key, limit in some.items() if key != "k0"}, "k1": 2, "new": 3,
+    }  # fmt: skip
+    assert store.set_queue("q", key_limits=dict.fromkeys([*some, "new"])).key_limits == {}

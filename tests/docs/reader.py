@@ -33,7 +33,7 @@ _PROGRAMS = {
     "python3": f'exec "{sys.executable}" "$@"',
     "sqlite3": f'exec "{sys.executable}" -c \'import sqlite3, sys\n'
     "with sqlite3.connect(sys.argv[1]) as connection:\n"
-    '    connection.executescript(sys.argv[2])\' "$@"',
+    '    connection.executescript(sys.argv[-1])\' "$@"',
     "sleep": 'exec /bin/sleep "$(awk "BEGIN { print $1 / 10 }")"',
 }
 """`stayer` and Python are those of the test, and an hour of sleep is six minutes."""

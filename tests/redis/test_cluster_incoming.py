@@ -177,3 +177,17 @@ def test_else_it_is_found_by_the_next_look(store: ClusterStore) -> None:
     push(store, {"queue": "q"})
     assert woken()
     waiter.close()
+
+
+def test_an_item_that_is_kept_out_by_another_is_refused(store: ClusterStore) -> None:
+    register(store)
+    apply(store, started(store, id="gone"), Done())
+    assert store.purge(["gone"], ["complete"], store.now() + 9, 9) == ["gone"]
+    submit(store, new("holds", unique="u"))
+    push(store, {"id": "gone", "queue": "q"}, {"id": "new", "queue": "q", "unique": "u"})
+    take_in(store)
+    assert [line["error"].partition(":")[0] for line in refused(store)] == [
+        "its unique word 'u' is held by task 'holds'",
+        "task 'gone' has been here and was deleted",
+    ]
+    assert (store.get(["new"]), left(store)) == ([None], 0)

@@ -21,7 +21,6 @@ from tests.contract.builders import (
     apply,
     check_counts,
     counts,
-    fill,
     get,
     happened,
     ids,
@@ -352,12 +351,34 @@ class TestWakingUp:
         waiter.close()
 
 
-def test_a_cancel_of_a_cancelled_one_is_set_aside(
-    store: RedisStore, push: Callable[..., None]
+def test_a_second_delete_is_no_error(
+    store: RedisStore, push: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     register(store)
     apply(store, started(store, id="a"), Cancel())
-    push({"delete": "a"})
+    submit(store, new("b"))
+    push({"delete": "a"}, {"delete": "b"}, {"delete": "b"}, {"id": "good", "queue": "q"})
     store.promote(10)
-    assert len(refused(store)) == 1
-    assert fill(store, 1)
+    assert (refused(store), left(store), caplog.messages) == ([], 0, [])
+    assert (get(store, "b").state, get(store, "good").state) == ("cancelled", "pending")
+
+
+def test_an_item_that_is_kept_out_by_another_is_refused_and_told_of(
+    store: RedisStore, push: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    register(store)
+    apply(store, started(store, id="gone"), Done())
+    assert store.purge(["gone"], ["complete"], store.now() + 9, 9) == ["gone"]
+    submit(store, new("holds", unique="u"))
+    push({"id": "gone", "queue": "q"}, {"id": "new", "queue": "q", "unique": "u"})
+    push({"queue": "q", "unique": "u", "parameters": "ä" * 10_000}, {"id": "good", "queue": "q"})
+    store.promote(10)
+    assert [line["error"].partition(":")[0] for line in refused(store)] == [
+        "its unique word 'u' is held by task 'holds'",
+        "its unique word 'u' is held by task 'holds'",
+        "task 'gone' has been here and was deleted",
+    ]
+    assert json.loads(refused(store)[2]["item"]) == {"id": "gone", "queue": "q"}
+    assert len(caplog.messages) == 2, "a line for each reason"
+    assert store.get(["new"]) == [None]
+    assert (get(store, "good").state, left(store)) == ("pending", 0)

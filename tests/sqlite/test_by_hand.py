@@ -12,11 +12,26 @@ from pathlib import Path
 
 import pytest
 
+from stayer.core import limits
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter, Worker
 from stayer.core.submission import new_task
 from stayer.store import Store
+from tests.contract.long_inputs import LONG
 
+COLUMNS = (
+    "id",
+    "queue",
+    "name",
+    "command",
+    "cwd",
+    "env",
+    "owner",
+    "tags",
+    "key",
+    "unique",
+    "notify",
+)
 INSERT = "INSERT INTO stayer_tasks (id, queue, parameters) VALUES (?, ?, ?)"
 
 
@@ -108,8 +123,21 @@ def test_whatever_stands_in_parameters_can_be_read(
         ("eta", "2026-11-16"),
         ("created", "now"),
         ("priority", "abc"),
+        ("command", '["ls", 1]'),
+        ("env", '{"A": 1}'),
+        ("tags", "[{}]"),
+        ("notify", "[1]"),
+        *(
+            ("policy", bad)
+            for bad in (
+                "3", "{no", "[]", '{"retry": 3}', '{"retries": "x"}', '{"retries": []}',
+                '{"retries": -1}', '{"retries": 1.5}', '{"time_limit": "1h"}', '{"fence": "keep"}',
+                '{"retry_on": "E"}', '{"when_failed": "go"}', '{"retry_backoff": 0}',
+                '{"memory_limit": 1e9}',
+            )
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_row_that_makes_no_sense_is_refused(
     store: Store, hand: sqlite3.Connection, column: str, content: str
 ) -> None:
@@ -121,10 +149,6 @@ def test_a_row_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("column", "content"),
     [
-        ("command", '["ls", 1]'),
-        ("env", '{"A": 1}'),
-        ("tags", "[{}]"),
-        ("policy", '{"retries": []}'),
         ("owner", b"\xff\xfe"),
         ("owner", "a\0b"),
     ],
@@ -135,7 +159,7 @@ def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
     hand.execute(f"INSERT INTO stayer_tasks (id, queue, {column}) VALUES ('a', 'q', ?)", (content,))
     store.submit([new_task(queue="q", id="b")])
     store.beat(Worker(id="w", node="n", pid=1), 1, "x", ())
-    assert {task.id for task in store.reserve("w", ["q"], 5, EVERYTHING)} == {"a", "b"}
+    assert "b" in {task.id for task in store.reserve("w", ["q"], 5, EVERYTHING)}
     assert {task.id for task in store.find(Filter(), None, 9).tasks} == {"a", "b"}
 
 
@@ -237,3 +261,59 @@ def test_a_row_may_name_hooks_as_people_write_them(store: Store, hand: sqlite3.C
     assert told == [("mail", "mail", "pending"), ("https://a.example/", "", "pending")]
     with pytest.raises(sqlite3.IntegrityError):
         hand.execute("INSERT INTO stayer_tasks (id, queue, notify) VALUES ('u', 'q', '{}')")
+
+
+def test_a_row_with_name_and_command_is_refused(store: Store, hand: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="either a name or a command"):
+        hand.execute("INSERT INTO stayer_tasks (id, name, command) VALUES ('a', 'n', '[\"x\"]')")
+
+
+def test_a_policy_that_makes_sense_is_kept(store: Store, hand: sqlite3.Connection) -> None:
+    policy = {
+        "retries": 3, "retry_wait": 1.5, "retry_on": ["E"], "memory_limit": 5, "fence": "kill",
+        "when_failed": "hold", "time_growth": 2, "time_limit": None,
+    }  # fmt: skip
+    insert = "INSERT INTO stayer_tasks (id, queue, policy) VALUES ('a', 'q', ?)"
+    hand.execute(insert, (json.dumps(policy),))
+    [task] = store.get(["a"])
+    assert task is not None
+    for name, value in policy.items():
+        found = getattr(task.policy, name)
+        assert (list(found) if isinstance(found, tuple) else found) == value
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+@pytest.mark.parametrize(
+    "column",
+    [name for name in limits.SUBMISSION if name in COLUMNS],
+)
+def test_a_row_that_is_too_long_is_refused(
+    store: Store, hand: sqlite3.Connection, column: str, text: str
+) -> None:
+    most = limits.SUBMISSION[column]
+    content = text
+    if column == "env":
+        content = json.dumps({"A": text})
+    elif most.items is not None:
+        content = json.dumps([text])
+    insert = f"INSERT INTO stayer_tasks ({column}) VALUES (?)"
+    if column != "id":
+        insert = f"INSERT INTO stayer_tasks (id, \"{column}\") VALUES ('a', ?)"
+    with pytest.raises(sqlite3.IntegrityError):
+        hand.execute(insert, (content,))
+    assert store.find(Filter(), None, 9).tasks == ()
+
+
+def test_an_older_file_gets_the_new_checks_when_it_is_opened(path: Path, store: Store) -> None:
+    hand = sqlite3.connect(path, isolation_level=None)
+    [(sql,)] = hand.execute("SELECT sql FROM sqlite_master WHERE name = 'stayer_task_by_hand'")
+    assert "-- revision 2" in sql
+    hand.execute("DROP TRIGGER stayer_task_by_hand")
+    hand.execute(
+        "CREATE TRIGGER stayer_task_by_hand AFTER INSERT ON stayer_tasks "
+        "WHEN new.updated IS NULL BEGIN SELECT 1; END"
+    )
+    store.setup()
+    with pytest.raises(sqlite3.IntegrityError, match="policy"):
+        hand.execute("INSERT INTO stayer_tasks (id, policy) VALUES ('a', '3')")
+    hand.close()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import rich_click as click
 
+from stayer.core.printable import printable
+
 if TYPE_CHECKING:
     from stayer.core.model import JSON
 
@@ -22,18 +24,8 @@ _PORTION = 500
 _COMMANDING = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def safe(text: str, *, lines: bool = False) -> str:
-    """The text with whatever a terminal might obey written as an escape; `lines` keeps lines."""
-    if text.isprintable():
-        return text
-    kept = "\n\t" if lines else ""
-    return "".join(
-        letter if letter.isprintable() or letter in kept else _escaped(letter) for letter in text
-    )
-
-
-def _escaped(letter: str) -> str:
-    return ascii(letter)[1:-1]
+safe = printable
+"""Text that can do no harm on a screen."""
 
 
 def say(text: str) -> None:

@@ -187,7 +187,7 @@ def _key_limits(written: Sequence[str]) -> WrittenSettings:
     single: dict[str, int | None] = {}
     for entry in written:
         key, _, number = entry.rpartition("=")
-        if number != "none" and not number.isdecimal():
+        if number != "none" and not (number.isdecimal() and len(number) <= 10):
             raise BadInput(f"--key-limit {entry}: write a number, KEY=number, or none for it")
         limit = None if number == "none" else int(number)
         if key:

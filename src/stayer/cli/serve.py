@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from stayer.cli.values import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.printable import log_printably
 
 if TYPE_CHECKING:
     from stayer.http.service import Settings
@@ -105,7 +105,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     settings = Settings(**chosen, queue=config.queue, retries=config.retries)
     store = given.store(make=True)
     access = Access(Path(file))
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_printably()
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     if show_link:

@@ -83,7 +83,8 @@ class Limit(Number):
     ) -> int:
         if value == "none":
             return 0
-        if not str(value).isdecimal() or not 0 < int(value) < 2**31:
+        written = str(value)
+        if not written.isdecimal() or len(written) > 10 or not 0 < int(value) < 2**31:
             self.fail(f"{value!r}: give a whole number from 1 on, or none", param, ctx)
         return int(value)
 

@@ -17,6 +17,7 @@ from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.printable import log_printably
 
 if TYPE_CHECKING:
     from stayer.config import Config
@@ -228,10 +229,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _start_log(file: str | None) -> None:
-    form = "%(asctime)s %(levelname)s %(message)s"
     try:
         # Opened anew when somebody has moved it away: logs are rotated.
-        handler = WatchedFileHandler(file) if file else logging.StreamHandler()
-        logging.basicConfig(handlers=[handler], level=logging.INFO, format=form)
+        log_printably(WatchedFileHandler(file) if file else None)
     except OSError as error:
         raise BadInput(f"--log {file} can't be written: {error.strerror}") from None

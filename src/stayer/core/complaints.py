@@ -14,6 +14,7 @@ _KINDS = {
     "bool": "true or false",
     "null": "null",
 }
+_LONGEST = 200
 _EXPECTED = re.compile("expected (.+), got ([a-z]+)", re.IGNORECASE)
 _MISSING = re.compile("object missing required field (.+)", re.IGNORECASE)
 _ENUM = re.compile("invalid enum value (.+)", re.IGNORECASE)
@@ -21,8 +22,15 @@ _ENUM = re.compile("invalid enum value (.+)", re.IGNORECASE)
 
 def split(message: str) -> tuple[str, str]:
     """The decoder's message as the problem and the place (`tasks.a.after[0]`), which may be ''."""
-    problem, _, where = message.replace("`", "").partition(" - at ")
-    return problem, where.removeprefix("$").removeprefix(".")
+    problem, _, where = message.replace("`", "").rpartition(" - at $")
+    if not problem:
+        problem, where = where, ""
+    return shortened(problem), shortened(where.removeprefix("."))
+
+
+def shortened(text: str) -> str:
+    """A part of the decoder's message, which quotes what was written in full."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
 def in_words(problem: str, where: str = "", kind: type | None = None) -> str:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadInput
+from stayer.core.limits import UNIT, check_length
 from stayer.core.model import NewTask
 from stayer.core.schedule import Schedule
 
@@ -104,6 +105,8 @@ def task_of(schedule: Schedule, tick: float) -> NewTask:
 
 def check(expression: str, zone: str) -> None:
     """BadInput that says what is wrong with it."""
+    check_length("cron expression", expression, UNIT)
+    check_length("time zone", zone, UNIT)
     if next(_ticks(expression, zone, 0.0), None) is None:
         raise BadInput(f"cron expression {expression!r} never comes: mend it")
 

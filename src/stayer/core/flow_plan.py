@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
 from stayer.core.flows import NewFlow, Part, in_order, task_id
+from stayer.core.limits import check_record, shown
 from stayer.core.model import NewTask, Value
 from stayer.core.words import check_id, check_word
 
@@ -42,8 +43,8 @@ def check_name(name: str) -> None:
     """BadInput if it can't be that of a part."""
     if not isinstance(name, str) or len(name) > PART_LIMIT or not _NAME.fullmatch(name):
         raise BadInput(
-            f"{name!r} can't be the name of a part of a flow: give up to {PART_LIMIT} letters, "
-            "digits, _ and -"
+            f"{shown(name)} can't be the name of a part of a flow: give up to {PART_LIMIT} "
+            "letters, digits, _ and -"
         )
 
 
@@ -59,6 +60,8 @@ def lay_out(
     laid: dict[str, list[NewTask]] = {}
     for each in in_order({plan.name: _upstreams(plan, plans) for plan in parts}):
         laid[each] = _tasks(flow, plans[each], laid)
+        for task in laid[each]:
+            check_record(task)  # an item of a map may have made its command long
     new = NewFlow(
         id=flow,
         name=name,
@@ -107,7 +110,7 @@ def _upstreams(plan: PartPlan, plans: dict[str, PartPlan]) -> tuple[str, ...]:
     for each in named:
         if each not in plans:
             raise BadInput(
-                f"{plan.name}: no part of the flow is called {each!r}: there are "
+                f"{plan.name}: no part of the flow is called {shown(each)}: there are "
                 f"{', '.join(plans)}. Tasks outside the flow go into after_tasks"
             )
     return tuple(dict.fromkeys(named))
@@ -153,7 +156,9 @@ def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]
     if plan.near in plan.after_tasks:
         return plan.near
     if plan.near not in plan.after:
-        raise BadInput(f"{plan.name}: near {plan.near!r}: give one of those that it runs after")
+        raise BadInput(
+            f"{plan.name}: near {shown(plan.near)}: give one of those that it runs after"
+        )
     if len(laid[plan.near]) != 1:
         raise BadInput(
             f"{plan.name}: near {plan.near!r}, which is a map: give a part of one task, or map "

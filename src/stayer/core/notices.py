@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
+from stayer.core.limits import HOOK, SUBMISSION, check_count, check_length, shown
 from stayer.core.model import FINISHED, JSON, QUEUED, Change, State, Task
 from stayer.core.units import rfc3339
 
@@ -30,8 +31,6 @@ WORDS = (ENDED, *FINISHED, *ENDINGS, "started", "retrying")
 """What a hook may ask to be told of."""
 _FAILURES = ("error", "killed", "oom", "timeout", "silent")
 
-HOOKS_LIMIT = 10
-"""How many hooks a task, or a queue, may have."""
 _TARGET_LIMIT = 2000
 _HOOK = re.compile(rf"((?:{'|'.join(WORDS)})(?:,(?:{'|'.join(WORDS)}))*):(.*)")
 _LIKE_EVENTS = re.compile(r"([a-z]+(?:,[a-z]+)+|[a-z]+):(?!//)")
@@ -116,8 +115,10 @@ class Delivery(Struct, frozen=True):
 
 def parse(written: str) -> str:
     """A hook as the stores keep it, with its words in front; BadInput says what to mend."""
+    if isinstance(written, str):
+        check_length("notify", written, HOOK)
     if not isinstance(written, str) or not written.strip():
-        raise BadInput(f"notify {written!r}: say whom to tell: {_EXAMPLE}")
+        raise BadInput(f"notify {shown(written)}: say whom to tell: {_EXAMPLE}")
     hook = written.strip()
     found = _HOOK.fullmatch(hook)
     words, target = (found[1], found[2].strip()) if found else (ENDED, hook)
@@ -133,11 +134,9 @@ def parse(written: str) -> str:
 def parse_all(written: Sequence[str]) -> tuple[str, ...]:
     """Hooks as the stores keep them, each once."""
     if isinstance(written, str) or not isinstance(written, Sequence):
-        raise BadInput(f"notify {written!r}: give a list, such as [{written!r}]")
-    hooks = tuple(dict.fromkeys(map(parse, written)))
-    if len(hooks) > HOOKS_LIMIT:
-        raise BadInput(f"notify: {len(hooks)} hooks are too many, at most {HOOKS_LIMIT} fit")
-    return hooks
+        raise BadInput(f"notify {shown(written)}: give a list, such as [{shown(written)}]")
+    check_count("notify", written, SUBMISSION["notify"].items)
+    return tuple(dict.fromkeys(map(parse, written)))
 
 
 def _check_target(written: str, target: str) -> None:

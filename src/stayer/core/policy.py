@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal, TypedDict, Unpack
 
 from stayer.core.errors import BadInput
+from stayer.core.limits import SUBMISSION, check_count, shown
 from stayer.core.model import Policy, WhenFailed
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.units import CENTURY
@@ -69,7 +70,7 @@ def check(policy: Policy) -> None:
         or not isinstance(retries, int)
         or not 0 <= retries < _MOST_RETRIES
     ):
-        raise BadInput(f"retries {retries!r}: give a whole number from 0 on")
+        raise BadInput(f"retries {shown(retries)}: give a whole number from 0 on")
     for name in _AMOUNTS:
         value = getattr(policy, name)
         if value is None:
@@ -80,37 +81,42 @@ def check(policy: Policy) -> None:
             or not 0 <= value <= CENTURY**2
         ):
             unit = "bytes" if name.startswith("memory") else "seconds"
-            raise BadInput(f"{name} {value!r}: give a number of {unit}, 0 for none")
+            raise BadInput(f"{name} {shown(value)}: give a number of {unit}, 0 for none")
     for name in ("retry_wait", "retry_cap"):
         if not 0 <= getattr(policy, name) <= CENTURY:
-            raise BadInput(f"{name} {getattr(policy, name)!r}: give seconds from 0 to 100 years")
+            raise BadInput(
+                f"{name} {shown(getattr(policy, name))}: give seconds from 0 to 100 years"
+            )
     if policy.near_wait is not None and not 0 <= policy.near_wait <= CENTURY:
-        raise BadInput(f"near_wait {policy.near_wait!r}: give seconds from 0 to 100 years")
+        raise BadInput(f"near_wait {shown(policy.near_wait)}: give seconds from 0 to 100 years")
     if policy.near_wait is not None and policy.near is None:
         raise BadInput("near_wait goes with near: say which task it is to run near")
     for name in ("retry_backoff", "time_growth", "memory_growth"):
         if not 1 <= getattr(policy, name) <= 100:
-            raise BadInput(f"{name} {getattr(policy, name)!r}: give a factor from 1 to 100")
+            raise BadInput(f"{name} {shown(getattr(policy, name))}: give a factor from 1 to 100")
     for what in ("time", "memory"):
         if getattr(policy, f"{what}_growth") > 1 and not getattr(policy, f"{what}_limit"):
             raise BadInput(f"{what}_growth lets {what}_limit grow: give that one too")
     if policy.fence not in (None, "freeze", "kill"):
         raise BadInput(
-            f"fence {policy.fence!r}: a task is to `freeze` or to `kill` when its worker loses its "
-            "lease; `keep` is a worker's to say"
+            f"fence {shown(policy.fence)}: a task is to `freeze` or to `kill` when its worker "
+            "loses its lease; `keep` is a worker's to say"
         )
     if policy.when_failed not in ("cancel", "run", "hold"):
         raise BadInput(
-            f"when_failed {policy.when_failed!r}: say `cancel`, `run` or `hold`, for what becomes "
-            "of the task when one that it is to run after fails"
+            f"when_failed {shown(policy.when_failed)}: say `cancel`, `run` or `hold`, for what "
+            "becomes of the task when one that it is to run after fails"
         )
 
 
 def _patterns(what: str, patterns: object) -> tuple[str, ...]:
     if isinstance(patterns, str):
-        raise BadInput(f"{what} {patterns!r}: give a list of names, such as [{patterns!r}]")
+        raise BadInput(
+            f"{what} {shown(patterns)}: give a list of names, such as [{shown(patterns)}]"
+        )
     if not isinstance(patterns, Sequence):
-        raise BadInput(f"{what} {patterns!r}: give a list of names")
+        raise BadInput(f"{what} {shown(patterns)}: give a list of names")
+    check_count(what, patterns, SUBMISSION[what].items)
     for pattern in patterns:
         check_word(what, pattern)
     return tuple(patterns)

@@ -7,6 +7,7 @@ from typing import TypedDict, get_args
 
 from stayer.core import notices, rate
 from stayer.core.errors import BadInput
+from stayer.core.limits import QUEUE, check_count, shown
 from stayer.core.model import KEPT, Fair, Kept, QueueSettings
 from stayer.core.units import CENTURY
 from stayer.core.words import check_word
@@ -53,7 +54,7 @@ def read(written: WrittenSettings) -> QueueSettings:
     if "fair" in written:
         found["fair"] = written["fair"]
         if written["fair"] not in (*FAIR, None):
-            raise BadInput(f"fair {written['fair']!r}: those who take turns are owner or key")
+            raise BadInput(f"fair {shown(written['fair'])}: those who take turns are owner or key")
     if "notify" in written:
         found["notify"] = notices.parse_all(written["notify"] or ())
     if "retention" in written:
@@ -63,24 +64,47 @@ def read(written: WrittenSettings) -> QueueSettings:
 
 def _retention(kept: Mapping[Kept, float | None]) -> dict[Kept, float | None]:
     if not isinstance(kept, Mapping) or not set(kept) <= set(KEPT):
-        raise BadInput(f"retention {kept!r}: give seconds by what is kept: {', '.join(KEPT)}")
+        raise BadInput(f"retention {shown(kept)}: give seconds by what is kept: {', '.join(KEPT)}")
     for what, seconds in kept.items():
         if seconds is not None and not (
             isinstance(seconds, int | float) and 0 <= seconds <= CENTURY
         ):
             raise BadInput(
-                f"retention of {what} {seconds!r}: give seconds from 0 to 100 years, or None for "
-                "as long as the workers are told"
+                f"retention of {what} {shown(seconds)}: give seconds from 0 to 100 years, or None "
+                "for as long as the workers are told"
             )
     return dict(kept)
 
 
 def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:
     if not isinstance(limits, Mapping):
-        raise BadInput(f'key_limits {limits!r}: give limits by key, such as {{"ann": 3}}')
+        raise BadInput(f'key_limits {shown(limits)}: give limits by key, such as {{"ann": 3}}')
+    check_count("key_limits", limits, QUEUE["key_limits"].items)
     for key in limits:
         check_word("key", key)
     return {key: _checked(f"limit of key {key}", limit) for key, limit in limits.items()}
+
+
+def merged_key_limits(
+    there: Mapping[str, int], changed: Mapping[str, int | None]
+) -> dict[str, int]:
+    """The limits of single keys with these changes; BadInput if they are too many then."""
+    both = {**there, **changed}
+    kept = {key: limit for key, limit in both.items() if limit is not None}
+    if len(kept) > len(there):
+        refuse_key_limits(len(kept))
+    return kept
+
+
+def refuse_key_limits(number: int) -> None:
+    """BadInput if a queue may not have so many: each reserve looks at them."""
+    most = QUEUE["key_limits"].items
+    assert most is not None
+    if number > most:
+        raise BadInput(
+            f"key_limits: the queue would have {number:,}, at most {most:,} fit: set key_limit for "
+            "all, or take some away"
+        )
 
 
 def _checked(what: str, limit: int | None) -> int | None:
@@ -88,7 +112,7 @@ def _checked(what: str, limit: int | None) -> int | None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit < 2**31:
         raise BadInput(
-            f"{what} {limit!r}: give a whole number from 1 on, or None for no limit; pause the "
-            "queue to let nothing run"
+            f"{what} {shown(limit)}: give a whole number from 1 on, or None for no limit; pause "
+            "the queue to let nothing run"
         )
     return limit

@@ -10,12 +10,13 @@ import re
 from msgspec import Struct
 
 from stayer.core.errors import BadInput
+from stayer.core.limits import UNIT, shown
 from stayer.core.model import Rate
 from stayer.core.units import DAY, HOUR, MINUTE, duration
 
 _ALMOST = 1e-6
 """So much of a token may be missing: whoever sleeps until it comes must find it."""
-_WRITTEN = re.compile(r"\s*(\d+)\s*/\s*(\S.*?)\s*")
+_WRITTEN = re.compile(r"(\d+)\s*/\s*(\S.*)")
 
 
 class Bucket(Struct, frozen=True):
@@ -48,9 +49,12 @@ class Bucket(Struct, frozen=True):
 
 def parse(written: str) -> Rate:
     """A rate as people write it: `100/1h`, `5/min`."""
-    found = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
+    is_short = isinstance(written, str) and len(written) <= UNIT
+    found = _WRITTEN.fullmatch(written.strip()) if is_short else None
     if found is None:
-        raise BadInput(f"rate {written!r}: write how many in which time, such as 100/1h or 5/10s")
+        raise BadInput(
+            f"rate {shown(written)}: write how many in which time, such as 100/1h or 5/10s"
+        )
     text = found[2] if found[2][0].isdigit() else f"1{found[2]}"
     try:
         per = duration(text)
@@ -65,8 +69,8 @@ def check(rate: Rate) -> None:
     """BadInput if it can't be."""
     if not 1 <= rate.count < 2**31 or not 0.001 <= rate.per <= 366 * 86400.0:
         raise BadInput(
-            f"rate {rate.count}/{rate.per:g}s: give at least 1, in a time of a millisecond to a "
-            "year; to let nothing begin, pause the queue"
+            f"rate {shown(rate.count)}/{rate.per:g}s: give at least 1, in a time of a millisecond "
+            "to a year; to let nothing begin, pause the queue"
         )
 
 

@@ -11,16 +11,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import codec, cron, submission, units
+from stayer.core import codec, complaints, cron, submission, units
 from stayer.core.errors import BadInput
+from stayer.core.limits import SCHEDULE, check_length, shown
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedule import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
 from stayer.core.units import CENTURY
 from stayer.core.words import check_id
 from stayer.core.written import parse_submission
 
-NAME_LIMIT = 150
-"""Shorter than an id, which is made of it and of a tick."""
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
 NOT_FOR_TASKS = (
@@ -48,12 +47,13 @@ def checked(schedule: Schedule, now: float) -> Schedule:
     name = schedule.name
     submission.new_task(queue=schedule.task.queue, name=name)  # checks the words
     check_id("name", name)  # the ids of its tasks begin with it
-    if len(name) > NAME_LIMIT:
-        raise BadInput(f"name {name[:20]}… has {len(name)} characters, at most {NAME_LIMIT} fit")
+    check_length("name", name, SCHEDULE["name"].characters)
+    if schedule.origin is not None:
+        check_length("origin", schedule.origin, SCHEDULE["origin"].characters)
     if schedule.overlap not in OVERLAPS:
-        raise BadInput(f"overlap {schedule.overlap!r} is none of {', '.join(OVERLAPS)}")
+        raise BadInput(f"overlap {shown(schedule.overlap)} is none of {', '.join(OVERLAPS)}")
     if schedule.catch_up not in CATCH_UPS:
-        raise BadInput(f"catch_up {schedule.catch_up!r} is none of {', '.join(CATCH_UPS)}")
+        raise BadInput(f"catch_up {shown(schedule.catch_up)} is none of {', '.join(CATCH_UPS)}")
     if not (math.isfinite(schedule.jitter) and 0 <= schedule.jitter <= CENTURY):
         raise BadInput(f"jitter {schedule.jitter!r}: give seconds from 0 on")
     cron.check(schedule.cron, schedule.zone)
@@ -90,7 +90,7 @@ def parse(
         task = codec.encode(said.task)
     except msgspec.ValidationError as error:
         raise BadInput(f"{what}: {_explained(error)}") from None
-    except (msgspec.DecodeError, TypeError, ValueError) as error:
+    except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"{what}: {error}") from None
     fields = parse_submission(task, f"{what}: task")
     if folder is not None and "command" in fields:
@@ -115,8 +115,7 @@ def parse(
 
 
 def _explained(error: msgspec.ValidationError) -> str:
-    problem, _, where = str(error).replace("`", "").partition(" - at ")
-    field = where.removeprefix("$").removeprefix(".")
+    problem, field = complaints.split(str(error))
     said = f"{problem[:1].lower()}{problem[1:]}"
     if "unknown field" in said:
         return f"{said}: there are {', '.join(WrittenSchedule.__struct_fields__)}"

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from stayer.core import codec, ids, units
+from stayer.core import codec, ids, limits, units
 from stayer.core.errors import BadInput
+from stayer.core.limits import PROGRAM, SUBMISSION, shown
 from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
 from stayer.core.notices import parse_all
 from stayer.core.policy import Asked, checked
@@ -67,7 +68,8 @@ def new_task(
         check_word("owner", owner)
     check_priority(priority)
     if isinstance(tags, str):
-        raise BadInput(f"tags {tags!r}: give a list of words, such as [{tags!r}]")
+        raise BadInput(f"tags {shown(tags)}: give a list of words, such as [{shown(tags)}]")
+    limits.check_count("tags", tags, SUBMISSION["tags"].items)
     for tag in tags:
         check_word("tag", tag)
     if eta is not None or delay is not None:
@@ -94,8 +96,10 @@ def new_task(
     if unique is not None or unique_while is not None or unique_for is not None:
         _check_unique(unique, unique_while, unique_for)
     if (near := life.get("near")) is not None and near not in after:
-        raise BadInput(f"near {near!r}: give the id of a task that it runs after, as in `after`")
-    return NewTask(
+        raise BadInput(
+            f"near {shown(near)}: give the id of a task that it runs after, as in `after`"
+        )
+    new = NewTask(
         id=draw() if id is None else id,
         generated=id is None,
         queue=queue,
@@ -120,6 +124,8 @@ def new_task(
         notify=parse_all(notify) if notify else (),
         after=_upstreams(after),
     )
+    limits.check_record(new)
+    return new
 
 
 def _check_unique(
@@ -130,11 +136,11 @@ def _check_unique(
     elif unique_while is not None or unique_for:
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
     if unique_while not in (None, "waiting", "alive"):
-        raise BadInput(f"unique_while {unique_while!r}: say waiting or alive")
+        raise BadInput(f"unique_while {shown(unique_while)}: say waiting or alive")
     if unique_for is not None and not (
         math.isfinite(unique_for) and 0 <= unique_for <= units.CENTURY
     ):
-        raise BadInput(f"unique_for {unique_for!r}: give seconds from 0 to 100 years")
+        raise BadInput(f"unique_for {shown(unique_for)}: give seconds from 0 to 100 years")
     if unique_for and unique_while == "waiting":
         raise BadInput(
             "unique_for is for the time after its end, but with unique_while = waiting it gives "
@@ -145,12 +151,13 @@ def _check_unique(
 def check_priority(priority: int) -> None:
     """BadInput if it is none."""
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
-        raise BadInput(f"priority {priority!r}: give a whole number, such as 10 or -5")
+        raise BadInput(f"priority {shown(priority)}: give a whole number, such as 10 or -5")
 
 
 def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
     if isinstance(after, str):
-        raise BadInput(f"after {after!r}: give a list of ids, such as [{after!r}]")
+        raise BadInput(f"after {shown(after)}: give a list of ids, such as [{shown(after)}]")
+    limits.check_count("after", after, SUBMISSION["after"].items)
     for id in after:
         check_word("after", id)
     return tuple(dict.fromkeys(after))
@@ -158,35 +165,44 @@ def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
 
 def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
     if isinstance(command, str):
-        raise BadInput(f"command {command!r}: give its words as a list, the program first")
+        raise BadInput(f"command {shown(command)}: give its words as a list, the program first")
     words = tuple(command)
+    most = SUBMISSION["command"]
+    limits.check_count("words of the command", words, most.items)
     if not words or not words[0]:
         raise BadInput("the command is empty: give at least a program")
-    for word in words:
-        _check_text("command word", word)
+    _check_text("program", words[0], PROGRAM.characters)
+    for word in words[1:]:
+        _check_text("command word", word, most.characters)
     return words
 
 
 def _check_surroundings(cwd: str | None, env: Mapping[str, str]) -> None:
     if cwd is not None:
-        _check_text("cwd", cwd)
+        _check_text("cwd", cwd, SUBMISSION["cwd"].characters)
+    most = SUBMISSION["env"]
+    limits.check_count("variables", env, most.items)
     for name, value in env.items():
-        _check_text("variable", name)
+        _check_text("variable", name, limits.WORD)
         if not name or "=" in name:
             raise BadInput(f"variable {name!r}: give a name without =")
         if is_ours(name):
             raise BadInput(f"variable {name}: those of STAYER_ are for the worker to set")
-        _check_text(f"variable {name}:", value)
+        _check_text(f"variable {name}:", value, most.characters)
 
 
-def _check_text(what: str, text: str) -> None:
+def _check_text(what: str, text: str, most: int) -> None:
     """What a process can be given, and a store can keep."""
+    if isinstance(text, str):
+        limits.check_length(what, text, most)
     if not isinstance(text, str) or "\0" in text:
-        raise BadInput(f"{what} {text!r}: give text without NUL characters")
+        raise BadInput(f"{what} {shown(text)}: give text without NUL characters")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadInput(f"{what} {text!r}: it is not UTF-8 text, which is all that fits") from None
+        raise BadInput(
+            f"{what} {shown(text)}: it is not UTF-8 text, which is all that fits"
+        ) from None
 
 
 def _check_time(at: str, moment: float | None, after: str, delay: float | None) -> None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Never
 
 from stayer.core.errors import BadInput
+from stayer.core.limits import UNIT, shown
 
 MINUTE, HOUR, DAY, WEEK = 60.0, 3600.0, 86400.0, 604800.0
 CENTURY = 36525 * DAY
@@ -28,14 +29,14 @@ MOMENT_EXAMPLES = (
 _LEAST_MEMORY = 100_000
 
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-_PLAIN = re.compile(rf"\s*{_NUMBER}\s*")
+_PLAIN = re.compile(_NUMBER)
 _DURATION = re.compile(
-    rf"\s*(?:{_NUMBER}w\s*)?(?:{_NUMBER}d\s*)?(?:{_NUMBER}h\s*)?(?:{_NUMBER}m(?:in)?\s*)?"
+    rf"(?:{_NUMBER}w\s*)?(?:{_NUMBER}d\s*)?(?:{_NUMBER}h\s*)?(?:{_NUMBER}m(?:in)?\s*)?"
     rf"(?:{_NUMBER}s(?:ec)?\s*)?(?:{_NUMBER}ms\s*)?",
     re.IGNORECASE,
 )
 _FACTORS = (WEEK, DAY, HOUR, MINUTE, 1.0, 0.001)
-_SIZE = re.compile(rf"\s*{_NUMBER}\s*(?:([kmgtp])(i?b?)|b)?\s*", re.IGNORECASE)
+_SIZE = re.compile(rf"{_NUMBER}\s*(?:([kmgtp])(i?b?)|b)?", re.IGNORECASE)
 # Shorter numbers are more likely a year, a date (20261115) or a delay than a second of the 1970s.
 _EPOCH = re.compile(r"[0-9]{9,}(?:\.[0-9]+)?")
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -63,7 +64,15 @@ def as_wait(value: object) -> float | None:
     return max(0.0, float(value))
 
 
+def _short(text: str, wanted: str, examples: str) -> str:
+    """Without spaces around it. What is too long is refused before any pattern sees it."""
+    if len(text) > UNIT:
+        _refuse(text, wanted, examples)
+    return text.strip()
+
+
 def _seconds(text: str) -> float:
+    text = _short(text, "a duration", DURATION_EXAMPLES)
     if plain := _PLAIN.fullmatch(text):
         return float(plain[1])
     parts = _DURATION.fullmatch(text)
@@ -97,9 +106,8 @@ def memory(text: str | float) -> int:
 
 
 def _bytes(text: str) -> int:
-    parts = _SIZE.fullmatch(text)
-    # More digits than Python converts are no size either.
-    if parts is None or len(text) > 100:
+    parts = _SIZE.fullmatch(_short(text, "a size", SIZE_EXAMPLES))
+    if parts is None:
         _refuse(text, "a size", SIZE_EXAMPLES)
     number, prefix, suffix = parts.groups()
     base = 1024 if suffix and suffix.lower().startswith("i") else 1000
@@ -111,7 +119,7 @@ def moment(text: str | float, now: float) -> float:
     """Epoch seconds, from RFC 3339, an ISO date or time of the local zone, `HH:MM` (the next one),
     `+10m`, `now`, or epoch seconds.
     """
-    found = _moment(text.strip(), now) if isinstance(text, str) else text
+    found = _moment(_written(text), now) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     if found > now + CENTURY:
@@ -121,10 +129,14 @@ def moment(text: str | float, now: float) -> float:
 
 def instant(text: str | float) -> float:
     """Epoch seconds, from what needs no clock to be understood: RFC 3339, ISO, epoch seconds."""
-    found = _calendar(text.strip()) if isinstance(text, str) else text
+    found = _calendar(_written(text)) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     return float(found)
+
+
+def _written(text: str) -> str:
+    return _short(text, "a moment", MOMENT_EXAMPLES)
 
 
 def _moment(text: str, now: float) -> float:
@@ -224,9 +236,5 @@ def rfc3339(epoch: float) -> str:
 
 
 def _refuse(text: object, wanted: str, examples: str) -> Never:
-    if isinstance(text, int) and text.bit_length() > 200:
-        text = "so long a number"
-    shown = text if isinstance(text, str) else repr(text)
-    if len(shown) > 60:
-        shown = shown[:60] + "…"
-    raise BadInput(f"{shown!r} is not {wanted}: {examples}")
+    said = text if isinstance(text, str) else shown(text)
+    raise BadInput(f"{shown(said)} is not {wanted}: {examples}")

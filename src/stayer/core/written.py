@@ -77,6 +77,7 @@ _READERS: dict[str, Callable[[Any], float]] = {
     "near_wait": duration,
 }
 _FIELDS = WrittenSubmission.__struct_fields__
+_UNKNOWN = re.compile("Object contains unknown field (.*)", re.DOTALL)
 _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 
 
@@ -114,10 +115,9 @@ def _read_units(said: dict[str, Any], what: str) -> None:
 
 def _field_error(message: str, not_here: Collection[str]) -> str:
     """msgspec's message, with the field in front and the allowed ones where it is unknown."""
-    message = message.replace("`", "")
-    if unknown := re.fullmatch("Object contains unknown field (.*)", message):
+    problem, field = complaints.split(message)
+    if not field and (unknown := _UNKNOWN.fullmatch(problem)):
         allowed = ", ".join(field for field in _FIELDS if field not in not_here)
         return f"no field is called {unknown[1]!r}: allowed are {allowed}"
-    problem, field = complaints.split(message)
     said = complaints.in_words(problem, field, WrittenSubmission)
     return f"{field}: {said}" if field else f"{said}: a task is an object of named fields"

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from stayer.core import units
 from stayer.core.errors import BadInput
+from stayer.core.limits import check_filter
 from stayer.core.model import JSON, Filter, State
 from stayer.http.problem import without_place
 from stayer.partly import partly
@@ -84,7 +85,7 @@ def part_of(
 
 def to_filter(store: Store, asked: TaskFilter) -> Filter:
     """The filter that these parameters mean."""
-    return Filter(
+    filter = Filter(
         ids=asked.id,
         prefix=asked.prefix,
         queues=asked.queue,
@@ -101,6 +102,8 @@ def to_filter(store: Store, asked: TaskFilter) -> Filter:
         flow=asked.flow,
         fingerprint=asked.fingerprint,
     )
+    check_filter(filter)
+    return filter
 
 
 def moment(store: Store, name: str, text: str) -> float:

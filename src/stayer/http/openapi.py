@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec
+from stayer.core import codec, limits
 from stayer.core.explanation import Reason
 from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.flows import Part
+from stayer.core.limits import Most
 from stayer.core.model import (
     STATES,
     Attempt,
@@ -51,6 +52,7 @@ _BYTES: Schema = {
     "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
     "required": ["base64"],
 }
+_BY_NAME = limits.SUBMISSION | limits.SCHEDULE | limits.QUEUE
 _ALWAYS = (400, 401, 403, 421, 429, 431, 500, 503)
 _MEANING = {
     200: "Done.",
@@ -153,7 +155,7 @@ def _body(route: Route) -> Schema:
     if route.body_schema is not None:
         return dict(route.body_schema)
     assert route.body is not None
-    return _struct(route.body)
+    return _limited(route.body, _BY_NAME)
 
 
 def _responses(route: Route) -> Schema:
@@ -184,6 +186,30 @@ def _struct(kind: type) -> Schema:
     [schema], components = msgspec.json.schema_components([kind], ref_template="{name}")
     found = components.get(kind.__name__, schema)
     return {name: value for name, value in found.items() if name != "title"}
+
+
+def _limited(kind: type, table: Mapping[str, Most]) -> Schema:
+    """The same, with how long its texts and lists may be."""
+    found = _struct(kind)
+    properties = {
+        name: _at_most(schema, table[name]) if name in table else schema
+        for name, schema in found.get("properties", {}).items()
+    }
+    return {**found, "properties": properties}
+
+
+def _at_most(schema: Schema, most: Most) -> Schema:
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_at_most(each, most) for each in schema["anyOf"]]}
+    match schema.get("type"):
+        case "string":
+            return {**schema, "maxLength": most.characters}
+        case "array":
+            return {**schema, "maxItems": most.items, "items": _at_most(schema["items"], most)}
+        case "object" if most.items is not None:
+            return {**schema, "maxProperties": most.items}
+        case _:
+            return schema
 
 
 def _record(kind: type[Struct], names: Sequence[str] = (), **others: Schema) -> Schema:
@@ -234,6 +260,13 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
     return {"allOf": [{"$ref": _REF + name}, more]}
 
 
+def _submission() -> Schema:
+    return {
+        **_limited(WrittenSubmission, limits.SUBMISSION),
+        "description": f"Without its parameters at most {limits.RECORD:,} bytes as JSON.",
+    }
+
+
 def _flow_schemas(counts: Schema) -> Schema:
     """What is about flows; `counts` says how many tasks are in each state."""
     names: Schema = {"type": "array", "items": _STRING}
@@ -251,7 +284,7 @@ def _flow_schemas(counts: Schema) -> Schema:
             "description": "One of those that it runs after: on whose node to run.",
         },
     }
-    written = _struct(WrittenSubmission)
+    written = _submission()
     fields = {**{k: v for k, v in written["properties"].items() if k != "id"}, **ties}
     task: Schema = {"type": "object", "properties": fields, "additionalProperties": False}
     return {
@@ -316,7 +349,7 @@ def _schemas() -> Schema:
                 _object(tasks={"type": "array", "items": each}),
             ]
         },
-        "Submission": _struct(WrittenSubmission),
+        "Submission": _submission(),
         "Submissions": {
             "oneOf": [
                 {"$ref": f"{_REF}Submission"},
@@ -361,7 +394,7 @@ def _schemas() -> Schema:
         "Queue": _record(QueueInfo, rate=_optional(_STRING)),
         "Queues": _partly(queues=_array("Queue")),
         "Dropped": _object(name=_STRING, left=_INTEGER),
-        "ScheduleToMake": _struct(WrittenSchedule),
+        "ScheduleToMake": _limited(WrittenSchedule, limits.SCHEDULE),
         "Schedule": {
             **schedule,
             "properties": {**schedule["properties"], "last_state": _optional(_STRING)},

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from stayer.core.errors import LeaseLost
+from stayer.core.printable import log_printably
 from stayer.keeper import kernel
 from stayer.runners.load import load_app
 from stayer.runners.pool.begun import Begun
@@ -42,7 +43,7 @@ def begin(descriptor: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace", line_buffering=True)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_printably()
     link = Link(descriptor)
     setup = link.receive()
     if not isinstance(setup, Setup):

@@ -19,6 +19,7 @@ from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.flows import check as check_ties
+from stayer.core.limits import QUEUE
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -41,6 +42,7 @@ from stayer.core.model import (
     Worker,
 )
 from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.queue_settings import refuse_key_limits
 from stayer.core.schedule import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Meanwhile, Waiter
@@ -61,6 +63,7 @@ from stayer.stores.redis import workers as hands
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.changes import packed_groups as packed_changes
 from stayer.stores.redis.check import check, refuse_what_will_not_do
+from stayer.stores.redis.damage import Mending, mended
 from stayer.stores.redis.find import find
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.opening import address_of
@@ -102,6 +105,7 @@ class RedisStore:
         self._server = server
         self._run = server.run
         self._meta = key("meta", server.address.prefix)
+        self.mending = Mending(server)
 
     def setup(self) -> None:
         refuse_what_will_not_do(self._server)
@@ -122,12 +126,14 @@ class RedisStore:
     def now(self) -> float:
         return self._server.now()
 
+    @mended
     def identity(self) -> str:
         # Who only asks must not wait for replicas, of which there may be none at the moment.
         known = self._server.ask("HGET", self._meta, "identity")
         made = self._run("identity", uuid4().hex) if known is None else known
         return str(made.decode())
 
+    @mended
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
@@ -145,6 +151,7 @@ class RedisStore:
             raise partly_accepted(error, len(accepted), len(tasks)) from error
         return accepted
 
+    @mended
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         try:
             self._submit(tasks, ties.packed(flow))
@@ -152,6 +159,7 @@ class RedisStore:
             return False
         return True
 
+    @mended
     def accept(self, tasks: Sequence[NewTask], flow: bytes, decided: Decided) -> None:
         """Take in the part of this shard of what has been decided, as far as it is not there."""
         self._submit(tasks, flow, decided)
@@ -180,6 +188,7 @@ class RedisStore:
             self._relay()
         return float(now), told, {id.decode() for id in waiting}, needed
 
+    @mended
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
@@ -196,6 +205,7 @@ class RedisStore:
                 return given
             self.commit(failed)
 
+    @mended
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         if not changes:
             return []
@@ -213,6 +223,7 @@ class RedisStore:
                 if not ties.relay(self._server, _AT_ONCE):
                     break
 
+    @mended
     def turn(
         self,
         worker: str,
@@ -246,6 +257,7 @@ class RedisStore:
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
         return applied, record.Unread(values, kept_apart) if values else []
 
+    @mended
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_, met = self._run("promote", limit, limit)
         if met:
@@ -259,10 +271,12 @@ class RedisStore:
             following, *_ = self._run("promote", 0, 0)
         return None if following is None else float(following)
 
+    @mended
     def see_to_strays(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
         return strays.see_to_noted(self._server)
 
+    @mended
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._beat(worker, hands.about(worker, number, nonce), reports)
 
@@ -278,6 +292,7 @@ class RedisStore:
                 "uses its identity. Its tasks may run elsewhere by now"
             ) from None
 
+    @mended
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         wanted = record.pack([part for pair in silent.items() for part in pair])
         try:
@@ -287,17 +302,21 @@ class RedisStore:
                 f"worker {judge} is not registered, or was given up as dead: it can't judge"
             ) from None
 
+    @mended
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         held = _in_order(self._run("holdings", worker))
         return [task for task in held if not queues or task.queue in queues]
 
+    @mended
     def workers(self) -> list[Worker]:
         return hands.workers(self._run("workers"))
 
+    @mended
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
+    @mended
     def drain_worker(self, worker: str) -> Worker:
         try:
             [found] = hands.workers(self._run("drain_worker", worker))
@@ -305,6 +324,7 @@ class RedisStore:
             _refuse_drop(worker, said)
         return found
 
+    @mended
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -314,73 +334,101 @@ class RedisStore:
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return waiter_for(self._server, worker, queues)
 
+    @mended
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         return watch(self._server, since, timeout, limit)
 
+    @mended
     def last_event(self) -> int:
         return reading.last_event(self._server)
 
+    @mended
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         return reading.get(self._server, ids)
 
+    @mended
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return find(self._server, filter, cursor, limit)
 
+    @mended
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
         return ties.upstreams(self._server, ids)
 
+    @mended
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         return ties.waits(self._server, id, limit)
 
+    @mended
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
         return ties.flows(self._server, cursor, limit)
 
+    @mended
     def flow(self, id: str) -> FlowInfo | None:
         return ties.flow(self._server, id)
 
+    @mended
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
 
+    @mended
     def ahead(self, id: str) -> int:
         return int(self._run("ahead", id))
 
+    @mended
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return reading.durations(self._run("durations", queue, limit))
 
+    @mended
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         return failures.find([(self._server, queues)], limit)
 
+    @mended
     def attempts(self, id: str) -> list[Attempt]:
         return reading.attempts(self._server, id)
 
+    @mended
     def events(self, id: str) -> list[Event]:
         return reading.events(self._server, id)
 
+    @mended
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         return reading.log(self._server, id, attempt, start, limit)
 
+    @mended
     def usage(self, id: str, attempt: int) -> list[Usage]:
         return reading.usage(self._server, id, attempt)
 
+    @mended
     def checkpoint(self, id: str) -> Checkpoint | None:
         return reading.checkpoint(self._server, id)
 
+    @mended
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         return reading.queues(self._run("queues", *names))
 
+    @mended
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
-        return reading.queues(self._run("set_queue", name, record.pack(_said(settings))))[0]
+        most = QUEUE["key_limits"].items
+        try:
+            answer = self._run("set_queue", name, record.pack(_said(settings)), most)
+        except Said as said:
+            refuse_key_limits(int(said.details))
+            raise
+        return reading.queues(answer)[0]
 
+    @mended
     def sample(self) -> float:
         if figures.sample(self._server):
             strays.look(self._server)
         return 60.0 - self.now() % 60.0
 
+    @mended
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
         return figures.figures(self._server, since, until, step, queues)
 
+    @mended
     def drop_queue(self, name: str, limit: int) -> int:
         try:
             return int(self._run("drop_queue", name, limit))
@@ -394,6 +442,7 @@ class RedisStore:
                 "end first"
             ) from None
 
+    @mended
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
@@ -401,40 +450,51 @@ class RedisStore:
         gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
         return [id.decode() for id in gone]
 
+    @mended
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return int(self._run("forget", limit, _retention(retention)))
 
+    @mended
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
         return notices.take_notices(self._server, hooks, limit, lease, age)
 
+    @mended
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return notices.settle_notice(self._server, notice, delivery)
 
+    @mended
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
         return notices.page(self._server, task, state, cursor, limit)
 
+    @mended
     def retry_notices(self, ids: Sequence[str]) -> int:
         return int(self._run("retry_notices", *ids))
 
+    @mended
     def drop_notices(self, ids: Sequence[str]) -> int:
         return int(self._run("drop_notices", *ids))
 
+    @mended
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._server, names)
 
+    @mended
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._server, limit)
 
+    @mended
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         return schedules.put_schedule(self._server, schedule, seen)
 
+    @mended
     def fire(self, firing: Firing) -> bool:
         return schedules.fire(self._server, firing)
 
+    @mended
     def drop_schedule(self, name: str) -> bool:
         return schedules.drop_schedule(self._server, name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from redis.exceptions import NoPermissionError
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.stores.findings import Finding
-from stayer.stores.redis import strays
+from stayer.stores.redis import damage, strays
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.scripts import script
 from stayer.stores.redis.server import Server
@@ -37,13 +38,25 @@ def check(server: Server) -> list[Finding]:
     """Version, memory, persistence, replicas: what each setting can lose."""
     prefix = server.address.prefix
     names = (key(name, prefix) for name in ("incoming", "refused"))
-    return [
-        *server.address.check(),
-        *check_node(server, True),
-        *strays.check(server),
-        incoming(server, *names),
-        *_other_prefixes(server),
-    ]
+    looks: tuple[Callable[[], list[Finding]], ...] = (
+        server.address.check,
+        lambda: check_node(server, True),
+        lambda: damage.check(server),
+        lambda: strays.check(server),
+        lambda: [incoming(server, *names)],
+        lambda: _other_prefixes(server),
+    )
+    return [finding for look in looks for finding in _as_far_as_possible(look)]
+
+
+def _as_far_as_possible(look: Callable[[], list[Finding]]) -> list[Finding]:
+    """A key of another type stops one look, which another has named, and none of the others."""
+    try:
+        return look()
+    except StoreUnusable as error:
+        if "WRONGTYPE" not in str(error):
+            raise
+        return []
 
 
 def check_node(server: Server, is_primary: bool) -> list[Finding]:

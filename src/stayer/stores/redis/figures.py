@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from stayer.core.figures import COUNTED, KEPT, MADE_UP_FOR, MEASURED, Figures
 from stayer.stores.redis.record import Raw
@@ -34,9 +35,10 @@ def figures(
 def _points(at: float, known: Raw) -> Iterator[Figures]:
     named = sorted(zip(known[::2], known[1::2], strict=True))
     for queue, text in named:
-        words = zip(_NAMES, text.decode().split(), strict=True)
-        values = {name: _value(name, word) for name, word in words}
-        yield Figures(at=at, queue=queue.decode(), **values)
+        with suppress(ValueError):  # what can't be read is left out
+            words = zip(_NAMES, text.decode().split(), strict=True)
+            values = {name: _value(name, word) for name, word in words}
+            yield Figures(at=at, queue=queue.decode(), **values)
 
 
 def _value(name: str, word: str) -> Raw:

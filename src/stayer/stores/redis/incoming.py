@@ -75,8 +75,11 @@ def _take(server: Server, items: list[bytes]) -> int:
         else:
             packed.append((arguments.add(item), *_cancelled(server, item, id, arguments)))
             break
-    taken, values, kept_apart = server.run("take_incoming", pack(packed), *arguments.values)
+    answer = server.run("take_incoming", pack(packed), *arguments.values)
+    taken, values, kept_apart, kept_out = answer
     refused = [what for _, kind, what in packed[:taken] if kind == "refused"]
+    pairs = zip(kept_out[::2], kept_out[1::2], strict=True)
+    refused += [(shown(items[at]), why.decode(errors="replace")) for at, why in pairs]
     if values:
         others = _others(items[:taken], tasks(values, kept_apart))
         _remember(server, others)
@@ -180,8 +183,8 @@ def _cancelled(server: Server, item: bytes, id: str, arguments: Arguments) -> tu
     if values[0] is None:
         return _refused(item, f"no task {id!r} to delete")
     [task] = tasks(values, kept_apart)
-    if task.state in RUNNING and task.cancel_wanted:
-        return _refused(item, f"task {id!r} is being cancelled already")
+    if task.state == "cancelled" or (task.state in RUNNING and task.cancel_wanted):
+        return "done", False
     try:
         change: Change = decide(task, Cancel())
     except Refused as error:

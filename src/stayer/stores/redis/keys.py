@@ -120,6 +120,8 @@ What happened
     <prefix>:strays                set: what stands somewhere without its record, until strays.lua
                                    has seen to it (MessagePack: id, queue, ticket or place)
     <prefix>:missing               list: JSON of tasks whose records were gone; the newest 1,000
+    <prefix>:damaged               hash: key → why it could not be read; what it held is below the
+                                   same name, `<prefix>:damaged:…`
     <prefix>:rights                there for a moment, when the rights of a user are tried; also a
                                    channel
 
@@ -131,6 +133,7 @@ From outside
 Channels
 
     <prefix>:{<queue>}:wake        the number of an event after which there may be something to take
+                                   and whose it is: databases of a server share its channels
     <prefix>:orders:<worker>       a number, when there is something for this worker
     <prefix>:events                the events of one change as a JSON array, for anyone to hear
     <prefix>:incoming              whoever pushed something may publish here, to be heard at once
@@ -244,6 +247,7 @@ KEYS = {
     "strays": "<prefix>:strays",
     "missing": "<prefix>:missing",
     "rights": "<prefix>:rights",
+    "damaged": "<prefix>:damaged",
     "incoming": "<prefix>:incoming",
     "refused": "<prefix>:refused",
     "shards": "<prefix>:{%lobby}:shards",

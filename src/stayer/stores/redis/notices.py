@@ -22,9 +22,7 @@ def take_notices(
 ) -> list[Notice]:
     """Those that are due, now this one's for a while."""
     times = repr(float(lease)), repr(float(age))
-    return [
-        _notice(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()
-    ]
+    return [read(*each) for each in server.run("take_notices", limit, *times, NOBODY, *hooks) or ()]
 
 
 def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
@@ -43,7 +41,7 @@ def page(
     if task == "":
         return NoticePage(())
     rows = server.run("notices", task or "", state or "", cursor or "", limit + 1)
-    return cut([_notice(*row) for row in rows], limit)
+    return cut([read(*row) for row in rows], limit)
 
 
 def check_cursor(cursor: str | None) -> None:
@@ -72,7 +70,8 @@ def merged(pages: Sequence[NoticePage], limit: int) -> NoticePage:
     return shown
 
 
-def _notice(id: bytes, pairs: Sequence[Raw]) -> Notice:
+def read(id: bytes, pairs: Sequence[Raw]) -> Notice:
+    """A notice as the scripts answer it."""
     known = dict(zip(pairs[::2], pairs[1::2], strict=True))
     since, following, said = known.get(b"since"), known.get(b"next"), known.get(b"said")
     kept_apart = (0, known.get(b"parameters"), known.get(b"result"))

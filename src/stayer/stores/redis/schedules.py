@@ -24,13 +24,13 @@ from stayer.stores.redis.submitting import packed_groups
 def schedules(server: Server, names: Sequence[str]) -> list[Schedule]:
     """By name."""
     asked = ("named", *names) if names else ("all",)
-    found = {schedule.name: schedule for schedule in _read(server.run("schedules", *asked))}
+    found = {schedule.name: schedule for schedule in read(server.run("schedules", *asked))}
     return [schedule for _, schedule in sorted(found.items())]
 
 
 def due_schedules(server: Server, limit: int) -> list[Schedule]:
     """The longest due first."""
-    return _read(server.run("schedules", "due", limit))
+    return read(server.run("schedules", "due", limit))
 
 
 def put_schedule(
@@ -45,7 +45,7 @@ def put_schedule(
     }  # fmt: skip
     flat = [part for field in fields.items() for part in field]
     fixed = (schedule.name, schedule.task.queue, _number(seen), _taken_over(was))
-    found = _read(server.run("put_schedule", *fixed, *flat))
+    found = read(server.run("put_schedule", *fixed, *flat))
     if not found:
         raise Refused(overtaken(schedule.name))
     return found[0]
@@ -77,7 +77,8 @@ def _number(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def _read(answer: Raw) -> list[Schedule]:
+def read(answer: Raw) -> list[Schedule]:
+    """Schedules as the scripts answer them."""
     return [_schedule(name.decode(), _hash(stored)) for stored, name in answer]
 
 

@@ -43,8 +43,8 @@ _COMMENTS = re.compile(r"^[ \t]*(?:--.*)?\n", re.MULTILINE)
 _CAPITALS = re.compile(r"\b[A-Z][A-Z_]*\b")
 CHANGES = {
     "DEL", "EXPIRE", "HDEL", "HINCRBY", "HSET", "INCR", "LPUSH", "LTRIM", "MSET", "MSETNX",
-    "PERSIST", "PEXPIRE", "PUBLISH", "RPOP", "RPUSH", "SADD", "SET", "SPOP", "SPUBLISH", "SREM",
-    "UNLINK", "XADD", "ZADD", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
+    "LREM", "PERSIST", "PEXPIRE", "PUBLISH", "RENAME", "RPOP", "RPUSH", "SADD", "SET", "SPOP",
+    "SPUBLISH", "SREM", "UNLINK", "XADD", "ZADD", "ZREM", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE",
 }  # fmt: skip
 """The commands that leave something behind."""
 _QUOTED = re.compile("'([A-Z]+)'")

@@ -159,6 +159,18 @@ class Server:
         with self.connection(command[0] not in CHANGES) as connection:
             return _ask(connection, *command)
 
+    def ask_many(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What it answers to plain commands that only read, in one round trip."""
+        if not commands:
+            return []
+        with self.connection(True) as connection:
+            answers = _ask_many(connection, commands)
+        for answer in answers:
+            if isinstance(answer, ResponseError):
+                with translated(self.address.url):
+                    raise answer
+        return answers
+
     def now(self) -> float:
         """The store's clock."""
         if self._clock is not None:

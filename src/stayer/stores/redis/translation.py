@@ -29,6 +29,8 @@ from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable
 _IN_SCRIPT = re.compile(
     r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
 )
+_SCRIPT = re.compile(r",? ?script: [0-9a-f]{40}, on @?user_script:\d+")
+"""What servers add to an error of a script, of which nobody learns anything."""
 _REFUSALS: dict[str, type[ResponseError]] = {"OOM": OutOfMemoryError, "READONLY": ReadOnlyError}
 _HUNG_UP = ("closed by server", "reset by peer", "[SSL", "EOF occurred", "certificate required")
 
@@ -227,5 +229,10 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
             return StoreUnusable(
                 f"{url} can't write to its disk, and therefore changes nothing: {said}"
             )
+        case "WRONGTYPE":
+            return StoreUnusable(
+                f"{url}: a key below the prefix holds something of another kind (WRONGTYPE): "
+                "`stayer doctor` names it"
+            )
         case _:
-            return StoreUnusable(f"{url}: {said}")
+            return StoreUnusable(f"{url}: {_SCRIPT.sub('', said)}")

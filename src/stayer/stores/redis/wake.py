@@ -191,6 +191,8 @@ class Marks(Struct):
     """Channel → the number that was last published there; of a cluster, where it can be asked."""
     came_in: int
     """How many items came in from outside, and are not taken yet."""
+    identity: str | None = None
+    """What tells the store from others that share its channels, if that is known."""
 
 
 class RedisWaiter:
@@ -202,7 +204,7 @@ class RedisWaiter:
         self._rung = False
         self._looked = time.monotonic()
         try:
-            self._seen = marks().numbers
+            self._remember(marks())
         except BaseException:
             self._ear.close()
             raise
@@ -239,21 +241,34 @@ class RedisWaiter:
             return []  # and the next round connects again, or says that it can't
 
     def _is_news(self, messages: list[tuple[str, str]]) -> bool:
+        """Whether one of them tells of something that was not seen. Another database of the server
+        has the same channels: its messages are passed over. What does not say whose it is (an
+        older Stayer's) may be anybody's, and so is no proof of what was seen here.
+        """
         news = False
         for channel, text in messages:
             # Where no numbers are published, every message is news.
-            if channel not in self._seen or self._seen[channel] != text:
+            if channel not in self._seen:
                 news = True
-            if channel in self._seen:
-                self._seen[channel] = text
+                continue
+            number, _, whose = text.partition(" ")
+            if whose and self._identity is not None and whose != self._identity:
+                continue
+            news = news or self._seen[channel] != number
+            if whose and whose == self._identity:
+                self._seen[channel] = number
         return news
+
+    def _remember(self, marks: Marks) -> None:
+        self._seen, self._identity = marks.numbers, marks.identity
 
     def _look(self) -> bool:
         self._looked = time.monotonic()
         marks = self._marks()
         if not self._ear.hears(marks.numbers):
             self._ear.connect()  # a node of a cluster is back: listen there too
-        changed, self._seen = marks.numbers != self._seen, marks.numbers
+        changed = marks.numbers != self._seen
+        self._remember(marks)
         return changed or marks.came_in > 0
 
 
@@ -267,10 +282,11 @@ def waiter_for(server: Server, worker: str | None, queues: Sequence[str]) -> Red
     others = [came_in, f"__keyspace@{server.address.database}__:{came_in}"] if names else []
 
     def marks() -> Marks:
-        of_worker, waiting, *of_queues = server.run("mark", worker or "", *names)
+        of_worker, waiting, identity, *of_queues = server.run("mark", worker or "", *names)
         told = [*of_queues, *([] if worker is None else [of_worker])]
         said = [None if each is None else each.decode() for each in told]
-        return Marks(dict(zip(numbered, said, strict=True)), waiting)
+        known = None if identity is None else identity.decode()
+        return Marks(dict(zip(numbered, said, strict=True)), waiting, known)
 
     return RedisWaiter(single_line(server, numbered + others), marks)
 

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from stayer.core.figures import COUNTED, KEPT, MADE_UP_FOR, MEASURED, Figures
 from stayer.core.model import RUNNING
 from stayer.stores.sql.reading import queues
-from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.rows import checked, form, json_cell
 from stayer.stores.sql.transaction import Transaction
 
 MINUTE = 60
+_FORM = form("real", "text", "2 integer?", "real?", "4 integer", "2 real")
 _FIELDS = ("at", "queue", *MEASURED, *COUNTED)
 
 
@@ -62,7 +63,7 @@ def read(
     """Those of a stretch of time."""
     wanted = [""] if names is None else list(names)
     rows = tx.all("figures", step, since, until, not wanted, json_cell(wanted))
-    return [Figures(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+    return [Figures(**dict(zip(_FIELDS, checked(row, _FORM), strict=True))) for row in rows]
 
 
 def _cells(point: Figures) -> Iterator[object]:

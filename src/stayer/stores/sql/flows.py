@@ -11,7 +11,7 @@ from stayer.core.flows import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstream
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply
-from stayer.stores.sql.rows import by_seq, json_cell, task_from_row
+from stayer.stores.sql.rows import by_seq, checked, form, json_cell, task_from_row
 from stayer.stores.sql.transaction import Row, Transaction
 
 _parts = msgspec.json.Decoder(tuple[Part, ...])
@@ -159,8 +159,11 @@ def flow(tx: Transaction, id: str) -> FlowInfo | None:
     return None if row is None else _flow(tx, row)
 
 
+_FLOW = form("integer", "2 text", "text?", "real", "text")
+
+
 def _flow(tx: Transaction, row: Row) -> FlowInfo:
-    _, id, name, owner, created, parts = row
+    _, id, name, owner, created, parts = checked(row, _FLOW)
     counts: dict[str, dict[State, int]] = {}
     for part, state, number in tx.all("flow.counts", id):
         counts.setdefault(part or "", {})[state] = number

@@ -8,6 +8,7 @@ that has the attempt. A line with the number 0 is no event, but only the end of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -66,7 +67,7 @@ def read(parts: Sequence[tuple[int | None, str]]) -> list[Line]:
     lines: list[Line] = []
     read = 0
     for before, part in parts:
-        found = _decode(part)
+        found = _decoded(part)
         if before is not None and before > read and found:
             following = found[0]
             lines.append(
@@ -76,6 +77,18 @@ def read(parts: Sequence[tuple[int | None, str]]) -> list[Line]:
         lines += found
         read += len(found)
     return lines
+
+
+def _decoded(part: str) -> list[Line]:
+    """The lines that can be read: what somebody wrote there by hand must not hide the rest."""
+    try:
+        return _decode(part)
+    except (msgspec.MsgspecError, ValueError, TypeError):
+        lines = []
+        for each in str(part).splitlines():
+            with suppress(msgspec.MsgspecError, ValueError):
+                lines += _decode(each)
+        return lines
 
 
 def events(id: str, queue: str, lines: Sequence[Line]) -> Iterator[Event]:

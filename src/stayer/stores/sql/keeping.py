@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.fair import FORGOTTEN
 from stayer.core.model import QueueInfo, QueueSettings, State
+from stayer.core.queue_settings import merged_key_limits
 from stayer.store import REMEMBERED
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.reading import last_event, queues
@@ -23,7 +24,7 @@ def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
     if "paused" in settings:
         _tell(tx, name, "paused" if settings["paused"] else "resumed")
         tx.run("queue.pause", settings["paused"], name)
-    changed = _limits(settings)
+    changed = _limits(tx, name, settings)
     if changed:
         _tell(tx, name, "limited")
     for statement, *values in changed:
@@ -39,15 +40,17 @@ def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
     return queues(tx, [name])[0]
 
 
-def _limits(settings: QueueSettings) -> list[Row]:
+def _limits(tx: Transaction, name: str, settings: QueueSettings) -> list[Row]:
     """The statements for what is to be changed, each with its values."""
     changed: list[Row] = []
     if "limit" in settings:
         changed.append(("queue.limit", settings["limit"]))
     if "key_limit" in settings:
         changed.append(("queue.key_limit", settings["key_limit"]))
-    if settings.get("key_limits"):
-        changed.append(("queue.key_limits", json_cell(settings["key_limits"])))
+    if single := settings.get("key_limits"):
+        [queue] = queues(tx, [name])
+        kept = merged_key_limits(queue.key_limits, single)
+        changed.append(("queue.key_limits", json_cell(kept) if kept else None))
     if "rate" in settings:
         rate = settings["rate"]
         changed.append(("queue.rate", rate and rate.count, rate and rate.per))

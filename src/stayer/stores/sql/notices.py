@@ -10,7 +10,7 @@ from stayer.core import codec, notices
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task
 from stayer.core.notices import KEPT, NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
-from stayer.stores.sql.rows import json_cell
+from stayer.stores.sql.rows import checked, form, json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 
 COLUMNS = (
@@ -96,8 +96,13 @@ def drop_notices(tx: Transaction, ids: Sequence[str]) -> int:
     return tx.run("notices.drop", json_cell(list(ids)))
 
 
+_FORM = form(
+    "integer", "5 text", "integer", "real", "text", "2 integer", "2 real?", "text?", "text"
+)
+
+
 def _notice(row: Row) -> Notice:
-    _, id, task, queue, event, to, attempt, at, state, *how_far, record = row
+    _, id, task, queue, event, to, attempt, at, state, *how_far, record = checked(row, _FORM)
     tries, forgiven, since, following, said = how_far
     return Notice(
         id=id, task=task, queue=queue, event=event, to=to, attempt=attempt, at=at, state=state,

@@ -20,7 +20,9 @@ from stayer.stores.sql import history
 from stayer.stores.sql.reserve import best
 from stayer.stores.sql.rows import (
     by_seq,
+    checked,
     event_from_row,
+    form,
     json_cell,
     kind_from_cells,
     queue_from_row,
@@ -28,6 +30,9 @@ from stayer.stores.sql.rows import (
     usage_from_cell,
 )
 from stayer.stores.sql.transaction import Transaction
+
+_CHECKPOINT = form("integer", "real", "bytes")
+_PIECE = form("integer", "bytes", "real")
 
 
 def get(tx: Transaction, ids: Sequence[str]) -> list[Task | None]:
@@ -104,7 +109,8 @@ def log(tx: Transaction, id: str, attempt: int, start: int, limit: int) -> list[
     """Pieces from the offset on, each byte once: a worker that was restarted cuts them anew."""
     pieces: list[LogPiece] = []
     position = start
-    for offset, data, at in tx.all("log", _seq(tx, id), attempt, start - LOG_PIECE):
+    for row in tx.all("log", _seq(tx, id), attempt, start - LOG_PIECE):
+        offset, data, at = checked(row, _PIECE)
         skipped = max(0, position - offset)
         if skipped >= len(data):
             continue
@@ -124,7 +130,7 @@ def usage(tx: Transaction, id: str, attempt: int) -> list[Usage]:
 def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
     """What the task saved last."""
     row = tx.one("checkpoint", _seq(tx, id))
-    return None if row is None else Checkpoint(*row)
+    return None if row is None else Checkpoint(*checked(row, _CHECKPOINT))
 
 
 def queues(tx: Transaction, names: Sequence[str]) -> list[QueueInfo]:

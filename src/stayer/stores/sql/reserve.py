@@ -12,7 +12,7 @@ from stayer.core.errors import LeaseLost
 from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
 from stayer.core.locality import open_to
-from stayer.core.model import Handles, Rate, Task
+from stayer.core.model import Handles, Task
 from stayer.core.rate import Bucket
 from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
@@ -20,6 +20,7 @@ from stayer.stores.sql.flows import relay
 from stayer.stores.sql.ledger import Ledger
 from stayer.stores.sql.lines import KeyLimits, best_in_lines
 from stayer.stores.sql.rows import (
+    bucket_from_cells,
     json_cell,
     just_reserved,
     limits_from_cell,
@@ -172,8 +173,9 @@ def following(tx: Transaction) -> float | None:
     """When time next brings something: a task that is due, or a start that a rate allows."""
     moments = [row[0] for row in tx.all("promote.next")]
     moments += [row[0] for row in tx.all("promote.nodes")]
-    for rate, per, tokens, at in tx.all("promote.rates"):
-        moments.append(Bucket(Rate(rate, per), tokens, at).next(tx.now))
+    for cells in tx.all("promote.rates"):
+        bucket = bucket_from_cells(*cells)
+        moments.append(None if bucket is None else bucket.next(tx.now))
     return min((moment for moment in moments if moment is not None), default=None)
 
 
@@ -207,7 +209,7 @@ def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
         lined != 0,
         KeyLimits(key_limit, limits_from_cell(key_limits)),
         fair is not None,
-        None if rate is None else Bucket(Rate(rate, per), tokens, at),
+        bucket_from_cells(rate, per, tokens, at),
     )
 
 

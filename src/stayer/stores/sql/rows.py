@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from stayer.core.model import (
 )
 from stayer.core.rate import Bucket
 from stayer.core.schedule import Schedule, unpacked_task
+from stayer.core.units import CENTURY
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
@@ -101,7 +102,9 @@ _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
 _seqs = msgspec.json.Decoder(list[int])
-_rows = msgspec.json.Decoder(list[list[Any]])
+_rows = msgspec.json.Decoder(
+    list[tuple[int, str, str | None, str | None, int, int, str | None, str | None, int, int]]
+)
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -111,8 +114,42 @@ def kind_from_cells(name: str | None, command: str | None) -> str:
     return kind_of(name, None if command is None else _decoded(_words, command, ("",)))
 
 
+_Time = Annotated[float, msgspec.Meta(ge=-1e13, le=1e13)]
+"""A moment that the calendar knows, or a length of time."""
+_KINDS: dict[str, Any] = {
+    "text": str, "integer": int, "real": _Time, "any": Any, "bytes": bytes,
+    "text?": str | None, "integer?": int | None, "real?": _Time | None,
+}  # fmt: skip
+
+
+def form(*kinds: str) -> type[msgspec.Struct]:
+    """What the cells of a row have to be, such as `4 text?`. Whoever writes to the tables by hand
+    may put anything there, and a cell of another kind would do harm far from here.
+    """
+    fields: list[tuple[str, Any]] = []
+    for each in kinds:
+        number, _, kind = each.rpartition(" ")
+        fields += [(f"f{len(fields) + more}", _KINDS[kind]) for more in range(int(number or 1))]
+    return msgspec.defstruct("Form", fields, array_like=True, gc=False)
+
+
+def checked(row: Row, form: type[msgspec.Struct]) -> Row:
+    """The row, if it has that form; else msgspec.ValidationError."""
+    msgspec.convert(row, form)
+    return row
+
+
+_TASK = form(
+    "2 text", "4 text?", "any", "text", "4 integer", "text?", "integer", "2 text?", "any",
+    "4 text?", "integer?", "real", "4 real?", "text?", "integer", "text?", "integer", "text?",
+    "integer", "text?", "real?", "2 text?", "2 integer", "2 text?", "text", "real", "text?",
+    "real?", "text?", "real?", "text?", "integer",
+)  # fmt: skip
+
+
 def task_from_row(row: Row) -> Task:
     """A row of TASK_COLUMNS. One long expression: this is the hottest line of every reserve."""
+    msgspec.convert(row, _TASK)
     (
         id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
         interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
@@ -178,7 +215,7 @@ def just_reserved(
     return [tasks[seq] for seq in seqs]
 
 
-def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[list[list[Any]], Cell]:
+def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[Sequence[Any], Cell]:
     """Nothing if one of them is not what it seems: then they are read with more care. And when the
     first was made, which is null in the others that were made then.
     """
@@ -264,9 +301,12 @@ def task_from_new(new: NewTask, born: Born) -> Task:
     )  # fmt: skip
 
 
+_PURGED = form("3 text", "real", "real?", "real")
+
+
 def task_from_purged(row: Row) -> Task:
     """What is left of a purged task."""
-    id, queue, state, created, finished_at, at = row
+    id, queue, state, created, finished_at, at = checked(row, _PURGED)
     return Task(
         id=id, queue=queue, state=state, created=created, updated=at, finished_at=finished_at
     )
@@ -279,13 +319,17 @@ def fault_from_cell(cell: Cell) -> Fault | None:
 
 
 def usage_from_cell(cell: Cell) -> Usage:
-    """A row of the statement `usage`."""
-    return _usage.decode(cell)
+    """A row of the statement `usage`; nothing, if it can't be read."""
+    found: Usage = _decoded(_usage, cell, Usage())
+    return found
+
+
+_EVENT = form("integer", "real", "3 text", "integer", "2 text?")
 
 
 def event_from_row(row: Row) -> Event:
     """A row of the statement `watch`."""
-    number, at, id, queue, event, attempt, worker, note = row
+    number, at, id, queue, event, attempt, worker, note = checked(row, _EVENT)
     return Event(
         number=number, at=at, id=id, queue=queue, event=event, attempt=attempt, worker=worker,
         note=note,
@@ -298,13 +342,19 @@ def limits_from_cell(cell: Cell) -> dict[str, int]:
     return found
 
 
+_QUEUE = form(
+    "text", "integer", "integer?", "text?", "integer?", "text?", "integer?", "3 real?", "2 text?",
+    "9 integer", "real?",
+)  # fmt: skip
+
+
 def queue_from_row(row: Row, now: float) -> QueueInfo:
     """A row of the statement `queues`."""
     (
         name, paused, limit, retention, key_limit, key_limits, rate, rate_per, tokens, tokens_at,
         fair, notify, *counts, workers, oldest,
-    ) = row  # fmt: skip
-    bucket = None if rate is None else Bucket(Rate(rate, rate_per), tokens, tokens_at)
+    ) = checked(row, _QUEUE)  # fmt: skip
+    bucket = bucket_from_cells(rate, rate_per, tokens, tokens_at)
     return QueueInfo(
         name=name,
         paused=paused != 0,
@@ -322,6 +372,16 @@ def queue_from_row(row: Row, now: float) -> QueueInfo:
     )
 
 
+def bucket_from_cells(rate: Cell, per: Cell, tokens: Cell, at: Cell) -> Bucket | None:
+    """What a queue's rate leaves; None if it has none, or none that makes sense."""
+    cells = (rate, per, tokens, at)
+    if rate is None or not all(each is None or isinstance(each, int | float) for each in cells):
+        return None
+    if per is None or not (rate >= 1 and 0 < per <= CENTURY):
+        return None
+    return Bucket(Rate(rate, per), float(rate) if tokens is None else tokens, at)
+
+
 def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
     """A column `notify`. Rows written by hand may leave out the words in front, and be wrong."""
     hooks: list[str] = []
@@ -333,7 +393,13 @@ def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
 
 def retention_from_cell(cell: Cell) -> dict[Kept, float]:
     """The column `retention`."""
-    return {} if cell is None else _retention.decode(cell)
+    found: dict[Kept, float] = {} if cell is None else _decoded(_retention, cell, {})
+    return found
+
+
+_SCHEDULE = form(
+    "6 text", "real", "integer", "text?", "real?", "2 real", "real?", "text?", "integer"
+)
 
 
 def schedule_from_row(row: Row) -> Schedule:
@@ -341,7 +407,7 @@ def schedule_from_row(row: Row) -> Schedule:
     (
         name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated,
         last, last_task, waiting,
-    ) = row  # fmt: skip
+    ) = checked(row, _SCHEDULE)  # fmt: skip
     return Schedule(
         name=name, cron=cron, zone=zone, task=unpacked_task(task), overlap=overlap,
         catch_up=catch_up, jitter=jitter, paused=paused != 0, origin=origin, next=next,
@@ -350,12 +416,18 @@ def schedule_from_row(row: Row) -> Schedule:
     )  # fmt: skip
 
 
+_WORKER = form(
+    "2 text", "integer", "text", "integer", "text", "integer", "real", "integer", "text?",
+    "integer", "3 real", "integer",
+)  # fmt: skip
+
+
 def worker_from_row(row: Row, now: float) -> Worker:
     """A row of the statement `workers`."""
     (
         id, node, pid, queues, slots, version, draining, lease, keeps, handles, number, started_at,
         beat_at, lease_end, running,
-    ) = row  # fmt: skip
+    ) = checked(row, _WORKER)  # fmt: skip
     state: WorkerState = "PROCESSING" if running else "IDLE"
     if draining:
         state = "DRAINING"

@@ -12,8 +12,17 @@ from stayer.core.lifecycle import acknowledge
 from stayer.core.model import Beat, Orders, Report, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
 from stayer.store import LOG_HEAD, LOG_TAIL
-from stayer.stores.sql.rows import json_cell, orders_from_cell, task_from_row, worker_from_row
+from stayer.stores.sql.rows import (
+    checked,
+    form,
+    json_cell,
+    orders_from_cell,
+    task_from_row,
+    worker_from_row,
+)
 from stayer.stores.sql.transaction import Transaction
+
+_SUSPECT = form("text", "integer", "real")
 
 
 def beat(
@@ -32,7 +41,8 @@ def beat(
         for id, attempt, cell in tx.all("beat.orders", worker.id)
         if (waiting := tuple(order for order in orders_from_cell(cell) if not order.acknowledged))
     )
-    suspects = tuple(Suspect(*row) for row in tx.all("beat.suspects", worker.id, tx.now))
+    rows = tx.all("beat.suspects", worker.id, tx.now)
+    suspects = tuple(Suspect(*checked(row, _SUSPECT)) for row in rows)
     watched, drain = tx.one("beat.wanted", tx.now, worker.id) or (0, 0)
     return Beat(
         now=tx.now, orders=orders, suspects=suspects, watched=watched != 0, drain=drain != 0

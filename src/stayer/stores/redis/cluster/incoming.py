@@ -15,7 +15,7 @@ from typing import Any
 from stayer.core import ids
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
-from stayer.core.model import RUNNING, Change, NewTask, Task
+from stayer.core.model import RUNNING, Change, NewTask, Submitted, Task
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.shards import Shards
 from stayer.stores.redis.cluster.tour import Tour
@@ -111,8 +111,7 @@ def _submit(tour: Tour, tasks: Mapping[str, NewTask], refused: dict[str, str]) -
     def submit(some: Mapping[str, NewTask]) -> bool:
         answers = tour.shards.submit(list(some.values()))
         for (drawn, new), answer in zip(some.items(), answers, strict=True):
-            is_there = not (answer.fresh or answer.purged) and answer.task.id == new.id
-            if is_there and (why := difference(new, answer.task)):
+            if not answer.fresh and (why := _kept_out(new, answer)):
                 refused[drawn] = why
         return True
 
@@ -124,6 +123,18 @@ def _submit(tour: Tour, tasks: Mapping[str, NewTask], refused: dict[str, str]) -
         if tour.at(queue, partial(submit, some)) is None:
             late |= some.keys()
     return late
+
+
+def _kept_out(new: NewTask, answer: Submitted) -> str | None:
+    """Why an item is not accepted: another has its id, or its word; None if it is the same."""
+    if answer.purged:
+        return (
+            f"task {new.id!r} has been here and was deleted: give the item another id, or wait "
+            "until this one is forgotten"
+        )
+    if answer.task.id != new.id:
+        return f"its unique word {new.unique!r} is held by task {answer.task.id!r}"
+    return difference(new, answer.task)
 
 
 def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:

@@ -63,7 +63,7 @@ def waiter_for(
         for name, answer in zip(names, answers, strict=True):
             if isinstance(answer, StoreUnreachable):
                 continue  # when it is back there is one more, which is news
-            of_worker, _, *of_queue = answer
+            of_worker, _, _, *of_queue = answer
             if name in orders:
                 numbers[orders[name]] = _text(of_worker)
             if name in wakes:

@@ -10,11 +10,13 @@ while size < limit do
   local rows = call('ZRANGEBYSCORE', key, from, '+inf', 'WITHSCORES', 'LIMIT', skipped, 16)
   for number = 1, #rows, 2 do
     local _, head, start_of, at = string.find(rows[number], '^(%d+):([^:]+):')
-    local data = string.sub(rows[number], head + 1)
-    found[#found + 1] = start_of
-    found[#found + 1] = at
-    found[#found + 1] = data
-    size = size + math.max(0, math.min(#data, rows[number + 1] + #data - start))
+    if head and tonumber(at) then -- whatever else somebody put there is no piece of a log
+      local data = string.sub(rows[number], head + 1)
+      found[#found + 1] = start_of
+      found[#found + 1] = at
+      found[#found + 1] = data
+      size = size + math.max(0, math.min(#data, rows[number + 1] + #data - start))
+    end
     if size >= limit then break end
   end
   if #rows < 32 then break end

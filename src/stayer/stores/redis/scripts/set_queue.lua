@@ -1,12 +1,21 @@
 -- Store.set_queue: change a queue's settings, making it if need be.
 -- ARGV   3 the name, 4 the settings to be changed (MessagePack: paused (1 or 0), limit, key_limit, key_limits
---        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}; false takes one away)
--- returns as queues.lua
+--        {key = limit}, rate {count, seconds}, fair, notify (hooks, a line each), retention {what = seconds}; false takes one away), 5 how many key limits fit
+-- returns as queues.lua, or the error REFUSED (and how many key limits there would be)
 -- to be confirmed by replicas: what was paused must not start
 -- needs: base, record, lines, tasks, queues
 
 local name, wanted = ARGV[3], cmsgpack.unpack(ARGV[4])
 local key = key_queue(name)
+if wanted.key_limits then
+  local there = call('HLEN', key_key_limits(name))
+  local number = there
+  for each, limit in pairs(wanted.key_limits) do
+    local known = call('HEXISTS', key_key_limits(name), each)
+    number = number + (limit and 1 or 0) - known
+  end
+  if number > there and number > tonumber(ARGV[5]) then return redis.error_reply('REFUSED ' .. number) end
+end
 if wanted.paused or wanted.retention then whatever_memory_is_left() end
 call('SADD', key_queues(), name)
 

@@ -225,7 +225,8 @@ local function recount_flow(flow)
   local counts, members = {}, call('ZRANGE', key_members(flow), 0, -1)
   for number, member in ipairs(members) do members[number] = string.sub(member, 29) end
   for _, value in ipairs(read_all(members)) do
-    local r = value and opened(value).r
+    local entry = value and opened(value)
+    local r = entry and entry.r
     local field = r and r[STATE] .. ' ' .. (r[FLOW_PART] or '')
     if field then counts[field] = (counts[field] or 0) + 1 end
   end

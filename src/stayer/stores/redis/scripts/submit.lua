@@ -40,7 +40,7 @@ if only and only[G_PRIORITY] == 0 and not (only[G_HELD] or only[G_DELAY] or only
                                              attempt = 0, worker = cjson.null, note = cjson.null}}))
       end
       call('HSET', key_queue(queue), 'wakes', text)
-      publish(key_wake(queue), text)
+      publish_wake(queue, text)
       return {NOW, {}, {}, 0}
     end
   end

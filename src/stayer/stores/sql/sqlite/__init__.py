@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Unpack
+from typing import Concatenate, ParamSpec, TypeVar, Unpack
+
+import msgspec
 
 from stayer.config import default_store
-from stayer.core.errors import BadConfig, BadInput, Refused, StoreError, StoreUnusable
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StayerError,
+    StoreError,
+    StoreUnusable,
+)
 from stayer.core.failures import Failures
 from stayer.core.figures import Figures
 from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
@@ -50,7 +60,8 @@ from stayer.stores.sql.reserve import following, promote, reserve
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
-from stayer.stores.sql.sqlite.database import Database, translated
+from stayer.stores.sql.sqlite.damage import Mending
+from stayer.stores.sql.sqlite.database import Database, Unreadable, translated
 from stayer.stores.sql.sqlite.rights import SHARED, as_shared
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.submit import IdTaken, submit, submit_flow
@@ -113,6 +124,41 @@ def _make_default_folder(url: str, folder: str) -> None:
                 ) from error
 
 
+_DAMAGED = (
+    Unreadable, msgspec.MsgspecError, ArithmeticError, AssertionError, AttributeError, LookupError,
+    TypeError, ValueError,
+)  # fmt: skip
+"""What an operation may fail with where a row is not what it should be."""
+
+
+def _may_be_damage(error: Exception) -> bool:
+    """Whether it may come from what is in the tables, not from what was asked."""
+    if isinstance(error, StayerError) and not isinstance(error, Unreadable):
+        return isinstance(error.__cause__, ArithmeticError | sqlite3.IntegrityError)
+    return isinstance(error, _DAMAGED)
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _mended(
+    operation: Callable[Concatenate[SqliteStore, _P], _T],
+) -> Callable[Concatenate[SqliteStore, _P], _T]:
+    """The same, tried once more after what can't be read was set aside."""
+
+    @functools.wraps(operation)
+    def tried(store: SqliteStore, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return operation(store, *arguments, **named)
+        except Exception as error:
+            if not _may_be_damage(error) or not store.mending.mend():
+                raise
+        return operation(store, *arguments, **named)
+
+    return tried
+
+
 class SqliteStore:
     """The contract on a SQLite file: each operation is one transaction."""
 
@@ -122,6 +168,7 @@ class SqliteStore:
         self.url = url
         self.path = database.path
         self._database = database
+        self.mending = Mending(database)
         self._read = database.read
         self._write = database.write
 
@@ -138,6 +185,7 @@ class SqliteStore:
     def now(self) -> float:
         return self._database.clock()
 
+    @_mended
     def identity(self) -> str:
         with self._read() as tx:
             known = reading.identity(tx)
@@ -146,6 +194,7 @@ class SqliteStore:
                 known = reading.make_identity(tx)
         return known
 
+    @_mended
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         try:
             with self._write() as tx:
@@ -157,6 +206,7 @@ class SqliteStore:
             self._relay()
         return answers
 
+    @_mended
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         with self._write() as tx:
             fresh = submit_flow(tx, flow, tasks)
@@ -181,6 +231,7 @@ class SqliteStore:
                     "back and try again"
                 ) from None
 
+    @_mended
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
@@ -190,6 +241,7 @@ class SqliteStore:
             ledger.write()
             return tasks
 
+    @_mended
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         asked_at = self.now()
         with self._write() as tx:
@@ -200,12 +252,18 @@ class SqliteStore:
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
-        with suppress(StoreError):  # the change itself is made, and that must be answered
+        # The change itself is made, and that must be answered.
+        with suppress(StoreError, *_DAMAGED):
             for _ in range(_ROUNDS):
-                with self._write() as tx:
-                    if not relay(tx, _AT_ONCE):
-                        break
+                if not self._relay_some():
+                    break
 
+    @_mended
+    def _relay_some(self) -> bool:
+        with self._write() as tx:
+            return relay(tx, _AT_ONCE)
+
+    @_mended
     def turn(
         self,
         worker: str,
@@ -229,6 +287,7 @@ class SqliteStore:
             ledger.write()
             return answers, tasks
 
+    @_mended
     def promote(self, limit: int) -> float | None:
         with self._read() as tx:
             when = following(tx)
@@ -237,31 +296,38 @@ class SqliteStore:
         with self._write() as tx:
             return promote(tx, limit)
 
+    @_mended
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         with self._write() as tx:
             return hands.beat(tx, worker, number, nonce, reports)
 
+    @_mended
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         with self._write() as tx:
             return hands.bury(tx, judge, silent)
 
+    @_mended
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         with self._read() as tx:
             held = hands.holdings(tx, worker)
         return [task for task in held if not queues or task.queue in queues]
 
+    @_mended
     def workers(self) -> list[Worker]:
         with self._read() as tx:
             return hands.workers(tx)
 
+    @_mended
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         with self._write() as tx:
             hands.attend(tx, workers, seconds)
 
+    @_mended
     def drain_worker(self, worker: str) -> Worker:
         with self._write() as tx:
             return hands.drain_worker(tx, worker)
 
+    @_mended
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         with self._write() as tx:
             return hands.drop_worker(tx, worker, number)
@@ -275,6 +341,7 @@ class SqliteStore:
 
         return FileWaiter(self._database.path, mark)
 
+    @_mended
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         waiter: FileWaiter | None = None
         try:
@@ -292,78 +359,97 @@ class SqliteStore:
             if waiter is not None:
                 waiter.close()
 
+    @_mended
     def last_event(self) -> int:
         with self._read() as tx:
             return reading.last_event(tx)
 
+    @_mended
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         with self._read() as tx:
             return reading.get(tx, ids)
 
+    @_mended
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         with self._read() as tx:
             return find(tx, filter, cursor, limit)
 
+    @_mended
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
         with self._read() as tx:
             return ties.upstreams(tx, ids)
 
+    @_mended
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         with self._read() as tx:
             return ties.waits(tx, id, limit)
 
+    @_mended
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
         with self._read() as tx:
             return ties.flows(tx, cursor, limit)
 
+    @_mended
     def flow(self, id: str) -> FlowInfo | None:
         with self._read() as tx:
             return ties.flow(tx, id)
 
+    @_mended
     def peek(self, queue: str, limit: int) -> list[Task]:
         with self._read() as tx:
             return reading.peek(tx, queue, limit)
 
+    @_mended
     def ahead(self, id: str) -> int:
         with self._read() as tx:
             return reading.ahead(tx, id)
 
+    @_mended
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         with self._read() as tx:
             return reading.durations(tx, queue, limit)
 
+    @_mended
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         with self._read() as tx:
             return failures.find(tx, queues, limit)
 
+    @_mended
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
             return reading.attempts(tx, id)
 
+    @_mended
     def events(self, id: str) -> list[Event]:
         with self._read() as tx:
             return reading.events(tx, id)
 
+    @_mended
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         with self._read() as tx:
             return reading.log(tx, id, attempt, start, limit)
 
+    @_mended
     def usage(self, id: str, attempt: int) -> list[Usage]:
         with self._read() as tx:
             return reading.usage(tx, id, attempt)
 
+    @_mended
     def checkpoint(self, id: str) -> Checkpoint | None:
         with self._read() as tx:
             return reading.checkpoint(tx, id)
 
+    @_mended
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         with self._read() as tx:
             return reading.queues(tx, names)
 
+    @_mended
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         with self._write() as tx:
             return keeping.set_queue(tx, name, settings)
 
+    @_mended
     def sample(self) -> float:
         with self._read() as tx:
             last = figures.last_sampled(tx)
@@ -374,22 +460,26 @@ class SqliteStore:
                 figures.write(tx, last, points, minutes)
         return minutes + figures.MINUTE - self.now()
 
+    @_mended
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
         with self._read() as tx:
             return figures.read(tx, since, until, step, queues)
 
+    @_mended
     def drop_queue(self, name: str, limit: int) -> int:
         with self._write() as tx:
             return keeping.drop_queue(tx, name, limit)
 
+    @_mended
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         with self._write() as tx:
             return keeping.purge(tx, ids, states, before, limit)
 
+    @_mended
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         with self._read() as tx:  # others need not stand in line behind a look
             if not is_anything_old(tx, retention):
@@ -397,6 +487,7 @@ class SqliteStore:
         with self._write() as tx:
             return forget(tx, retention, limit)
 
+    @_mended
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
@@ -406,40 +497,49 @@ class SqliteStore:
         with self._write() as tx:
             return notices.take_notices(tx, hooks, limit, lease, age)
 
+    @_mended
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         with self._write() as tx:
             return notices.settle_notice(tx, notice, delivery)
 
+    @_mended
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
         with self._read() as tx:
             return notices.page(tx, task, state, cursor, limit)
 
+    @_mended
     def retry_notices(self, ids: Sequence[str]) -> int:
         with self._write() as tx:
             return notices.retry_notices(tx, ids)
 
+    @_mended
     def drop_notices(self, ids: Sequence[str]) -> int:
         with self._write() as tx:
             return notices.drop_notices(tx, ids)
 
+    @_mended
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         with self._read() as tx:
             return schedules.schedules(tx, names)
 
+    @_mended
     def due_schedules(self, limit: int) -> list[Schedule]:
         with self._read() as tx:
             return schedules.due_schedules(tx, limit)
 
+    @_mended
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         with self._write() as tx:
             return schedules.put_schedule(tx, schedule, seen)
 
+    @_mended
     def fire(self, firing: Firing) -> bool:
         with self._write() as tx:
             return schedules.fire(tx, firing)
 
+    @_mended
     def drop_schedule(self, name: str) -> bool:
         with self._write() as tx:
             return schedules.drop_schedule(tx, name)

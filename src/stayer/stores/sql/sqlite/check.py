@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from stayer.core.model import STATES
 from stayer.stores.findings import Finding
+from stayer.stores.sql.sqlite import damage
+from stayer.stores.sql.sqlite.damage import Damage
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 _DAMAGES = 3
@@ -16,7 +19,9 @@ def check(database: Database) -> list[Finding]:
     """Integrity, then the counters, which only make sense if it is whole."""
     with database.read() as tx:
         integrity = _integrity(tx)
-        return [integrity, _counters(tx)] if integrity.status == "ok" else [integrity]
+        if integrity.status != "ok":
+            return [integrity]
+        return [integrity, *_damage(tx)]
 
 
 def _integrity(tx: SqliteTransaction) -> Finding:
@@ -25,6 +30,32 @@ def _integrity(tx: SqliteTransaction) -> Finding:
         return Finding("integrity", "ok", "no damage found")
     todo = "stop all workers, copy the file, then restore it from a backup or with `.recover`"
     return Finding("integrity", "fail", f"damaged: {'; '.join(said)}", todo)
+
+
+def _damage(tx: SqliteTransaction) -> Iterator[Finding]:
+    """Rows that can't be read, and those that were set aside; and the counters."""
+    if found := damage.find(tx):
+        todo = (
+            "mend or delete these rows; where somebody comes across them, they are set aside by "
+            "themselves"
+        )
+        yield Finding("damage", "warn", f"can't be read: {_listed(found)}", todo)
+        return  # nor be counted
+    if known := damage.known(tx):
+        todo = (
+            "submit what is missing again; the table stayer_damaged has it as it was. "
+            "When that is seen to: DELETE FROM stayer_damaged"
+        )
+        yield Finding("damage", "warn", f"could not be read, set aside: {_listed(known)}", todo)
+    else:
+        yield Finding("damage", "ok", "every row can be read")
+    yield _counters(tx)
+
+
+def _listed(damages: Sequence[Damage]) -> str:
+    said = [f"{each.table} {each.row}: {each.column} {each.problem}" for each in damages[:_DAMAGES]]
+    more = len(damages) - len(said)
+    return "; ".join(said) + (f"; and {more} more" if more else "")
 
 
 def _counters(tx: SqliteTransaction) -> Finding:

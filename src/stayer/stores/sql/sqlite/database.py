@@ -56,6 +56,10 @@ def statements() -> dict[str, str]:
     return texts
 
 
+class Unreadable(StoreUnusable):
+    """A cell of a table is not what it should be."""
+
+
 class SqliteTransaction:
     """A transaction on a connection (see `Transaction`). A statement is a name, or SQL itself."""
 
@@ -74,6 +78,10 @@ class SqliteTransaction:
         # Fetched to the end: SQLite finishes a statement with RETURNING only then.
         rows = self._execute(self._statements.get(statement, statement), parameters).fetchall()
         return rows[0] if rows else None
+
+    def each(self, statement: str, *parameters: Cell) -> Iterator[Row]:
+        """As `all`, one at a time."""
+        yield from self._execute(statement, parameters)
 
     def run(self, statement: str, *parameters: Cell) -> int:
         return self._execute(self._statements.get(statement, statement), parameters).rowcount
@@ -263,6 +271,10 @@ def _translation(path: str, error: sqlite3.Error) -> StoreUnreachable | StoreUnu
             return StoreUnusable(f"{path} can't be opened: {_why_not(path)}")
         case _:
             pass
+    if "Could not decode to UTF-8" in str(error) or "malformed JSON" in str(error):
+        return Unreadable(
+            f"{path} has something in it that can't be read ({error}): `stayer doctor` says what"
+        )
     if "no such table: stayer_" in str(error) or "no such column" in str(error):
         return StoreUnusable(f"{path} has no Stayer tables, or old ones: run `stayer init`")
     return StoreUnusable(f"{path}: {error}")

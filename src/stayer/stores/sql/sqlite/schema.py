@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +15,7 @@ _HERE = Path(__file__).parent
 _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 
+_TRIGGER = "stayer_task_by_hand"
 _KNOWN = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stayer_meta'"
 _READ = "SELECT value FROM stayer_meta WHERE key = 'schema'"
 _WRITE = (
@@ -27,6 +30,12 @@ def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
     with database.read() as tx:
         version = _version(tx, database.path)
+        outdated = version == VERSION and _is_outdated(tx)
+    if outdated:
+        with database.write() as tx:
+            if _is_outdated(tx):
+                tx.run(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
+                tx.run(_trigger())
     if version == VERSION:
         return
     with database.write() as tx:
@@ -38,11 +47,37 @@ def setup(database: Database) -> None:
         tx.run(_NAME, uuid4().hex)
 
 
+def _is_outdated(tx: SqliteTransaction) -> bool:
+    """Whether the trigger for rows by hand is one of an older Stayer. It is replaced without
+    another version of the tables, which an older Stayer would refuse: it need not know.
+    """
+    row = tx.one("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
+    return row is None or _revision(row[0]) < _revision(_trigger())
+
+
+def _revision(trigger: str) -> int:
+    found = re.search("-- revision ([0-9]{1,9})", trigger)
+    return int(found[1]) if found else 1
+
+
+@lru_cache
+def _trigger() -> str:
+    script = (_HERE / _STEPS[1]).read_text(encoding="utf-8")
+    [found] = [each for each in _split(script) if f"CREATE TRIGGER {_TRIGGER} " in each]
+    return found
+
+
 def _version(tx: SqliteTransaction, path: str) -> int:
     if tx.one(_KNOWN) is None:
         return 0
     row = tx.one(_READ)
-    version = int(row[0]) if row else 0
+    try:
+        version = int(row[0]) if row else 0
+    except ValueError:
+        raise StoreUnusable(
+            f"{path}: the version of its tables can't be read: mend it in stayer_meta, or restore "
+            "the file from a backup"
+        ) from None
     if version > VERSION:
         raise StoreUnusable(
             f"{path} was made by a newer Stayer (tables of version {version}, this one knows "

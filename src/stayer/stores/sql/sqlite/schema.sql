@@ -385,6 +385,57 @@ CREATE INDEX stayer_purged_at ON stayer_purged (at);
 CREATE TRIGGER stayer_task_by_hand AFTER INSERT ON stayer_tasks
 WHEN new.updated IS NULL
 BEGIN
+    -- revision 2: files that have an older one, or none, get this one when they are opened (schema.py).
+    SELECT raise(ABORT, 'stayer: a task has either a name or a command, not both')
+    WHERE new.name IS NOT NULL AND new.command IS NOT NULL;
+    SELECT raise(ABORT, 'stayer: the words of a command have to be text')
+    WHERE EXISTS (SELECT 1 FROM json_each(new.command) WHERE type <> 'text');
+    SELECT raise(ABORT, 'stayer: the values of env have to be text')
+    WHERE EXISTS (SELECT 1 FROM json_each(new.env) WHERE type <> 'text');
+    SELECT raise(ABORT, 'stayer: tags, and hooks in notify, have to be text')
+    WHERE EXISTS (SELECT 1 FROM json_each(new.tags) WHERE type <> 'text')
+        OR EXISTS (SELECT 1 FROM json_each(new.notify) WHERE type <> 'text');
+    SELECT raise(ABORT, 'stayer: policy has to be a JSON object, such as {"retries": 3}')
+    WHERE new.policy IS NOT NULL
+        AND NOT iif(json_valid(new.policy), json_type(new.policy) = 'object', 0);
+    SELECT raise(ABORT, 'stayer: policy has a field that there is not: see docs/reference/tables.md')
+    WHERE EXISTS (
+        SELECT 1 FROM json_each(new.policy)
+        WHERE key NOT IN (
+            'retries', 'retry_wait', 'retry_backoff', 'retry_cap', 'retry_on', 'give_up_on', 'losses',
+            'time_limit', 'silence_limit', 'memory_limit', 'grace', 'fence', 'time_growth', 'time_most',
+            'memory_growth', 'memory_most', 'when_failed', 'near', 'near_wait', 'over'
+        )
+    );
+    SELECT raise(ABORT, 'stayer: policy has a field of another kind: numbers are numbers from 0 on')
+    WHERE EXISTS (
+        SELECT 1 FROM json_each(new.policy)
+        WHERE NOT CASE
+            WHEN key IN ('retries', 'losses') THEN type = 'integer' AND atom BETWEEN 0 AND 2147483647
+            WHEN key IN ('memory_limit', 'memory_most')
+                THEN type = 'null' OR (type = 'integer' AND atom >= 0)
+            WHEN key IN ('retry_on', 'give_up_on') THEN type = 'array'
+            WHEN key IN ('near', 'over') THEN type IN ('text', 'null')
+            WHEN key = 'fence' THEN type = 'null' OR atom IN ('freeze', 'kill')
+            WHEN key = 'when_failed' THEN atom IN ('cancel', 'run', 'hold')
+            WHEN key IN ('retry_backoff', 'time_growth', 'memory_growth')
+                THEN type IN ('integer', 'real') AND atom BETWEEN 1 AND 100
+            ELSE type = 'null' OR (type IN ('integer', 'real') AND atom BETWEEN 0 AND 3155760000)
+        END
+    );
+    -- As core/limits.py has it.
+    SELECT raise(ABORT, 'stayer: id, queue, name, owner, key and unique have at most 200 characters')
+    WHERE max(
+        length(new.id), length(new.queue), length(ifnull(new.name, '')),
+        length(ifnull(new.owner, '')), length(ifnull(new.key, '')), length(ifnull(new."unique", ''))
+    ) > 200;
+    SELECT raise(ABORT, 'stayer: a task has at most 64,000 bytes without its parameters')
+    WHERE length(CAST(
+        ifnull(new.command, '') || ifnull(new.cwd, '') || ifnull(new.env, '') || ifnull(new.tags, '')
+        || ifnull(new.notify, '') || ifnull(new.policy, '') AS BLOB
+    )) > 64000;
+    SELECT raise(ABORT, 'stayer: parameters have at most 1 MB')
+    WHERE length(CAST(new.parameters AS BLOB)) > 1000000;
     SELECT raise(ABORT, 'stayer: leave out the state of a task that you insert')
     WHERE new.state <> 'pending';
     SELECT raise(ABORT, 'stayer: an id may not begin with -, nor be . or ..')

@@ -710,10 +710,7 @@ UPDATE stayer_queues SET key_limit = ?, wakes = (SELECT max(number) FROM stayer_
 WHERE name = ?;
 
 -- name: queue.key_limits
--- A JSON object that is merged into the one there; null takes a key out.
-UPDATE stayer_queues
-SET key_limits = nullif(json_patch(ifnull(key_limits, '{}'), ?), '{}'),
-    wakes = (SELECT max(number) FROM stayer_events)
+UPDATE stayer_queues SET key_limits = ?, wakes = (SELECT max(number) FROM stayer_events)
 WHERE name = ?;
 
 -- name: queue.rate
@@ -875,7 +872,8 @@ WHERE ?1 OR name IN (SELECT value FROM json_each(?2));
 -- name: failures
 -- all queues?, queues: how many of each fault in each queue, and when the first and the last.
 SELECT fingerprint, queue, count(*), min(finished_at), max(finished_at) FROM stayer_tasks
-WHERE fingerprint IS NOT NULL AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
+WHERE fingerprint IS NOT NULL AND finished_at IS NOT NULL
+    AND (?1 OR queue IN (SELECT value FROM json_each(?2)))
 GROUP BY fingerprint, queue;
 
 -- name: failures.newest

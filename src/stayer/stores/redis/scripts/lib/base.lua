@@ -42,6 +42,13 @@ end
 -- In a shard of a cluster, for those who listen at its node.
 local function publish(channel, text) call(#KEYS > 0 and 'SPUBLISH' or 'PUBLISH', channel, text) end
 
+-- There may be something to take in a queue. Databases of one server share its channels, so the message says whose it is
+-- as far as that is known; a cluster has one database.
+local function publish_wake(queue, number)
+  local identity = #KEYS == 0 and call('HGET', key_meta(), 'identity')
+  publish(key_wake(queue), identity and number .. ' ' .. identity or number)
+end
+
 -- unpack() takes no more than some thousands at once: call the command for a part at a time.
 local PART = 2000
 local function in_parts(command, key, arguments)

@@ -19,7 +19,7 @@ local touched = {}
 local function fetch(id)
   local entry = entries[id]
   if entry == nil then
-    local value = call('GET', key_task(id))
+    local value = call('MGET', key_task(id))[1] -- which is nothing if it is of another type
     entry = value and opened(value) or false
     entries[id] = entry
   end
@@ -30,11 +30,10 @@ end
 local function read_all(ids)
   local keys, count = {}, #ids
   for number = 1, count do keys[number] = key_task(ids[number]) end
-  if count > 0 and count <= PART then return call('MGET', unpack(keys)), keys end
   local values = {}
   for first = 1, count, PART do
     for _, value in ipairs(call('MGET', unpack(keys, first, math.min(first + PART - 1, count)))) do
-      values[#values + 1] = value
+      values[#values + 1] = value and is_whole(value) and value
     end
   end
   return values, keys

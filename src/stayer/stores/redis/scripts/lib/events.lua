@@ -86,7 +86,7 @@ local function write_wakes()
   for queue in pairs(woken) do
     local number = string.format('%.0f', last_number())
     call('HSET', key_queue(queue), 'wakes', number)
-    publish(key_wake(queue), number)
+    publish_wake(queue, number)
   end
   for worker in pairs(ordered) do
     if call('EXISTS', key_worker(worker)) == 1 then

@@ -7,9 +7,19 @@
 
 local OWN_AT, CREATED_AT, HEAD_LENGTH, ARRAY_HEAD = 12, 22, 8, 3
 
+-- Whether it looks like a value of ours: others may write to this server too, and a script that fails has done the half
+-- of what it was to do.
+local function is_whole(value)
+  return #value > CREATED_AT and string.byte(value, HEAD_LENGTH + 1) == 220
+    and HEAD_LENGTH + select(2, struct.unpack('>BI4', value)) <= #value
+end
+
+-- The entry of a value; nothing if it can't be read, as if there were none.
 local function opened(value)
+  if not is_whole(value) then return nil end
   local flags, length = struct.unpack('>BI4', value)
-  local _, record = cmsgpack.unpack_one(value, HEAD_LENGTH)
+  local can, _, record = pcall(cmsgpack.unpack_one, value, HEAD_LENGTH)
+  if not can or type(record) ~= 'table' or type(record[ID]) ~= 'string' then return nil end
   return {r = record, flags = flags, value = value, touched = false, was = false, ticket = false, popped = false,
           history = string.sub(value, HEAD_LENGTH + 1 + length)}
 end

@@ -1,0 +1,156 @@
+"""How long texts and lists may be: one table, from which checks, messages and OpenAPI follow.
+
+Lengths are checked before anything is parsed or matched: what is too long costs nobody but its
+sender. Numbers count characters, or items of a list. `docs/reference/json.md` shows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from stayer.core.errors import BadInput, TooLarge
+
+if TYPE_CHECKING:
+    from stayer.core.model import Filter, NewTask
+
+WORD = 200
+"""An id, a name, a tag, a pattern for errors: whatever is one word."""
+UNIT = 100
+"""A duration, size, rate, moment, cron expression or time zone."""
+PATH = 4096
+"""A path, as the kernel has it."""
+TEXT = 64_000
+"""A word of a command, or a variable: no more than the whole record may have."""
+HOOK = 2200
+"""A hook: the words for what happened, and a URL of up to 2,000 characters."""
+RECORD = 64_000
+"""Bytes of the whole record as JSON, without parameters, result, error and progress."""
+LIST = 10_000_000
+"""Bytes after which a page of a list ends, but for its first record."""
+
+
+class Most(Struct, frozen=True):
+    """What fits: characters of the text, or of each item; and how many items (None: no list)."""
+
+    characters: int
+    items: int | None = None
+
+
+_WORD, _UNIT = Most(WORD), Most(UNIT)
+SUBMISSION: dict[str, Most] = {
+    "id": _WORD,
+    "queue": _WORD,
+    "name": _WORD,
+    "command": Most(TEXT, 1000),
+    "cwd": Most(PATH),
+    "env": Most(TEXT, 1000),
+    "eta": _UNIT,
+    "delay": _UNIT,
+    "expire": _UNIT,
+    "start_before": _UNIT,
+    "owner": _WORD,
+    "tags": Most(WORD, 100),
+    "retry_wait": _UNIT,
+    "retry_cap": _UNIT,
+    "retry_on": Most(WORD, 100),
+    "give_up_on": Most(WORD, 100),
+    "time_limit": _UNIT,
+    "silence_limit": _UNIT,
+    "memory_limit": _UNIT,
+    "grace": _UNIT,
+    "time_most": _UNIT,
+    "memory_most": _UNIT,
+    "after": Most(WORD, 100_000),
+    "near": _WORD,
+    "near_wait": _UNIT,
+    "key": _WORD,
+    "unique": _WORD,
+    "unique_for": _UNIT,
+    "notify": Most(HOOK, 10),
+}
+"""The fields of a submission, and so of the record."""
+PROGRAM = Most(PATH)
+"""The first word of a command, which workers match with patterns."""
+SCHEDULE: dict[str, Most] = {
+    "name": Most(150),
+    "cron": _UNIT,
+    "zone": _UNIT,
+    "jitter": _UNIT,
+    "origin": Most(PATH),
+}
+"""The fields of a schedule; the name is shorter than an id, which is made of it and of a tick."""
+QUEUE: dict[str, Most] = {
+    "name": _WORD,
+    "key_limits": Most(WORD, 1000),
+    "rate": _UNIT,
+    "notify": Most(HOOK, 10),
+}
+"""The settings of a queue; of key limits so many in all, not only at a time."""
+
+FILTER: dict[str, Most] = {
+    "prefix": _WORD,
+    "name": PROGRAM,
+    "owner": _WORD,
+    "key": _WORD,
+    "unique": _WORD,
+    "tags": Most(WORD, 100),
+    "worker": Most(500),
+    "flow": _WORD,
+    "fingerprint": _WORD,
+}
+"""What tasks are looked for by."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def shown(value: object) -> str:
+    """A value as errors quote it: no more of it than a reader needs."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "so long a number"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def check_length(what: str, text: str, most: int = WORD) -> None:
+    """BadInput if there are more characters than fit."""
+    if len(text) > most:
+        raise BadInput(
+            f"{what} {shown(text[:20] + '…')} has {len(text):,} characters, at most {most:,} fit"
+        )
+
+
+def check_count(what: str, items: Sized, most: int | None) -> None:
+    """BadInput if there are more items than fit."""
+    if most is not None and len(items) > most:
+        raise BadInput(f"{what}: {len(items):,} are too many, at most {most:,} fit")
+
+
+def check_filter(filter: Filter) -> None:
+    """BadInput if it asks for what no task can have."""
+    for name, most in FILTER.items():
+        value = getattr(filter, name)
+        if not value:
+            continue
+        check_count(name, () if isinstance(value, str) else value, most.items)
+        for text in (value,) if isinstance(value, str) else value:
+            check_length(name, text, most.characters)
+
+
+def check_record(new: NewTask) -> None:
+    """TooLarge if the record would be: of what may be long in it, as all the rest is short."""
+    policy = new.policy
+    long = (new.command, new.cwd, new.env, new.tags, new.notify, policy.retry_on, policy.give_up_on)
+    if not any(long):
+        return
+    size = len(_encode(long))
+    if size > RECORD:
+        raise TooLarge(
+            f"the task is {size:,} bytes without its parameters, at most {RECORD:,} fit: pass what "
+            "is long in the parameters, or store it elsewhere and pass where it is"
+        )

@@ -1,0 +1,46 @@
+"""Text that does no harm where it is shown: no terminal obeys it, and it forges no line."""
+
+from __future__ import annotations
+
+import logging
+
+FORM = "%(asctime)s %(levelname)s %(message)s"
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """The text with whatever a terminal might obey written as an escape; `lines` keeps lines."""
+    if text.isprintable():
+        return text
+    kept = "\n\t" if lines else ""
+    return "".join(
+        letter if letter.isprintable() or letter in kept else ascii(letter)[1:-1] for letter in text
+    )
+
+
+class PrintableLines(logging.Formatter):
+    """A line a record, whatever is quoted in it: items, answers and names are not ours. Lines of a
+    traceback are indented, so that none of them looks like a record.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(FORM)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: object) -> str:  # noqa: N802
+        return _indented(super().formatException(ei))  # type: ignore[arg-type]
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {printable(line)}" for line in text.splitlines())
+
+
+def log_printably(handler: logging.Handler | None = None) -> None:
+    """Let this process log so, to stderr unless told otherwise."""
+    handler = logging.StreamHandler() if handler is None else handler
+    handler.setFormatter(PrintableLines())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)

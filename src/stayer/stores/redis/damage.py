@@ -1,0 +1,335 @@
+"""Keys that hold what they should not: found by the key map, and set aside.
+
+Anybody who reaches the server may write there: a value of another type, a record that is cut. A
+script that meets one fails. Then the keys below the prefix are looked at; what can't be read is
+renamed to `<prefix>:damaged:…`, named in the hash `<prefix>:damaged`, and the operation is tried
+again: a record that is gone is something that every script can deal with.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
+
+from stayer.core.errors import StayerError, StoreUnusable
+from stayer.core.limits import shown
+from stayer.stores.findings import Finding
+from stayer.stores.redis import notices, record, schedules, workers
+from stayer.stores.redis.keys import KEYS, key
+from stayer.stores.redis.server import Server
+
+if TYPE_CHECKING:
+    from stayer.stores.redis import RedisStore
+
+logger = logging.getLogger("stayer.store")
+
+_TYPES = {
+    "string": "task parameters result purged flow last looks",
+    "list": "history history_tail upstreams missing incoming refused",
+    "hash": "checkpoint usage waits outbox listeners afar promised parts notice queue key_limits "
+    "running heads runs shares schedule worker figures meta claim plan",
+    "zset": "log flows members notices notices_of notices_due ranked lane line unique near ids "
+    "finished failed due expiring schedules late early state",
+    "set": "waiters dependents queues lanes lines rated near_nodes spared faults newest workers "
+    "dead held ordered strays asked plans",
+    "stream": "events",
+}
+_TYPE_OF = {word: kind for kind, words in _TYPES.items() for word in words.split()}
+"""The first word of a key behind prefix and queue → its type."""
+_BYTES = {"log", "strays", "incoming", "refused", "missing", "checkpoint", "usage", "figures"}
+"""Where members need not be text."""
+_READ = frozenset(
+    ("worker", "schedule", "runs", "meta", "usage", "key_limits", "running", "parts", "notice",
+     "queue", "shares")
+)  # fmt: skip
+"""Hashes whose values are looked at."""
+_AT_ONCE = 1000
+_PAUSE = 60.0
+"""How long nobody looks again after a look that found nothing, in seconds."""
+_SHOWN = 3
+_FIXED = [name for name, form in KEYS.items() if form == f"<prefix>:{name}" and name in _TYPE_OF]
+"""Keys that are there once."""
+_UNREADABLE = (
+    msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
+    struct.error,
+)  # fmt: skip
+"""What reading fails with where something else is there."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class _Damage(msgspec.Struct, frozen=True):
+    """A key, or some members of it, that can't be read."""
+
+    key: bytes
+    problem: str
+    members: tuple[bytes, ...] | None = None
+    """None: all of it."""
+
+    @property
+    def name(self) -> str:
+        return self.key.decode(errors="backslashreplace")
+
+
+class Mending:
+    """Sets aside what can't be read, when an operation has failed for it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._not_before = 0.0
+
+    def mend(self) -> bool:
+        """Whether something was found, and set aside."""
+        if time.monotonic() < self._not_before:
+            return False
+        found = list(_found(self._server))
+        for damage in found:
+            _set_aside(self._server, damage)
+            logger.warning(
+                "set aside: the key %s %s (%s names it)",
+                damage.name, damage.problem, key("damaged", self._server.address.prefix),
+            )  # fmt: skip
+        if not found:
+            self._not_before = time.monotonic() + _PAUSE
+        return bool(found)
+
+
+def mended(
+    operation: Callable[Concatenate[RedisStore, _P], _T],
+) -> Callable[Concatenate[RedisStore, _P], _T]:
+    """An operation, tried once more after what can't be read was set aside."""
+
+    @functools.wraps(operation)
+    def tried(store: RedisStore, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return operation(store, *arguments, **named)
+        except Exception as error:
+            if not _may_be_damage(error) or not store.mending.mend():
+                raise
+        return operation(store, *arguments, **named)
+
+    return tried
+
+
+def _may_be_damage(error: Exception) -> bool:
+    if isinstance(error, StoreUnusable):
+        return "WRONGTYPE" in str(error) or "user_script" in str(error.__cause__)
+    return isinstance(error, _UNREADABLE) and not isinstance(error, StayerError)
+
+
+def check(server: Server) -> list[Finding]:
+    """What was set aside, and which of the keys that are there once is of another type."""
+    prefix = server.address.prefix
+    names = [key(name, prefix) for name in _FIXED]
+    types = [server.ask("TYPE", name).decode() for name in names]
+    wrong = [
+        f"{name} is a {kind}, not a {_TYPE_OF[each]}"
+        for name, each, kind in zip(names, _FIXED, types, strict=True)
+        if kind not in ("none", _TYPE_OF[each])
+    ]
+    found = []
+    if wrong:
+        first = wrong[0].split()[0]
+        todo = f"is that somebody else's? Choose another prefix, or: redis-cli DEL {first}"
+        found.append(Finding("keys", "fail", "; ".join(wrong), todo))
+    index = key("damaged", prefix)
+    if server.ask("TYPE", index) == b"hash" and (count := server.ask("HLEN", index)):
+        stored = server.ask("HSCAN", index, 0, "COUNT", _SHOWN)[1]
+        said = [
+            f"{name.decode(errors='backslashreplace')} {why.decode(errors='replace')}"
+            for name, why in zip(stored[::2], stored[1::2], strict=True)
+        ][:_SHOWN]
+        more = f"; and {count - len(said)} more" if count > len(said) else ""
+        todo = f"submit what is missing again, then forget: redis-cli DEL {index}"
+        message = f"could not be read, set aside below {index}: {'; '.join(said)}{more}"
+        found.append(Finding("damage", "warn", message, todo))
+    return found
+
+
+def _found(server: Server) -> Iterator[_Damage]:
+    prefix = server.address.prefix.encode()
+    cursor = b"0"
+    pattern = b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each])
+                       for each in prefix) + b":*"  # fmt: skip
+    while True:
+        cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE)
+        yield from _looked_at(server, prefix, names)
+        if cursor == b"0":
+            return
+
+
+def _looked_at(server: Server, prefix: bytes, names: Sequence[bytes]) -> Iterator[_Damage]:
+    known = [(name, _word(name[len(prefix) + 1 :])) for name in names]
+    known = [(name, word) for name, word in known if word in _TYPE_OF]
+    types = server.ask_many([("TYPE", name) for name, _ in known])
+    right: list[tuple[bytes, str]] = []
+    for (name, word), kind in zip(known, types, strict=True):
+        wanted = _wanted(name, word)
+        if kind == b"none":
+            continue
+        if kind.decode() != wanted:
+            yield _Damage(name, f"is a {kind.decode()}, not a {wanted}")
+        else:
+            right.append((name, word))
+    questions = [(name, word, _question(name, word)) for name, word in right]
+    asked = [(name, word, question) for name, word, question in questions if question]
+    answers = server.ask_many([question for _, _, question in asked])
+    for (name, word, _), answer in zip(asked, answers, strict=True):
+        damage = None if answer is None else _problem(name, word, answer)
+        if damage is not None:
+            yield damage
+
+
+def _word(rest: bytes) -> str:
+    """What a key is, by its first word behind the prefix, or behind the queue."""
+    if rest.startswith(b"{"):
+        rest = rest.partition(b"}:")[2]
+    return rest.partition(b":")[0].decode(errors="replace")
+
+
+def _wanted(name: bytes, word: str) -> str:
+    return "set" if name.endswith((b":state:reserved", b":state:started")) else _TYPE_OF[word]
+
+
+def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
+    if word in ("task", "purged", "flow", "last"):
+        return ("GET", name)
+    if word == "checkpoint":
+        return ("HMGET", name, "attempt", "at")
+    if word in _READ:
+        return ("HGETALL", name)
+    if word in _BYTES or word in ("parameters", "result"):
+        return None
+    match _wanted(name, word):
+        case "set":
+            return ("SMEMBERS", name)
+        case "zset":
+            return ("ZRANGE", name, 0, -1)
+        case "list":
+            return ("LRANGE", name, 0, -1)
+        case "hash":
+            return ("HKEYS", name)
+        case _:
+            return None
+
+
+_UPSTREAM = re.compile(rb"[ab][\x20-\x7e\xc2-\xf4\x80-\xbf]+")
+_PURGED = msgspec.msgpack.Decoder(list[Any])
+
+
+def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
+    try:
+        match word:
+            case "task":
+                record.tasks([answer])
+            case "purged":
+                if len(_PURGED.decode(answer)) < 5:
+                    raise ValueError("it is too short")
+            case "flow":
+                msgspec.json.decode(answer)
+            case "last":
+                float(answer)
+            case "worker":
+                workers.workers([b"0", (answer, b"w", 0)])
+            case "schedule":
+                schedules.read([(answer, b"s")])
+            case "checkpoint":
+                int(answer[0]), float(answer[1])
+            case "notice":
+                notices.read(b"", answer)
+            case "usage":
+                return _fields(name, answer, record.usage)
+            case "key_limits" | "running" | "parts":
+                return _fields(name, answer, int)
+            case "upstreams":
+                return _some(name, [each for each in answer if not _UPSTREAM.fullmatch(each)])
+            case "queue":
+                return _settings(name, answer)
+            case "runs" | "shares":
+                return _fields(name, answer, lambda value: float(value.partition(b" ")[0]))
+            case "meta":
+                return _fields(name, answer, _number_or_name)
+            case _:
+                return _members(name, answer)
+    except Exception as error:
+        return _Damage(name, f"can't be read: {shown(str(error) or type(error).__name__)}")
+    return None
+
+
+def _number_or_name(value: bytes) -> object:
+    text = value.decode()
+    return text if len(text) == 32 else float(text)
+
+
+def _fields(
+    name: bytes, answer: Sequence[bytes], read: Callable[[bytes], object]
+) -> _Damage | None:
+    wrong = []
+    for field, value in zip(answer[::2], answer[1::2], strict=True):
+        try:
+            field.decode()
+            read(value)
+        except (ValueError, msgspec.MsgspecError):
+            wrong.append(field)
+    return _some(name, wrong)
+
+
+def _settings(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
+    """The hash of a queue: all numbers, but for two."""
+    wrong = []
+    for field, value in zip(answer[::2], answer[1::2], strict=True):
+        try:
+            if field == b"notify":
+                value.decode()
+            elif field != b"fair":
+                float(value)
+            elif value not in (b"owner", b"key"):
+                wrong.append(field)
+        except ValueError:
+            wrong.append(field)
+    return _some(name, wrong)
+
+
+def _members(name: bytes, members: Sequence[bytes]) -> _Damage | None:
+    wrong = []
+    for member in members:
+        try:
+            member.decode()
+        except UnicodeDecodeError:
+            wrong.append(member)
+    return _some(name, wrong)
+
+
+def _some(name: bytes, wrong: Sequence[bytes]) -> _Damage | None:
+    if not wrong:
+        return None
+    some = ", ".join(shown(each[:60]) for each in wrong[:_SHOWN])
+    return _Damage(name, f"has what can't be read: {some}", tuple(wrong))
+
+
+_REMOVE = {"set": "SREM", "zset": "ZREM", "hash": "HDEL"}
+
+
+def _set_aside(server: Server, damage: _Damage) -> None:
+    """Named first: should this process die in between, somebody knows of it."""
+    prefix = server.address.prefix
+    index = key("damaged", prefix)
+    if server.ask("TYPE", index) not in (b"hash", b"none"):
+        server.ask("DEL", index)
+    server.ask("HSET", index, damage.key, damage.problem)
+    word = _word(damage.key[len(prefix.encode()) + 1 :])
+    if damage.members is None:
+        rest = damage.key[len(prefix.encode()) :]
+        server.ask("RENAME", damage.key, index.encode() + rest)
+    elif (kind := _wanted(damage.key, word)) == "list":
+        for member in damage.members:
+            server.ask("LREM", damage.key, 0, member)
+    else:
+        server.ask(_REMOVE[kind], damage.key, *damage.members)

@@ -1,0 +1,121 @@
+"""Garbage under every key: nothing stops for it, and `doctor` names it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from stayer.stores import open_store
+from stayer.stores.redis import RedisStore
+from tests.contract.builders import get, new, register, submit, take
+from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
+from tests.servers.finding import redis_binary
+from tests.servers.redis import RedisServer, serving
+
+GARBAGE = b"\xff\xfeg\x00arbage"
+
+
+class Scene:
+    """A store with something of everything, which can be had again and again."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.url = server.url("scene")
+        self.raw = redis.Redis(unix_socket_path=server.socket)
+        self.raw.flushall()
+        store = open_store(self.url)
+        store.setup()
+        scene(store)
+        store.close()
+        names = sorted(self.raw.keys("*"))
+        self._kept = {name: self.raw.dump(name) for name in names}
+        self.names = [name for name in names if GOOD.encode() not in name]
+
+    def again(self) -> None:
+        self.raw.flushall()
+        for name, value in self._kept.items():
+            self.raw.restore(name, 0, value)
+
+    def damage(self, name: bytes, how: str) -> None:
+        """What is under a key becomes of another type, or garbage, or is cut."""
+        kind, raw = self.raw.type(name), self.raw
+        if how == "type":
+            raw.delete(name)
+            raw.lpush(name, "foreign") if kind == b"string" else raw.set(name, "foreign")
+        elif kind == b"string":
+            raw.set(name, GARBAGE if how == "garbage" else raw.get(name)[:9])
+        elif kind == b"hash":
+            value = GARBAGE if how == "garbage" else ""
+            raw.hset(name, mapping=dict.fromkeys(raw.hkeys(name), value))
+        elif kind == b"zset":
+            raw.zadd(name, {GARBAGE if how == "garbage" else b"": 0})
+        elif kind == b"set" and how == "garbage":  # the empty word is as good as any other
+            raw.sadd(name, GARBAGE)
+        elif kind == b"list":
+            raw.lpush(name, GARBAGE if how == "garbage" else b"")
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[Scene]:
+    with serving(redis_binary()) as server:
+        yield Scene(server)
+
+
+@pytest.mark.parametrize("how", ["type", "garbage", "cut"])
+def test_garbage_under_any_key_stops_nothing(prepared: Scene, how: str) -> None:
+    for name in prepared.names:
+        prepared.again()
+        prepared.damage(name, how)
+        store = open_store(prepared.url)
+        try:
+            look_at_everything(store)
+            goes_on(store)
+            look_at_everything(store)
+        except BaseException as error:
+            error.add_note(f"{how} at {name!r}")
+            raise
+        finally:
+            store.close()
+
+
+def test_a_damaged_record_is_named_and_kept_and_what_stands_behind_it_is_taken(
+    store: RedisStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    prefix = store._server.address.prefix
+    register(store)
+    submit(store, new("bad"), new("good"))
+    store._server.ask("SET", f"{prefix}:task:bad", GARBAGE)
+    with caplog.at_level(logging.WARNING):
+        assert [task.id for task in take(store, limit=9)] == ["good"]
+        store.promote(10)
+    assert "tasks lost" in caplog.text
+    [found] = [each for each in store.check() if each.check == "records"]
+    assert found.status == "warn"
+    [line] = store._server.ask("LRANGE", f"{prefix}:missing", 0, -1)
+    assert json.loads(line)["id"] == "bad"
+    assert store._server.ask("GET", f"{prefix}:task:bad") == GARBAGE
+    submit(store, new("bad"))
+    assert get(store, "bad").state == "pending"
+
+
+def test_doctor_names_a_key_of_another_type_and_goes_on(store: RedisStore) -> None:
+    prefix = store._server.address.prefix
+    store._server.ask("SET", f"{prefix}:incoming", "foo")
+    found = {each.check: each for each in store.check()}
+    assert found["keys"].status == "fail"
+    assert f"{prefix}:incoming is a string, not a list" in found["keys"].message
+    assert {"version", "memory"} <= found.keys() or len(found) > 3
+
+
+def test_an_error_of_a_script_names_no_script(
+    store: RedisStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    prefix = store._server.address.prefix
+    store._server.ask("SET", f"{prefix}:incoming", "foo")
+    with caplog.at_level(logging.WARNING):
+        store.promote(10)
+    assert f"the key {prefix}:incoming is a string, not a list" in caplog.text
+    assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
