@@ -199,7 +199,7 @@ def test_the_id_of_a_deleted_task_is_refused(site: Site, store: Store) -> None:
 
     again = site("POST", "/v1/tasks", {"id": "gone", "queue": "q"})
 
-    again.is_problem(409, "refused", "has been deleted", "choose another")
+    again.is_problem(409, "deleted-id", "has been deleted", "choose another")
     site("GET", "/v1/tasks/gone").is_problem(404, "unknown-task")
     many = site("POST", "/v1/tasks", [{"id": "gone", "queue": "q"}, {"id": "fresh", "queue": "q"}])
     assert [(each["fresh"], each.get("purged")) for each in many.json["tasks"]] == [
