@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.2
 _WATCHED = 1.0
+_MOST = 0.75
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -134,6 +135,10 @@ class Heart:
     def is_current(self) -> bool:
         """The lease has certainly not ended."""
         return not self.lost and moment() < self._good_until
+
+    def is_fresh(self) -> bool:
+        """The lease is good for most of its length."""
+        return not self.lost and self._good_until - moment() > self._worker.lease * _MOST
 
     def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
         """Take leave: hand back what is still held, and unregister. False: something of it still

@@ -341,9 +341,14 @@ class WorkerLoop(BeatingWorker):
         now = moment()
         may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
         look_now = may_be_frozen and now >= self._next_thaw
-        if now < self._next_reconcile and not look_now and not self._holdings.fenced():
+        fenced = look_now or len(self._holdings.fenced()) > 0
+        if now < self._next_reconcile and not fenced:
             return
         if self._heart is None or not self._heart.is_current():
+            return
+        # A beat that waited for the store renews the lease by little: what goes on would stand
+        # still again at once.
+        if fenced and not self._heart.is_fresh() and not self._try(self._heart.beat_now):
             return
         if self._try(
             lambda: reconcile(
