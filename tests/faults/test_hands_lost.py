@@ -31,7 +31,7 @@ def test_nursery_and_keeper_are_killed_while_the_worker_lives(fleet: Fleet) -> N
     """What escaped them is killed too before the task is given up."""
     fleet.worker("one", lease=60, slots=1)
     stamps, stop = str(fleet.stamps("a")), str(fleet.folder / "a.stop")
-    fleet.submit("a", sys.executable, "-c", ESCAPE, stamps, stop)
+    fleet.submit("a", fleet.python, "-c", ESCAPE, stamps, stop)
     fleet.until_stamped("a")
     fleet.until_state("a", "started")
     for pid in fleet.keepers("one"):

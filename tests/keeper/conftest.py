@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.keeper.harness import PYTHON, SOURCE, Node, for_others
+from tests.keeper.harness import PYTHON, SOURCE, TASK_USER, Node, for_others
 from tests.servers.finding import NOT_TESTED
 
 NOBODY = 65534
@@ -35,6 +35,8 @@ def make_node() -> Iterator[Callable[..., Node]]:
         if state is None:
             state = folder / f"state-{len(nodes)}"
             state.mkdir()
+        if TASK_USER is not None:
+            more.setdefault("interpreter", python_for_others() or PYTHON)
         node = Node(state, **more)
         node.renew()
         nodes.append(node)
@@ -60,7 +62,8 @@ def nobody(make_node: Callable[..., Node]) -> Node:
     if interpreter is None:
         pytest.skip(
             f"{NOT_TESTED}what a user without rights may do: user {NOBODY} can run no Python of "
-            f"3.11 or newer ({PYTHON}, or one in {' or '.join(PUBLIC)}) that can read {for_others()}"
+            f"3.11 or newer ({PYTHON}, or one in {' or '.join(PUBLIC)}) that can read "
+            f"{for_others()}"
         )
     return make_node(user=NOBODY, interpreter=interpreter)
 
@@ -75,7 +78,9 @@ def python_for_others() -> str | None:
     who = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     names = ("python3", *(f"python3.{minor}" for minor in range(15, 10, -1)))
     for interpreter in (PYTHON, *(f"{folder}/{name}" for name in names for folder in PUBLIC)):
-        words = [*who, interpreter, "-I", "-S", "-c", code, program]
+        # By a shell: setpriv itself may still read what the user can't, and so start any program.
+        words = [*who, "sh", "-c", 'exec "$@"', "sh"]
+        words += [interpreter, "-I", "-S", "-c", code, str(program)]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return interpreter
     return None

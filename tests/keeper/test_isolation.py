@@ -39,7 +39,7 @@ def test_its_user_and_its_rights_stay_the_same(any_node: Node) -> None:
     assert attempt.exit()["exit_code"] == 0
     user = os.getuid() if any_node.user is None else any_node.user
     assert attempt.log().split()[0] == str(user)
-    assert (attempt.path / "mine").stat().st_uid == user
+    assert (attempt.files / "mine").stat().st_uid == user
 
 
 def test_nobody_else_sees_the_proc_of_a_task(node: Node) -> None:
@@ -82,7 +82,7 @@ def test_where_the_kernel_refuses_it_says_what_to_do(make_node: Callable[..., No
     assert ended["node"]
     assert "pidns" in ended["not_started"]
     assert "start the worker without" in ended["not_started"]
-    assert not (attempt.path / "began").exists()
+    assert not (attempt.files / "began").exists()
 
 
 def test_inside_nobody_can_kill_or_stop_the_first_process(any_node: Node) -> None:
@@ -92,7 +92,7 @@ echo alive; while [ ! -e leave ]; do sleep 0.02; done; exit 3
 """
     attempt = any_node.shell(script, isolate=PIDNS)
     wait_for(lambda: attempt.read("running") and attempt.log())
-    (attempt.path / "leave").touch()
+    (attempt.files / "leave").touch()
     assert attempt.exit()["exit_code"] == 3
 
 

@@ -92,6 +92,12 @@ _OPTIONS = (
         panel=HANDLER,
         help="Run commands whose program matches, such as 'ffmpeg' or '/opt/tools/*'.",
     ),
+    click.option(
+        "--task-user",
+        multiple=True,
+        metavar="[QUEUE=]NAME",
+        help="Run tasks (of this queue) as this user, not as root. May be repeated.",
+    ),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this for the tasks."),
     click.option(
         "--grace",
@@ -180,6 +186,8 @@ class Wanted(NamedTuple):
     handlers: dict[str, Any]
     threads: int | None
     behaviour: dict[str, Any]
+    task_users: tuple[str, ...]
+    """As `NAME` or `QUEUE=NAME`."""
     state_dir: str | None
     node: str | None
     log: str | None
@@ -199,8 +207,14 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     both: dict[str, Any] = {**in_file, **said}
     if "threads" in both:
         _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
+        if "task_user" in both:
+            raise BadConfig(
+                "--task-user is for tasks in processes of their own, and --threads runs all of "
+                "them in one that talks to the store: start that worker as the user itself"
+            )
     return Wanted(
         threads=both.get("threads"),
+        task_users=tuple(both.get("task_user", ())),
         handlers={name: both[name] for name in (*_HANDLERS, "env") if name in both},
         behaviour={
             "queues": both.get("queues") or (config.queue,),

@@ -160,6 +160,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "threads": parse_threads,
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
+    "task_user": parse_variables,
     "env": parse_variables,
     "log": parse_text,
 }

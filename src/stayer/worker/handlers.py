@@ -15,6 +15,7 @@ from msgspec import Struct
 from stayer.core.errors import BadConfig
 from stayer.core.model import Handles, Task
 from stayer.runners.stack import STACK_SIGNAL
+from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 _RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
 _SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
@@ -31,6 +32,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     schedules: tuple[dict[str, Any], ...] = ()
     """What the app declares, as `core.scheduling` reads it."""
     environment: dict[str, str] = {}
+    users: TaskUsers = TaskUsers()
+    """Whose processes they are."""
 
     @property
     def handles(self) -> Handles:
@@ -56,6 +59,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     def env(self, task: Task, folder: Path) -> dict[str, str]:
         """The process's environment: the worker's, less what opens the store, and the interface."""
         kept = {name: value for name, value in os.environ.items() if name not in _SECRET}
+        if user := self.users.of(task.queue):
+            kept = user.environment(kept)
         return {
             **kept,
             **self.environment,
@@ -69,6 +74,12 @@ class Handlers(Struct, frozen=True, kw_only=True):
             **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
         }
 
+    def try_out(self, user: TaskUser, runs: Path) -> None:
+        """See whether this user can run what is configured; raises BadConfig."""
+        file = self.run.partition(":")[0] if self.run else None
+        program = self.exec[0] if self.exec else None
+        try_out(user, runs, file=file, program=program)
+
 
 def configure(
     *,
@@ -78,6 +89,7 @@ def configure(
     allow_commands: bool = False,
     allow_command: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
+    users: TaskUsers | None = None,
 ) -> Handlers:
     """Handlers from flags, checked: what can't work is said before any task is taken."""
     if exec is not None and run is not None:
@@ -87,7 +99,11 @@ def configure(
             "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, or "
             "--allow-commands for the commands that tasks bring along"
         )
-    names, schedules = _asked(app) if app else ((), ())
+    users = users or TaskUsers()
+    whose: list[TaskUser | None] = [*users.all()] or [None]
+    # Each of the users must be able to load it.
+    found = [_asked(app, user) for user in whose] if app else [((), ())]
+    names, schedules = found[0]
     return Handlers(
         exec=tuple(shlex.split(exec)) if exec else None,
         run=_checked_file(run) if run else None,
@@ -96,6 +112,7 @@ def configure(
         schedules=schedules,
         programs=("*",) if allow_commands else allow_command,
         environment=environment or {},
+        users=users,
     )
 
 
@@ -106,15 +123,24 @@ def _checked_file(run: str) -> str:
     return f"{os.path.abspath(path)}:{name}" if name else os.path.abspath(path)
 
 
-def _asked(app: str) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
+def _asked(app: str, user: TaskUser | None) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
     """The names of an app's tasks, and its schedules, asked in a process of its own: user code
-    stays out of here.
+    stays out of here. It is the user's who will run it: root never runs what that user may write.
     """
-    asked = subprocess.run(
-        [*_RUNNER, "names", app], capture_output=True, text=True, check=False, timeout=600
-    )
+    whose = f" by {user.name}" if user else ""
+    try:
+        asked = subprocess.run(
+            [*_RUNNER, "names", app],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+            **(user.as_process() if user else {}),
+        )
+    except OSError as error:
+        raise BadConfig(f"{sys.executable} can't be run{whose}: {error.strerror}") from error
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise BadConfig(f"--app {app} can't be loaded: {last[0]}")
+        raise BadConfig(f"--app {app} can't be loaded{whose}: {last[0]}")
     about = json.loads(asked.stdout.splitlines()[-1])
     return tuple(about["names"]), tuple(about["schedules"])
