@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -21,6 +22,16 @@ NOBODY = 65534
 PUBLIC = ("/usr/bin", "/usr/local/bin")
 
 collect_ignore = ["nasty.py"] if sys.platform == "linux" else ["."]
+
+if TASK_USER is not None:
+
+    @pytest.fixture
+    def tmp_path() -> Path:
+        """Where the user of the tasks can go: not below pytest's own folder."""
+        folder = Path(tempfile.mkdtemp(prefix="stayer-keeper-"))
+        folder.chmod(0o755)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # nodes that end use it
+        return folder
 
 
 @pytest.fixture

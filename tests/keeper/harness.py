@@ -29,6 +29,7 @@ CAP = 60.0
 _NAME = os.environ.get("STAYER_TEST_TASK_USER") if os.geteuid() == 0 else None
 TASK_USER = pwd.getpwnam(_NAME).pw_uid if _NAME else None
 """Whom tasks run as, if not as their keeper."""
+PATH = os.environ["PATH"] if TASK_USER is None else os.defpath
 
 Found = TypeVar("Found")
 
@@ -149,6 +150,7 @@ class Attempt:
             assert self.life is not None
             with contextlib.suppress(BlockingIOError):
                 self.births += os.read(self.life, 65536)
+            assert "not_started" not in (self.read("exit") or {}), self.read("exit")
             return len(self.births) >= number
 
         wait_for(heard, f"{number} births")
@@ -190,6 +192,10 @@ class Node:
         self.prefix = prefix
         self.attempts: list[Attempt] = []
         self.until = 0.0
+        self.runs = state / "run"
+        self.runs.mkdir(exist_ok=True)
+        if user is not None:
+            os.chown(self.runs, user, user)
         self.nursery = self.start_nursery()
 
     def version(self) -> str:
@@ -241,14 +247,12 @@ class Node:
 
     def prepare(self, argv: list[str], **spec: Any) -> Attempt:
         """A run directory that nobody was told of."""
-        runs = self.state / "run"
-        runs.mkdir(exist_ok=True)
-        attempt = Attempt(runs / f"run-{len(self.attempts)}")
+        attempt = Attempt(self.runs / f"run-{len(self.attempts)}")
         attempt.path.mkdir()
         attempt.files.mkdir(mode=0o700)
         content = {
             "argv": argv,
-            "env": {"PATH": os.environ["PATH"], "STAYER_DIR": str(attempt.files)},
+            "env": {"PATH": PATH, "STAYER_DIR": str(attempt.files)},
             "cwd": str(attempt.files),
             "lease": str(self.state / "lease"),
             **spec,
@@ -258,7 +262,7 @@ class Node:
         (attempt.path / "task.json").write_text(json.dumps({"keeper": content}))
         (attempt.files / "input").write_text("the input")
         if self.user is not None:
-            for each in (runs, attempt.path, *attempt.path.iterdir()):
+            for each in (attempt.path, *attempt.path.iterdir()):
                 os.chown(each, self.user, self.user)
         self.give(attempt.files, attempt.files / "input")
         self.attempts.append(attempt)

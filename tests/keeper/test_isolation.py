@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.keeper.harness import Node, wait_for
+from tests.keeper.harness import TASK_USER, Node, wait_for
 from tests.keeper.test_fence import lose
 from tests.keeper.test_nasty_trees import every_kind
 
@@ -37,7 +37,7 @@ def test_it_is_in_a_namespace_of_its_own_with_its_own_proc(any_node: Node) -> No
 def test_its_user_and_its_rights_stay_the_same(any_node: Node) -> None:
     attempt = any_node.shell("id -u; id -g; touch mine", isolate=PIDNS)
     assert attempt.exit()["exit_code"] == 0
-    user = os.getuid() if any_node.user is None else any_node.user
+    user = any_node.user or TASK_USER or os.getuid()
     assert attempt.log().split()[0] == str(user)
     assert (attempt.files / "mine").stat().st_uid == user
 

@@ -115,6 +115,8 @@ class Birth:
 
     def _become(self, user: Content) -> None:
         """Be the user that the task is to run as, for good."""
+        # Else it could not open its own output by name, as in `echo text > /dev/stderr`.
+        os.fchown(self._log, user["uid"], user["gid"])
         os.setgroups(user["groups"])
         os.setresgid(*[user["gid"]] * 3)
         os.setresuid(*[user["uid"]] * 3)
