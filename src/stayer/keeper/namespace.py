@@ -18,7 +18,6 @@ from .kernel import (
     NEW_USERS,
     die_with_parent,
     mount_proc,
-    set_dumpable,
     set_name,
     unshare,
     write_once,
@@ -68,7 +67,6 @@ def _divide() -> None:
 def _reap(main: int, tell: int) -> None:
     """The life of the first process: until nothing is left of the others."""
     set_name("stayer-first")
-    set_dumpable(False)
     os.dup2(tell, 0)
     os.closerange(1, os.sysconf("SC_OPEN_MAX"))  # an open pipe of these would look like a life
     os.write(0, b"\n")

@@ -73,26 +73,12 @@ class Run:
             discard(self.folder)
         new = self.folder.with_name(NEW + self.folder.name)
         files.clear(new)
-        user = keeper.get("user")
-        new.mkdir(mode=0o711 if user else 0o700)
-        part = new / _TASK
-        part.mkdir(mode=0o700)
-        given = _give(part, task, checkpoint, inputs)
-        files.write(new / "go", _in_blocks(b"{}"))
-        files.write(new / "go.spare", _in_blocks(b""))
-        content = {
-            "given_checkpoint": given,
-            "task": {"id": task.id, "queue": task.queue},
-            "worker": task.worker,
-            "attempt": task.attempt,
-            "keeper": keeper,
-        }
-        files.write(new / "task.json", json.dumps(content).encode())
-        if user:
-            new.chmod(0o711)  # whatever the umask
-            for path in (*part.iterdir(), part):
-                os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
-        new.rename(self.folder)
+        try:
+            _make(new, task, keeper, checkpoint, inputs)
+            new.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)  # the disk may be full
+            raise
 
     @property
     def task_folder(self) -> Path:
@@ -379,6 +365,35 @@ class Run:
         files.write(temporary, content.encode())
         files.make_way(self.folder / name)
         temporary.replace(self.folder / name)
+
+
+def _make(
+    new: Path,
+    task: Task,
+    keeper: dict[str, Any],
+    checkpoint: bytes | None,
+    inputs: dict[str, JSON] | None,
+) -> None:
+    """All of a run directory. The task's part becomes its user's last of all."""
+    user = keeper.get("user")
+    new.mkdir(mode=0o700)
+    part = new / _TASK
+    part.mkdir(mode=0o700)
+    given = _give(part, task, checkpoint, inputs)
+    files.write(new / "go", _in_blocks(b"{}"))
+    files.write(new / "go.spare", _in_blocks(b""))
+    content = {
+        "given_checkpoint": given,
+        "task": {"id": task.id, "queue": task.queue},
+        "worker": task.worker,
+        "attempt": task.attempt,
+        "keeper": keeper,
+    }
+    files.write(new / "task.json", json.dumps(content).encode())
+    if user:
+        for path in (*part.iterdir(), part):
+            os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
+        new.chmod(0o711)
 
 
 def _give(
