@@ -10,8 +10,12 @@ PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist workstea
 # Before the tests, which run side by side: each of them would wait for what another fetches.
 SERVERS := $(PYTHON_IN_ENV) -m tests.servers.finding
 
+# What is said of processes: threads and clusters have enough of `make test`.
+FAULTS := $(filter-out %thread_harm.py %thread_outcomes.py %threads.py %cluster.py %cluster_away.py %cluster_deaf.py, \
+    $(wildcard tests/faults/test_*.py))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-rounds check bench docs format clean moved
+.PHONY: help demo test test-long test-rounds check bench docs lock format clean moved
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -24,15 +28,12 @@ test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for 
 	@$(SERVERS)
 	@$(PYTEST) $(ARGS)
 
-test-long: $(ENV) ## Run the whole test suite, the long tests too, and all faults 20 times, as root and as a user
-	@$(SERVERS)
-	@$(PYTEST) -m "long or not long" $(ARGS)
-	@$(MAKE) --no-print-directory test-rounds
-	@[ "$$(id -u)" != 0 ] || .ci/as-user make --no-print-directory test-rounds
+test-long: $(ENV) ## Run all tests, and what kills and stops things again and again: an hour or so
+	@.ci/test-long
 
 test-rounds: $(ENV) ## Run what kills and stops things ROUNDS times (20)
-	@for round in $$(seq $(or $(ROUNDS),20)); do \
-	    echo "Round $$round"; $(PYTEST) -q tests/faults tests/keeper tests/worker $(ARGS) || exit 1; done
+	@$(SERVERS)
+	@$(PYTEST) -q --maxfail 5 --rounds $(or $(ROUNDS),20) $(FAULTS) $(ARGS)
 
 check: $(ENV) ## Check format, lint, types and import layers, and run the quick tests
 	$(PYTHON_IN_ENV) -m ruff format --check --quiet --diff .
@@ -48,6 +49,9 @@ docs: $(DOCS_ENV) ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_ENV) -m mkdocs build --strict
 	@echo "Open site/index.html"
 
+lock: ## Write requirements/, the exact versions with hashes (ARGS=--upgrade for newer ones)
+	@.ci/lock $(ARGS)
+
 format: $(ENV) ## Format the code and mend what the linter can mend
 	$(PYTHON_IN_ENV) -m ruff check --fix-only .
 	$(PYTHON_IN_ENV) -m ruff format .
@@ -58,7 +62,7 @@ clean: ## Remove all that the other targets made, the environment too
 	find src tests bench demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp holds the folder that the environment was made in, because it doesn't survive a move.
-$(ENV): pyproject.toml .ci/environment $(if $(filter-out $(CURDIR),$(shell cat $(ENV) 2>/dev/null)),moved)
+$(ENV): pyproject.toml .ci/environment .ci/uv $(if $(filter-out $(CURDIR),$(shell cat $(ENV) 2>/dev/null)),moved)
 	@.ci/environment dev
 	@echo "$(CURDIR)" > $@
 

@@ -69,6 +69,8 @@ class Server(NamedTuple):
     pid: int
     port: int
     token: str
+    more: tuple[str, ...] = ()
+    """Other tokens of the same role: what one may have open is limited."""
 
     def cpu(self) -> float:
         """Seconds of processor time that it has used."""
@@ -97,7 +99,9 @@ def served(store: str, role: Role = "submit") -> Iterator[Server]:
         with _started(command) as (pid, said):
             port = re.search(r":(\d+)$", said)
             assert port is not None, said
-            yield Server(pid, int(port[1]), token)
+            access = Access(Path(access_file))
+            more = tuple(access.add(f"bench {each}", role) for each in range(4))
+            yield Server(pid, int(port[1]), token, more)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ def streams() -> None:
 
 
 async def _listen(server: Server) -> float:
-    opened = [await _open(server) for _ in range(CLIENTS)]
+    tokens = (server.token, *server.more)
+    opened = [await _open(server, tokens[each % len(tokens)]) for each in range(CLIENTS)]
     _say_threads(server)
     before, begin = server.cpu(), time.monotonic()
     await asyncio.sleep(SECONDS - (time.monotonic() - begin))
@@ -34,11 +35,11 @@ async def _listen(server: Server) -> float:
     return used
 
 
-async def _open(server: Server) -> asyncio.StreamWriter:
+async def _open(server: Server, token: str) -> asyncio.StreamWriter:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(
         b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
-        b"Authorization: Bearer " + server.token.encode() + b"\r\n\r\n"
+        b"Authorization: Bearer " + token.encode() + b"\r\n\r\n"
     )
     assert b" 200 " in await reader.readline()
     return writer

@@ -165,8 +165,12 @@ def _report(store: Store, worker: Worker, done: threading.Event) -> None:
 def _logged_in(browser: Any, server: Server) -> tuple[Any, str]:
     url = f"http://localhost:{server.port}"
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    answer = context.request.post(
-        f"{url}/v1/session", data={"token": server.token}, headers={"X-Stayer-Request": "1"}
-    )
+    answer = context.request.post(f"{url}/v1/session", data={"token": server.token})
     assert answer.ok, answer.text()
+    page = context.new_page()
+    page.goto(f"{url}/login")
+    page.evaluate(
+        "async (secret) => (await import('./ui/session.js')).keep(secret)", answer.json()["page"]
+    )
+    page.close()
     return context, url

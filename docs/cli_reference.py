@@ -24,7 +24,7 @@ OPENING = """\
 `stayer COMMAND --help` says the same. Options that may be repeated are given so: `-q a -q b`.
 Durations are written `90s`, `10m`, `1h30m`, `2d`; times `20:30`, `2026-11-15 20:30` (local),
 `2026-11-15T20:30:00Z`, `+10m`. Where an id is asked for, the beginning of one that Stayer made
-up is enough, if no other begins so.
+up is enough, if no other begins so: at least four letters of it, where something is changed.
 
 Results go to stdout, everything else to stderr. With `--json` there is nothing but JSON on stdout:
 [the record](json.md) has the same names as in Python and in the tables, times are RFC 3339 in UTC,

@@ -48,7 +48,7 @@ class Route(NamedTuple):
     note: str = ""
 
 
-WIDTH, HEIGHT = 1160, 520
+WIDTH, HEIGHT = 1160, 548
 STATE_BOXES: dict[State, Box] = {
     "waiting": Box(75, 138, 110, 44, "#e3effb", "#3b76b5"),
     "scheduled": Box(75, 338, 110, 44, "#e3effb", "#3b76b5"),
@@ -86,6 +86,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("finished", "waiting"): Route(((1050, 100), (1050, 14), (150, 14), (150, 138)), (670, 14)),
     ("finished", "pending"): Route(((1075, 100), (1075, 36), (300, 36), (300, 232)), (670, 36)),
+    ("finished", "scheduled"): Route(
+        ((1075, 420), (1075, 518), (130, 518), (130, 382)), (670, 518)
+    ),
 }
 
 

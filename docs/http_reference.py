@@ -31,15 +31,18 @@ percent-encoded.
 
 ## Who may
 
-Each request shows a token, `Authorization: Bearer stayer_…`, or has the cookie of a session; a
-session's changes need the header `X-Stayer-Request: 1` too. Roles: `read`, `submit` (may also
-read), `operate` (may do everything). The `Host` must be a name of the server's.
+Each request shows a token, `Authorization: Bearer stayer_…`, or is of a session: then it has the
+cookie and the header `X-Stayer-Request` with the `page` that the login has answered. Roles:
+`read`, `submit` (may also read), `operate` (may do everything). The `Host` must be a name of the
+server's. Header, body, connections and streams have
+[limits](../how-to/serve-over-http.md#how-much-anybody-may-take).
 
 ## Lists
 
 `{"tasks": […], "next": cursor}`: give `next` as `cursor` to go on; `null` is the end. `limit` is
-100 unless said, at most 1,000. Answers to GET have an `ETag`: with `If-None-Match` what has not
-changed is 304, without a body. Large answers are compressed for who accepts gzip.
+100 unless said, at most 1,000, and less if the records are large (about 10 MB). Answers to GET
+have an `ETag`: with `If-None-Match` what has not changed is 304, without a body. Large answers are
+compressed for who accepts gzip.
 
 ## Streams
 

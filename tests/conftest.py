@@ -1,6 +1,7 @@
 """What every test stands on."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Iterator
 
@@ -17,6 +18,20 @@ settings.load_profile("stayer")
 for deaf in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(deaf) is signal.SIG_IGN:
         signal.signal(deaf, signal.SIG_DFL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rounds", type=int, default=1, help="run each test so many times")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make each round of a test a test of its own, `test_it[round-7]`. All rounds are one run, so
+    that none waits for the slowest test of the one before.
+    """
+    rounds = metafunc.config.getoption("rounds")
+    if rounds > 1:
+        metafunc.fixturenames.append("round_number")
+        metafunc.parametrize("round_number", range(1, rounds + 1), ids="round-{}".format)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +56,12 @@ def out_of_the_browsers_loop(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say at the very end what could not be tested here."""
+    """Say at the very end how many rounds passed, and what could not be tested here."""
+    rounds = terminalreporter.config.getoption("rounds")
+    if rounds > 1:
+        bad = [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]
+        broken = {found[0] for each in bad if (found := re.findall(r"round-\d+", each.nodeid))}
+        terminalreporter.write_line(f"{rounds - len(broken)} of {rounds} rounds passed")
     reasons = {
         report.longrepr[2].removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", [])

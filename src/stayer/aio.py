@@ -21,7 +21,7 @@ from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
 from stayer.client.inputs import Duration, seconds
-from stayer.core.errors import Refused, StayerError, StoreUnreachable
+from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
 from stayer.core.flows import FlowInfo
 from stayer.core.model import State, Task, Value
 
@@ -65,6 +65,33 @@ def _awaited(
     @functools.wraps(method)
     async def call(self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
+
+    return call
+
+
+def _handled(
+    method: Callable[Concatenate[S, P], sync.TaskHandle[Value]],
+) -> Callable[Concatenate[_Facade[S], P], Awaited[TaskHandle[Value]]]:
+    """The same method, run in a thread, whose answer is a handle."""
+
+    @functools.wraps(method)
+    async def call(self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[Value]:
+        return TaskHandle(await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs)))
+
+    return call
+
+
+def _handled_many(
+    method: Callable[Concatenate[S, P], list[sync.TaskHandle[Value]]],
+) -> Callable[Concatenate[_Facade[S], P], Awaited[list[TaskHandle[Value]]]]:
+    """The same for several."""
+
+    @functools.wraps(method)
+    async def call(
+        self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[TaskHandle[Value]]:
+        made = await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
+        return [TaskHandle(handle) for handle in made]
 
     return call
 
@@ -146,6 +173,13 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         return self.sync.record
 
     @property
+    def fresh(self) -> bool | None:
+        """Whether the submit that gave this handle made the task, or it was there already; None:
+        it is not from a submit.
+        """
+        return self.sync.fresh
+
+    @property
     def result(self) -> R | None:
         """What it returned; None until it is complete. `wait` waits for it."""
         return self.sync.result
@@ -169,9 +203,11 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         await asyncio.to_thread(self.sync.cancel, grace)
         return self
 
-    async def retry(self, *, from_start: bool = False) -> Self:
-        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
-        await asyncio.to_thread(self.sync.retry, from_start=from_start)
+    async def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start. One
+        that was cancelled before its eta waits for that, unless it is to run `now`.
+        """
+        await asyncio.to_thread(self.sync.retry, from_start=from_start, now=now)
         return self
 
     async def hold(self) -> Self:
@@ -259,6 +295,8 @@ class Queue(_Facade[sync.Queue]):
 
     enqueue = _awaited(sync.Queue.enqueue)
     enqueue_many = _awaited(sync.Queue.enqueue_many)
+    submit = _handled(sync.Queue.submit)
+    submit_many = _handled_many(sync.Queue.submit_many)
     schedule = _awaited(sync.Queue.schedule)
     info = _awaited(sync.Queue.info)
     counts = _awaited(sync.Queue.counts)
@@ -340,6 +378,8 @@ class Listener(_Facade[sync.Listener]):
 
         If the awaiting is cancelled, so is the listening; a task claimed just then goes back.
         """
+        if callable(timeout):
+            raise BadInput("listen waits for one task: for each that comes, `async for … in` it")
         stop = threading.Event()
         future = _in_thread(lambda: self.sync.listen(timeout, stop=stop))
         try:

@@ -299,8 +299,8 @@ class TaskFunction(Generic[P, R]):
         """Submit a call to be run by a worker."""
         parameters = self._arguments.pack(*args, **kwargs)
         client = self._app.client
-        task = submit(client.store, self._new(parameters, client.defaults), self._connection)
-        return TaskHandle(client.store, task, self._convert)
+        answer = submit(client.store, self._new(parameters, client.defaults), self._connection)
+        return TaskHandle(client.store, answer.task, self._convert, answer.fresh)
 
     def submit_many(
         self, calls: Iterable[Mapping[str, object]], *, ids: Iterable[str] | None = None
@@ -312,7 +312,10 @@ class TaskFunction(Generic[P, R]):
         parameters = (self._arguments.pack(**call) for call in calls)
         tasks = with_parameters(self._new(None, client.defaults), parameters, ids)
         accepted = submit_many(client.store, tasks, self._connection)
-        return [TaskHandle(client.store, task, self._convert) for task in accepted]
+        return [
+            TaskHandle(client.store, answer.task, self._convert, answer.fresh)
+            for answer in accepted
+        ]
 
     def pattern(self, arguments: Mapping[str, object]) -> NewTask:
         """What a call with these keyword arguments would submit."""

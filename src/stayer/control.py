@@ -17,7 +17,14 @@ from msgspec.structs import replace
 
 from stayer.core import ids, notices, queue_settings, submission, units
 from stayer.core.differing import differing
-from stayer.core.errors import BadInput, NotHeld, Refused, StoreUnreachable, UnknownTask
+from stayer.core.errors import (
+    BadInput,
+    DeletedId,
+    NotHeld,
+    Refused,
+    StoreUnreachable,
+    UnknownTask,
+)
 from stayer.core.lifecycle import (
     Ask,
     Cancel,
@@ -28,6 +35,7 @@ from stayer.core.lifecycle import (
     Retry,
     Set,
     decide,
+    is_early,
 )
 from stayer.core.model import (
     FINISHED,
@@ -58,6 +66,9 @@ WATCH = 60.0
 LOOK = 1.0
 """How often to look at tasks, in seconds, while events can't be heard."""
 
+ENOUGH = 4
+"""How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
+
 PORTION = 1_000_000
 """How many bytes of a log are read at a time."""
 
@@ -73,10 +84,11 @@ def get(store: Store, id: str) -> Task:
     return task
 
 
-def resolve(store: Store, prefix: str) -> str:
+def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
     """The full id of the one task whose id is this, or was generated and begins with it.
 
-    An id that somebody chose is never meant by less: `job-1` is not short for `job-12`.
+    An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
+    `to_change` the task gives at least `ENOUGH` letters of its id.
     """
     if store.get([prefix])[0] is not None:
         return prefix
@@ -84,12 +96,23 @@ def resolve(store: Store, prefix: str) -> str:
     found = [task for task in begun if ids.is_generated(task.id)]
     if not found:
         raise UnknownTask(f"no task {prefix!r} in {store.url}: `stayer ls` lists those there are")
-    if len(found) > 1:
-        raise UnknownTask(
-            f"{prefix!r} is the beginning of several ids ({found[0].id}, {found[1].id} …): "
-            "give more of it"
+    return chosen(prefix, [task.id for task in found], UnknownTask, to_change=to_change)
+
+
+def chosen(
+    prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
+) -> str:
+    """The one id that was found for this beginning of it; raises `error` if that is too short."""
+    if len(ids) > 1:
+        raise error(
+            f"{prefix!r} is the beginning of several ids ({ids[0]}, {ids[1]} …): give more of it"
         )
-    return found[0].id
+    if to_change and len(prefix) < ENOUGH:
+        raise error(
+            f"{prefix!r} is too short for a command that changes something: give at least "
+            f"{ENOUGH} letters, if {ids[0]} is meant"
+        )
+    return ids[0]
 
 
 def difference(new: NewTask, answer: Submitted) -> str | None:
@@ -109,6 +132,32 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     if "name" in fields or "command" in fields:
         return "is there already, and runs something else: it was left as it is"
     return "is there already with other parameters: it was left as it is" if fields else None
+
+
+def refuse_overdue(store: Store, tasks: Sequence[NewTask]) -> None:
+    """BadInput if one of these could never start, since that is to be before now. Who submits the
+    same once more, to be sure that it is there, is not refused. A server looks itself.
+    """
+    limited = [task for task in tasks if task.start_before is not None]
+    if not limited or isinstance(store, ServedStore):
+        return
+    now = store.now()
+    overdue = [
+        task for task in limited if task.start_before is not None and task.start_before <= now
+    ]
+    for task, there in zip(overdue, store.get([task.id for task in overdue]), strict=True):
+        if there is None:
+            over = units.rfc3339(task.start_before or 0.0)
+            raise BadInput(
+                f"start_before {over} is over (it is {units.rfc3339(now)} by the store's clock): "
+                "it would never start. Give a later moment, or leave it out"
+            )
+
+
+def refuse_deleted(new: NewTask, answer: Submitted) -> None:
+    """DeletedId if the task was here and has been deleted: who counts on it would wait in vain."""
+    if answer.purged:
+        raise DeletedId(f"task {new.id} {difference(new, answer)}")
 
 
 def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
@@ -138,21 +187,24 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: Store, id: str, *, from_start: bool = False) -> Task:
+def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
 
     It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
-    nothing.
+    nothing. One that was cancelled before its eta keeps that; `now`: it does not wait for it.
     """
 
     def when_possible(task: Task) -> Happening:
-        if not task.upstreams or isinstance(store, ServedStore):
-            return Retry(from_start=from_start)
+        if isinstance(store, ServedStore):
+            return Retry(from_start=from_start, keeps_eta=not now)
+        early = not now and task.eta is not None and is_early(task, store.now())
+        if not task.upstreams:
+            return Retry(from_start=from_start, keeps_eta=early)
         [of] = store.upstreams([task.id])
         upstreams = store.get((*of.after, *of.behind))
         waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
-        return Retry(waits, from_start)
+        return Retry(waits, from_start, early)
 
     return _apply(store, id, when_possible)
 
@@ -163,8 +215,12 @@ def hold(store: Store, id: str) -> Task:
 
 
 def release(store: Store, id: str) -> Task:
-    """Let a held task be taken again."""
-    return _apply(store, id, lambda task: Release() if task.held else None)
+    """Let a held task be taken again. One that was not held stays as it is; one that has ended is
+    refused.
+    """
+    return _apply(
+        store, id, lambda task: Release() if task.held or task.state in FINISHED else None
+    )
 
 
 def pause(store: Store, id: str) -> Task:

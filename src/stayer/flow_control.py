@@ -38,7 +38,7 @@ def find_all(store: Store) -> Iterator[FlowInfo]:
         cursor = page.next
 
 
-def resolve(store: Store, prefix: str) -> str:
+def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
     """The full id of the one flow whose id is this, or was generated and begins with it."""
     if prefix and store.flow(prefix) is not None:
         return prefix
@@ -48,12 +48,7 @@ def resolve(store: Store, prefix: str) -> str:
         raise UnknownFlow(
             f"no flow {prefix!r} in {store.url}: `stayer flow ls` lists those there are"
         )
-    if len(found) > 1:
-        raise UnknownFlow(
-            f"{prefix!r} is the beginning of several ids ({found[0]}, {found[1]} …): "
-            "give more of it"
-        )
-    return found[0]
+    return control.chosen(prefix, found, UnknownFlow, to_change=to_change)
 
 
 def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
@@ -116,7 +111,7 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     upstreams.update(zip(tied, store.upstreams(tied), strict=True))
     outside = {each for of in upstreams.values() for each in of.after if each not in found}
     others = {task.id: task.state for task in store.get(sorted(outside)) if task is not None}
-    plan = flows.again(found, upstreams, others, from_start=from_start)
+    plan = flows.again(found, upstreams, others, now=store.now(), from_start=from_start)
     if not plan:
         raise Refused(f"flow {id} is {flow.state}: nothing of it has failed or was cancelled")
     # In one step, so that none hears that another has failed before that one is to run again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from stayer.control import BATCH
+from stayer.control import BATCH, chosen
 from stayer.core.errors import BadInput
 from stayer.core.notices import Notice, NoticeState
 from stayer.store import Store
@@ -33,12 +33,8 @@ def resolve(store: Store, prefixes: Sequence[str]) -> list[str]:
             raise BadInput(
                 f"no notice {prefix!r} in {store.url}: `stayer notices` lists those there are"
             )
-        if len(matching) > 1 and prefix not in matching:
-            raise BadInput(
-                f"{prefix!r} is the beginning of several ids ({matching[0]}, {matching[1]} …): "
-                "give more of it"
-            )
-        found.append(prefix if prefix in matching else matching[0])
+        known_so = prefix in matching
+        found.append(prefix if known_so else chosen(prefix, matching, BadInput, to_change=True))
     return list(dict.fromkeys(found))
 
 

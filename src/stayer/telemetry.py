@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from stayer.core.lanes import TRACE
 from stayer.core.model import Change, NewTask, Task
 from stayer.core.version import __version__
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Tracer
 
-PARENT, STATE = "TRACEPARENT", "TRACESTATE"
+PARENT, STATE = TRACE
 
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"

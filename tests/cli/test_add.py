@@ -195,6 +195,8 @@ def test_the_ids_of_deleted_tasks_are_left_out_of_many(
         (["--id", "a\x1b[31m"], [r"\x1b[31m"]),
         (["--id", " a"], ["spaces"]),
         (["--id", "a\nb"], [r"a\nb"]),
+        (["--id", "-Itouch x"], ["'-Itouch x'", "option"]),
+        (["--id", ".."], ["'..'"]),
         (["-q", "a\tb"], ["queue"]),
         (["-q", ""], ["queue"]),
         (["--owner", ""], ["owner"]),
@@ -215,6 +217,7 @@ def test_the_ids_of_deleted_tasks_are_left_out_of_many(
         (["--priority", str(2**31)], ["priority"]),
         (["--retries", "-1"], ["retries"]),
         (["--env", "=x", "--", "ls"], ["NAME=VALUE"]),
+        (["--env", "STAYER_STORE=x", "--", "ls"], ["STAYER_STORE", "worker"]),
         (["--env", "UNSET_HERE", "--", "ls"], ["UNSET_HERE", "not set"]),
         (["--wrong"], ["--wrong", "stayer add --help"]),
         (["-q"], ["-q"]),
@@ -306,3 +309,24 @@ def test_a_task_may_be_near_one_that_it_runs_after(stayer: Here, store: Store) -
     policy = get(store, "b").policy
     assert (policy.near, policy.near_wait) == ("a", 120.0)
     stayer("add", "--near", "a").refuses("near 'a': give the id of a task that it runs after")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--expire", "0s"), "never get the chance to start"),
+        (("--start-before", "2020-01-01"), "is over"),
+        (("--eta", "2037-01-02", "--start-before", "2037-01-01"), "is not after its eta"),
+    ],
+)
+def test_a_task_that_could_never_start_is_refused(
+    stayer: Here, store: Store, options: tuple[str, ...], words: str
+) -> None:
+    stayer("add", *options).refuses(words)
+    assert not list(control.find_all(store, Filter()))
+
+
+def test_a_line_with_a_task_that_could_never_start_is_refused(stayer: Here, store: Store) -> None:
+    line = '{"start_before": "2020-01-01T00:00:00Z"}'
+    stayer("add", "--jsonl", "-", input=line).refuses("is over", "nothing was accepted")
+    assert not list(control.find_all(store, Filter()))

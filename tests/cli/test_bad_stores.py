@@ -275,3 +275,17 @@ def test_a_store_whose_package_is_missing_says_what_to_install(
     stayer("ls", "--store", f"{scheme}://localhost/0").refuses(
         "needs the package redis", "pip install '.[redis]' in a checkout"
     )
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:///:memory:", "sqlite://:memory:", "sqlite:/:memory:", "sqlite://", "sqlite:",
+     "sqlite:///", "sqlite:////:memory:", "sqlite:///:MEMORY:", "sqlite:///%3Amemory%3A",
+     "sqlite:///file::memory:?cache=shared", "sqlite:///file:x?mode=memory",
+     "sqlite:///:memory:?synchronous=full"],
+)  # fmt: skip
+def test_a_store_in_memory_is_refused(stayer: Here, folder: Path, url: str) -> None:
+    stayer("--store", url, "add").refuses("sqlite:///")
+    assert not list(folder.iterdir())
+    if url.lower().startswith("sqlite:///:memory:"):
+        stayer("--store", url, "ls").refuses("there is no store in memory", "the path of a file")

@@ -103,6 +103,7 @@ def test_one_that_is_not_there_is_refused(stayer: Here, store: Store, verb: str)
         (["s", "0 0 30 2 *"], ["cron expression"]),
         (["s", "@daily", "--tz", "Mars"], ["time zone 'Mars'", "Europe/Berlin"]),
         (["", "@daily"], ["name ''"]),
+        (["--", "-s", "@daily"], ["name '-s'", "option"]),
         (["x" * 151, "@daily"], ["151 characters"]),
         (["s", "@daily", "--overlap", "maybe"], ["overlap"]),
         (["s", "@daily", "--name", "f", "--", "true"], ["either a name or a command"]),
@@ -149,3 +150,9 @@ def test_a_task_may_expire(stayer: Here, option: list[str]) -> None:
 def test_one_way_to_expire_is_enough(stayer: Here) -> None:
     both = ("--expire", "1h", "--start-before", "+1h")
     stayer("add", *both).refuses("either --start-before or --expire")
+
+
+def test_a_schedule_has_no_task_to_be_near_to(stayer: Here) -> None:
+    assert "--near" not in stayer("cron", "add", "--help").works().out
+    done = stayer("cron", "add", "n", "* * * * *", "--near", "x", "--", "true")
+    assert (done.code, "--near" in done.err, "runs after" in done.err) == (2, True, False)

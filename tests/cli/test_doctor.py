@@ -122,14 +122,6 @@ def test_a_stale_worker_is_a_warning(stayer: Here, store: Store, tmp_path: Path)
     assert "workers drop" in found["todo"]
 
 
-def test_a_store_that_everyone_may_write_is_a_warning(
-    stayer: Here, store: Store, tmp_path: Path
-) -> None:
-    (tmp_path / "stayer.db").chmod(0o666)
-
-    assert findings(stayer, 0)["permissions"]["status"] == "warn"
-
-
 @pytest.mark.parametrize(("free", "status"), [(2e9, "ok"), (5e8, "warn"), (1e6, "fail")])
 def test_little_space_is_a_warning_and_none_a_failure(
     stayer: Here, store: Store, monkeypatch: pytest.MonkeyPatch, free: float, status: str
@@ -163,3 +155,58 @@ def test_clocks_that_disagree_are_a_warning(
 
     assert found["status"] == "warn"
     assert "1m 30s ahead of" in found["message"]
+
+
+def test_a_store_that_others_can_read_is_a_warning(
+    stayer: Here, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "stayer.db").chmod(0o644)
+
+    found = findings(stayer, 0)["permissions"]
+
+    assert (found["status"], "every user can read" in found["message"]) == ("warn", True)
+    assert found["todo"] == f"chmod 600 {tmp_path}/stayer.db*"
+
+
+def test_a_store_that_others_can_write_is_a_failure(
+    stayer: Here, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "stayer.db").chmod(0o666)
+
+    found = findings(stayer, 1)["permissions"]
+
+    assert (found["status"], "every user may write it" in found["message"]) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'store = "redis://:hush@127.0.0.1:1/0"',
+        'token = "hush"',
+        '[notices]\nsecret = "whsec_aHVzaGh1c2hodXNoaHVzaGh1c2hodXNo"',
+    ],
+)
+def test_a_secret_in_a_file_that_others_can_read_is_a_warning(
+    stayer: Here, store: Store, folder: Path, line: str
+) -> None:
+    file = folder / "stayer.toml"
+    file.write_text(f"{line}\n")
+    own = {"STAYER_STORE": ""} if line.startswith("store") else {}
+
+    def secrets(mode: int) -> list[dict[str, Any]]:
+        file.chmod(mode)
+        done = stayer("doctor", "--json", **own)
+        assert "hush" not in done.out
+        return [finding for finding in done.json if finding["check"] == "secrets"]
+
+    [found] = secrets(0o644)
+    assert (found["status"], found["todo"]) == ("warn", f"chmod 600 {file}")
+    assert not secrets(0o600)
+
+
+def test_a_password_on_the_command_line_is_a_warning(stayer: Here) -> None:
+    done = stayer("doctor", "--json", "--store", "redis://:hush@127.0.0.1:1/0")
+    [found] = [finding for finding in done.json if finding["check"] == "secrets"]
+    assert (found["status"], "ps" in found["message"]) == ("warn", True)
+    assert "password_file" in found["todo"]
+    assert "hush" not in done.out

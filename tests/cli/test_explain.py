@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from stayer import control
 from stayer.core.lifecycle import Done
 from stayer.store import Store
@@ -28,7 +30,19 @@ def test_when_it_starts_and_ends(stayer: Here, store: Store) -> None:
     said = stayer("explain", "t").works().out
     assert "- it is the next to be taken" in said
     assert "starts about now" in said
-    assert "(as the last one of its kind did)" in said
+    assert "(a guess, from the only one of its kind)" in said
+
+
+@pytest.mark.parametrize(
+    ("number", "basis"),
+    [(2, "a guess, from the 2 of its kind that there were"), (3, "as the last 3 of its kind did")],
+)
+def test_it_says_how_sure_that_is(stayer: Here, store: Store, number: int, basis: str) -> None:
+    register(store)
+    for _ in range(number):
+        apply(store, started(store, name="n"), Done())
+    submit(store, new("t", name="n"))
+    assert f"({basis})" in stayer("explain", "t").works().out
 
 
 def test_the_same_as_json(stayer: Here, store: Store) -> None:

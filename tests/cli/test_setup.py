@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from stayer.config import SETTINGS
+from stayer.store import Store
 from tests.cli.running import Apart, Here
+from tests.contract.builders import get
 
 
 def test_init_makes_the_store_and_says_where(stayer: Here, url: str, tmp_path: Path) -> None:
@@ -175,3 +179,47 @@ def test_a_directory_that_is_gone_matters_only_to_what_is_in_it(
     apart("init", "--store", "sqlite:///here.db", before=leave).refuses("directory is gone")
     folder.mkdir()
     apart("init", "--store", url, before=leave).works()
+
+
+def test_a_file_here_that_others_may_write_is_passed_over_and_named(
+    stayer: Here, folder: Path, store: Store
+) -> None:
+    file = folder / "stayer.toml"
+    file.write_text('queue = "theirs"\n')
+    file.chmod(0o666)
+
+    done = stayer("add").works(note=f"not read: {file}: every user may write it")
+    assert done.err.count("\n") == 1
+    assert get(store, done.out.strip()).queue == "default"
+    assert "not read" in stayer("config", "--json").err
+    doctor = {each["check"]: each for each in stayer("doctor", "--json").json}
+    assert doctor["file here"]["status"] == "warn"
+    assert str(file) in doctor["file here"]["message"]
+
+
+def test_a_token_is_not_sent_to_a_server_that_a_file_here_names(apart: Apart, folder: Path) -> None:
+    heard: list[str | None] = []
+
+    class Mallory(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(self.headers.get("authorization"))
+            self.send_error(500)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Mallory)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    (folder / "stayer.toml").write_text(f'store = "{address}"\n')
+    given = {"STAYER_STORE": "", "STAYER_TOKEN": "secret"}
+    try:
+        done = apart("ls", environment=given)
+        assert not any(heard), heard
+        done.refuses("STAYER_TOKEN is not sent", address, "--store")
+        assert "secret" not in done.err
+        apart("ls", "--store", address, environment=given)
+        assert "Bearer secret" in heard
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -124,7 +124,7 @@ def test_hold_and_release(stayer: Here, store: Store) -> None:
     ]
     assert stayer("hold", "-q", "q", "--yes").works().lines == ["1 task held"]
     assert stayer("release", "-q", "q", "--yes").works().lines == ["4 tasks released"]
-    assert stayer("release", "pending").works().lines == ["pending released"]
+    assert stayer("release", "pending").works().lines == ["pending was not held"]
     assert not any(task.held for task in control.find_all(store, Filter()))
     stayer("hold", "complete").refuses("nothing to hold")
 
@@ -203,3 +203,64 @@ def test_a_dry_run_names_tasks_and_does_nothing(stayer: Here, store: Store, verb
     assert (tried.code, sorted(tried.lines)) == (0, ["a", "b"])
     assert f"to {verb}: 2 tasks; nothing was done" in tried.err
     assert [(get(store, id).state, get(store, id).held) for id in "ab"] == [("pending", False)] * 2
+
+
+def test_what_has_ended_can_not_be_released(stayer: Here) -> None:
+    stayer("release", "complete").refuses("task complete is complete", "nothing to release")
+    stayer("release", "cancelled").refuses("task cancelled is cancelled")
+
+
+def test_release_says_so_if_a_task_was_not_held(stayer: Here, store: Store) -> None:
+    assert stayer("release", "pending", "held").works().lines == [
+        "pending was not held",
+        "held released",
+    ]
+    assert stayer("release", "held").works().lines == ["held was not held"]
+    assert stayer("release", "-q", "q").works("no task to release matches").lines == []
+    assert [event.event for event in store.events("pending")] == ["pending"]
+
+
+def test_a_retried_task_that_is_still_held_says_so(stayer: Here) -> None:
+    stayer("cancel", "held").works()
+
+    assert stayer("retry", "held").works().lines == ["held pending held"]
+
+
+def test_a_cancelled_task_that_was_scheduled_keeps_its_eta(stayer: Here, store: Store) -> None:
+    eta = get(store, "scheduled").eta
+    stayer("cancel", "scheduled").works()
+
+    assert stayer("retry", "scheduled").works().lines == ["scheduled scheduled"]
+    assert get(store, "scheduled").eta == eta
+
+    stayer("cancel", "scheduled").works()
+    assert stayer("retry", "--now", "scheduled").works().lines == ["scheduled pending"]
+    assert get(store, "scheduled").eta is None
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("cancel",), ("retry",), ("hold",), ("release",), ("delete",), ("pause",), ("resume",),
+     ("signal", "TERM"), ("stack",), ("set", "--priority", "5")],
+)  # fmt: skip
+def test_what_changes_a_task_wants_four_letters_of_its_id(
+    stayer: Here, store: Store, verb: tuple[str, ...]
+) -> None:
+    drawn = stayer("add", "-q", "q").works().out.strip()
+    name, *rest = verb
+
+    for length in range(1, 4):
+        stayer(name, drawn[:length], *rest).refuses(
+            f"'{drawn[:length]}' is too short", "4 letters", drawn
+        )
+    assert drawn in stayer("show", drawn[:3]).works().out
+    stayer(name, drawn[:4], *rest, "--help")
+    assert "is too short" not in stayer(name, drawn[:4], *rest).err
+
+
+def test_a_short_id_is_enough_if_it_is_the_whole_one(stayer: Here, store: Store) -> None:
+    submit(store, new("a"))
+
+    assert stayer("cancel", "a").works().lines == ["a cancelled"]
+    assert stayer("delete", "a").works().lines == ["a deleted"]
+    stayer("delete", "a").refuses("no task 'a'")

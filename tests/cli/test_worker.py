@@ -129,7 +129,49 @@ def test_a_bad_line_is_refused_by_its_name(
 def test_a_worker_needs_something_to_run(stayer: Here) -> None:
     stayer("worker").refuses("--exec CMD", "--allow-commands")
     stayer("worker", "--allow-commands", "--env", "x").refuses("--env x", "NAME=VALUE")
-    stayer("worker", "--allow-commands", "--lease", "1s").refuses("too short")
+    stayer("worker", "--allow-commands", "--lease", "1s").refuses("1s is too short")
+
+
+def test_what_a_worker_is_to_run_is_looked_at_before_it_begins(stayer: Here, folder: Path) -> None:
+    (folder / "plain.txt").write_text("no program")
+    (folder / "empty.py").write_text("")
+    (folder / "broken.py").write_text("raise RuntimeError('not like this')")
+    (folder / "good.py").write_text("class Run:\n    def run(self): ...\n")
+    stayer("worker", "--exec", "/no/such/cmd").refuses("--exec", "/no/such/cmd", "No such file")
+    stayer("worker", "--exec", "no-such-cmd -x").refuses("--exec", "no-such-cmd")
+    stayer("worker", "--exec", "./plain.txt").refuses("--exec", "Permission denied")
+    stayer("worker", "--exec", 'unbalanced "quote').refuses("--exec", "no closing quotation")
+    stayer("worker", "--exec", " ").refuses("--exec", "give a command")
+    stayer("worker", "--exec", "{id} x").refuses("--exec", "can't be the program")
+    stayer("worker", "--run", "good.py:Nope").refuses("--run", "called Nope")
+    stayer("worker", "--run", "empty.py").refuses("--run", "no class with a method")
+    stayer("worker", "--run", "broken.py").refuses("--run", "not like this")
+    (folder / "stayer.toml").write_text("[worker]\nexec = 'unbalanced \"quote'\n")
+    stayer("worker").refuses("--exec", "no closing quotation")
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\n", "x" * 201])
+def test_a_worker_listens_to_no_queue_that_can_have_no_task(stayer: Here, name: str) -> None:
+    stayer("worker", "--allow-commands", "-q", "good", "-q", name).refuses("queue")
+
+
+def test_a_queue_that_is_named_twice_is_one(plan) -> None:
+    assert plan(queues=("b", "a", "b")).behaviour["queues"] == ("b", "a")
+
+
+def test_a_worker_needs_the_store_behind_a_server(apart: Apart) -> None:
+    store = {"STAYER_STORE": "http://127.0.0.1:1"}
+    apart("worker", "--allow-commands", environment=store).refuses("sqlite:…, redis:…")
+
+
+def test_allowed_variables_go_with_commands_from_the_file(plan, folder: Path) -> None:
+    (folder / "stayer.toml").write_text(
+        '[worker]\nallow_command = ["ffmpeg"]\nallow_env = ["CUDA_*", "LANG"]\n'
+    )
+    assert plan().handlers == {"allow_command": ("ffmpeg",), "allow_env": ("CUDA_*", "LANG")}
+    assert plan(allow_env=("X",)).handlers["allow_env"] == ("X",)
+    with pytest.raises(BadConfig, match="--allow-env is for tasks in processes"):
+        plan(app="m", threads=2, allow_env=("X",))
 
 
 def test_a_log_that_can_not_be_written_is_one_line(apart: Apart) -> None:

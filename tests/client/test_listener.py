@@ -9,8 +9,18 @@ from typing import Any
 
 import pytest
 
-from stayer import BadInput, Client, Handles, LeaseLost, Listener, Refused, StoreUnreachable, Task
-from stayer.core.model import Beat
+from stayer import (
+    BadInput,
+    Client,
+    Handles,
+    LeaseLost,
+    Listener,
+    Refused,
+    StoreUnreachable,
+    Task,
+    TaskHandle,
+)
+from stayer.core.model import Beat, Value
 from tests.client.actors import PATIENCE, bury, claim, hear, process, submit, take, thread, until
 
 
@@ -314,3 +324,68 @@ def test_a_forked_child_leaves_the_listener_to_its_parent(client: Client) -> Non
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert client.get_task(id).state == "reserved"
+
+
+@pytest.mark.parametrize("queues", ["", "\n", [], [""], ["good", 5], None, 5])
+def test_a_listener_needs_names_of_queues(client: Client, queues: Any) -> None:
+    with pytest.raises(BadInput):
+        client.get_listener(queues)
+    with pytest.raises(BadInput):
+        client.get_listener("q", names=[5])  # type: ignore[list-item]
+
+
+def test_a_function_is_called_with_each_task_until_the_listener_is_closed(client: Client) -> None:
+    client.get_queue("q").enqueue_many([1, 2, 3])
+    listener = client.get_listener("q")
+    seen: list[object] = []
+
+    def on_new_task(task: TaskHandle[Value]) -> None:
+        seen.append(task.parameters)
+        with client.get_processor(task):
+            pass
+        if len(seen) == 3:
+            listener.close()
+
+    assert listener.listen(on_new_task) is None
+    assert seen == [1, 2, 3]
+
+
+def test_a_function_that_raises_ends_the_listening(client: Client) -> None:
+    id = client.get_queue("q").enqueue(1)
+
+    def fail(task: TaskHandle[Value]) -> None:
+        raise ValueError(task.id)
+
+    with client.get_listener("q") as listener, pytest.raises(ValueError, match=id):
+        listener.listen(fail)
+    assert client.get_task(id).state == "pending"
+
+
+def test_a_task_that_nobody_begins_is_warned_of(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = client.get_queue("q")
+    lost, begun, elsewhere, given_back = queue.enqueue_many(range(4))
+    listener = client.get_listener("q", lease=2)
+    tasks = {task.id: task for task in (take(listener) for _ in range(4))}
+    # Given one that is worked on, one that another process has begun, and one that was given back
+    client.get_processor(tasks[begun])
+    with Client(client.store.url) as another:
+        another.get_processor(tasks[elsewhere].record).start()
+    listener.give_back(tasks[given_back])
+    client.get_task(given_back).cancel()
+
+    def warned() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "nobody has begun" in each.message]
+
+    # When the listener goes on listening for longer than its lease
+    until(lambda: listener.listen(timeout=0.1) is None and warned())
+
+    # Then it says which one was lost, once
+    assert listener.listen(timeout=0.5) is None
+    [said] = warned()
+    assert lost in said
+    assert "give_back" in said
+    assert client.get_task(lost).state == "reserved"
+    listener.close()
+    assert client.get_task(lost).state == "pending"

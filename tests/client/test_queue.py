@@ -13,6 +13,7 @@ import pytest
 from stayer import (
     BadInput,
     Client,
+    DeletedId,
     DuplicateWarning,
     Queue,
     Refused,
@@ -109,6 +110,10 @@ def test_a_task_whose_eta_is_past_is_pending_at_once(client: Client, queue: Queu
         {"priority": "high"},
         {"retries": -1},
         {"id": ""},
+        {"id": "-Itouch x"},
+        {"id": "-"},
+        {"id": "."},
+        {"id": ".."},
         {"name": "x", "command": ["y"]},
     ],
 )
@@ -153,15 +158,6 @@ def test_the_same_id_in_another_queue_is_left_alone_with_a_warning(
     assert client.get_task("mine").queue == "q"
 
 
-def test_the_id_of_a_deleted_task_is_refused_with_a_warning(client: Client, queue: Queue) -> None:
-    queue.enqueue(1, id="mine")
-    client.get_task("mine").cancel().delete()
-    with pytest.warns(DuplicateWarning, match="has been deleted .cancelled.: its id is not acc"):
-        assert queue.enqueue(1, id="mine") == "mine"
-    with pytest.raises(UnknownTask):
-        client.get_task("mine")
-
-
 def test_parameters_over_the_limit_are_refused(queue: Queue) -> None:
     with pytest.raises(TooLarge):
         queue.enqueue("x" * 1_000_001)
@@ -203,6 +199,8 @@ def test_ids_must_be_as_many_as_parameters(queue: Queue, ids: list[str]) -> None
 def test_a_wrong_id_among_many_is_refused(queue: Queue) -> None:
     with pytest.raises(BadInput, match="id"):
         queue.enqueue_many([1, 2], ids=["a", ""])
+    with pytest.raises(BadInput, match="option"):
+        queue.enqueue_many([1, 2], ids=["a", "-b"])
 
 
 def test_none_at_all_is_many_too(queue: Queue) -> None:
@@ -323,3 +321,67 @@ def test_queues_are_listed_with_their_counts(client: Client, queue: Queue) -> No
     queue.enqueue(1)
     client.get_queue("a").enqueue(1)
     assert [(info.name, info.counts["pending"]) for info in client.queues()] == [("a", 1), ("q", 1)]
+
+
+def _delete(client: Client, *ids: str) -> None:
+    queue = client.get_queue("q")
+    for id in ids:
+        queue.enqueue(1, id=id)
+        client.get_task(id).cancel().delete()
+
+
+def test_the_id_of_a_deleted_task_is_refused(client: Client, queue: Queue) -> None:
+    _delete(client, "gone")
+
+    with pytest.raises(DeletedId, match=r"task gone has been deleted.*choose another"):
+        queue.enqueue(1, id="gone")
+    with pytest.raises(DeletedId, match="gone"):
+        queue.submit(1, id="gone")
+    with pytest.raises(Refused):
+        queue.schedule(1, time.time() + 60, id="gone")
+    assert queue.count() == 0
+
+
+def test_of_many_all_but_those_with_deleted_ids_are_accepted(client: Client, queue: Queue) -> None:
+    _delete(client, "b", "d")
+
+    with pytest.raises(DeletedId, match=r"2 of 5 tasks were not accepted.*b, d.*other 3") as raised:
+        queue.enqueue_many(range(5), ids="abcde")
+
+    assert raised.value.ids == ("b", "d")
+    assert sorted(task.id for task in client.find(queues="q")) == ["a", "c", "e"]
+
+
+def test_a_submit_says_whether_it_made_the_task(client: Client, queue: Queue) -> None:
+    first = queue.submit({"n": 1}, id="t", priority=3)
+    assert (first.fresh, first.id, first.state, first.priority) == (True, "t", "pending", 3)
+    again = queue.submit({"n": 1}, id="t", priority=3)
+    assert again.fresh is False
+    assert again.refresh().fresh is False
+    assert client.get_task("t").fresh is None
+    many = queue.submit_many([1, {"n": 1}], ids=["t2", "t"])
+    assert [(task.id, task.fresh) for task in many] == [("t2", True), ("t", False)]
+
+
+def test_a_start_before_that_is_over_is_refused(client: Client, queue: Queue) -> None:
+    with pytest.raises(BadInput, match=r"start_before 2020-01-01.* is over.*would never start"):
+        queue.enqueue(start_before=datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(BadInput, match="is over"):
+        queue.enqueue_many([1, 2], start_before=1.0)
+    with pytest.raises(BadInput, match=r"expire 0.*never get the chance"):
+        queue.enqueue(expire=0)
+    with pytest.raises(BadInput, match="is not after its eta"):
+        queue.enqueue(eta=4e9, start_before=3e9)
+    assert queue.count() == 0
+
+
+def test_the_same_task_may_be_submitted_again_after_its_start_before(
+    client: Client, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = time.time() + 3600
+    queue.enqueue(1, id="t", start_before=soon)
+    monkeypatch.setattr(client.store, "now", lambda: soon + 1)
+
+    assert queue.enqueue(1, id="t", start_before=soon) == "t"
+    with pytest.raises(BadInput, match="is over"):
+        queue.enqueue(1, id="u", start_before=soon)

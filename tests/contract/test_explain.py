@@ -196,9 +196,10 @@ def test_a_forecast_rests_on_the_tasks_before(store: Store, clock: Clock) -> Non
 
 def test_a_limit_makes_the_line_longer(store: Store, clock: Clock) -> None:
     register(store, slots=8, lease=1000.0)
-    running = started(store, name="encode")
+    running = [started(store, name="encode") for _ in range(3)]
     clock.advance(10)
-    apply(store, running, Done())
+    for each in running:
+        apply(store, each, Done())
     store.set_queue("q", limit=1)
     started(store, name="encode")
     fill(store, 1, name="encode")
@@ -228,9 +229,10 @@ def test_what_is_not_there_is_not_explained(store: Store) -> None:
 def test_a_full_key_and_a_spent_rate_are_in_the_forecast(store: Store, clock: Clock) -> None:
     # Given a kind that takes ten seconds, and one of a key that has run for four
     register(store, slots=8, lease=1000.0)
-    running = started(store, name="encode")
+    running = [started(store, name="encode") for _ in range(3)]
     clock.advance(10)
-    apply(store, running, Done())
+    for each in running:
+        apply(store, each, Done())
     submit(store, new("first", name="encode", key="k"))
     apply(store, take(store)[0], Start())
     clock.advance(4)

@@ -7,7 +7,7 @@ import pytest
 from stayer import control, flow_control
 from stayer.core.flows import NewFlow
 from stayer.core.lifecycle import Cancel, Done, Fail, Retry, decide
-from stayer.core.model import Fault, Progress, Report, Task
+from stayer.core.model import Fault, Policy, Progress, Report, Task
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
@@ -114,3 +114,56 @@ def test_the_failed_tasks_of_a_flow_begin_from_the_start(store: Store) -> None:
     assert store.checkpoint("good") is not None
     apply(store, get(store, "bad"), Cancel())
     assert flow_control.retry(store, "f") == 1
+
+
+def test_what_was_cancelled_before_its_time_is_scheduled_again(store: Store, clock: Clock) -> None:
+    submit(store, new("later", delay=100))
+    eta = get(store, "later").eta
+    control.cancel(store, "later")
+
+    again = control.retry(store, "later")
+
+    assert (again.state, again.eta) == ("scheduled", eta)
+    assert again == get(store, "later")
+    clock.advance(101)
+    store.promote(10)
+    assert get(store, "later").state == "pending"
+
+
+def test_what_was_cancelled_before_its_time_can_be_run_now(store: Store) -> None:
+    submit(store, new("later", delay=100))
+    control.cancel(store, "later")
+
+    again = control.retry(store, "later", now=True)
+
+    assert (again.state, again.eta) == ("pending", None)
+
+
+def test_an_eta_that_is_over_is_forgotten(store: Store, clock: Clock) -> None:
+    submit(store, new("later", delay=100))
+    control.cancel(store, "later")
+    clock.advance(101)
+
+    again = control.retry(store, "later")
+
+    assert (again.state, again.eta) == ("pending", None)
+
+
+def test_the_wait_before_a_retry_is_not_waited_for_again(store: Store) -> None:
+    register(store)
+    task = started(store, policy=Policy(retries=1, retry_wait=100.0))
+    assert apply(store, task, Fail(BOOM)).state == "scheduled"
+    control.cancel(store, task.id)
+
+    assert control.retry(store, task.id).state == "pending"
+
+
+def test_what_waits_keeps_its_eta_for_later(store: Store) -> None:
+    submit(store, new("first"))
+    submit(store, new("later", delay=100, after=("first",)))
+    eta = get(store, "later").eta
+    control.cancel(store, "later")
+
+    again = control.retry(store, "later")
+
+    assert (again.state, again.eta) == ("waiting", eta)

@@ -29,7 +29,9 @@ CLASSES: dict[type, str] = {
     stayer.Context: "## Context",
 }
 MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
-FOR_INSIDE = {"heart", "is_cancelled", "forget"}
+FIELDS = {*Task.__struct_fields__, *codec.POLICY}
+"""Those of the record, which the page leaves to that of JSON."""
+FOR_INSIDE = {"heart", "is_cancelled", "begun", "forget"}
 """What a listener has for its processors."""
 
 
@@ -53,7 +55,7 @@ def signature(name: str, function: object) -> str:
 def members() -> Iterator[tuple[type, str]]:
     for kind in CLASSES:
         for name in public(kind):
-            if name in Task.__struct_fields__ or (kind is stayer.Listener and name in FOR_INSIDE):
+            if name in FIELDS or (kind is stayer.Listener and name in FOR_INSIDE):
                 continue
             yield kind, name
 

@@ -259,7 +259,7 @@ def test_what_can_not_work_is_said_at_the_start(tmp_path: Path) -> None:
     assert "can't run" in _refused(tmp_path, *exec, "--task-user", USER)
     (closed / "made.py").write_text("class Run:\n    def run(self): pass\n")
     run = ("--state-dir", str(tmp_path / "state"), "--run", str(closed / "made.py"))
-    assert "can't read" in _refused(tmp_path, *run, "--task-user", USER)
+    assert "can't be loaded by nobody" in _refused(tmp_path, *run, "--task-user", USER)
     threads = ("--app", "json", "--threads", "2", "--task-user", USER)
     assert "processes of their own" in _refused(tmp_path, *threads)
 

@@ -54,6 +54,8 @@ class Site:
     url: str
     access: Access
     tokens: dict[Role, str] = field(default_factory=dict)
+    spare: list[str] = field(default_factory=list)
+    """Tokens that a test has made beside these."""
 
     @property
     def host(self) -> str:
@@ -174,13 +176,17 @@ def served_here(folder: Path, url: str, **settings: Any) -> Iterator[Site]:
 class Process:
     """`stayer serve` in a process of its own."""
 
-    def __init__(self, folder: Path, url: str, *options: str, port: int = 0) -> None:
+    def __init__(
+        self, folder: Path, url: str, *options: str, port: int = 0, descriptors: int | None = None
+    ) -> None:
         self.log = folder / "serve.log"
+        limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"] if descriptors else []
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *limited,
                     sys.executable, "-m", "stayer", "serve", "--store", url, "--port", str(port),
-                    "--access-file", str(folder / "access.json"), *options,
+                    "--access-file", str(folder / "access.json"), "--login-link", *options,
                 ],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True,
             )  # fmt: skip
@@ -200,3 +206,24 @@ class Process:
         assert self.process.stdout is not None
         self.process.stdout.close()
         return code
+
+
+@dataclass
+class Visitor:
+    """A browser that has logged in: both of its secrets."""
+
+    cookie: str
+    page: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of each of its requests."""
+        return {"Cookie": self.cookie, "X-Stayer-Request": self.page}
+
+
+def log_in(site: Site, role: Role = "operate", *, token: str | None = None) -> Visitor:
+    """As the login page does, by a link or by a token."""
+    shown = {"code": site.access.make_code(role)} if token is None else {"token": token}
+    reply = site("POST", "/v1/session", shown, role=None)
+    assert reply.status == 200, reply
+    return Visitor(reply.headers["set-cookie"].partition(";")[0], reply.json["page"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from stayer import control
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
+from stayer.core.submission import new_task
 from stayer.http.access import Role
 from stayer.http.routes import ROUTES
 from stayer.store import Store
@@ -62,27 +64,85 @@ def test_it_changes_its_own_queue_alone(mine: Confined, store: Store) -> None:
 
 
 def test_it_submits_to_its_own_queue_alone(mine: Confined, store: Store) -> None:
-    assert mine("POST", "/v1/tasks", {"id": "c"}).json["queue"] == "mine"
+    assert mine("POST", "/v1/tasks", {"id": "mine:c"}).json["queue"] == "mine"
     mine("POST", "/v1/tasks", {"id": "d", "queue": "theirs"}).is_problem(403, "forbidden")
-    mine("POST", "/v1/tasks", [{"id": "e"}, {"queue": "theirs"}]).is_problem(403, "forbidden")
-    mine("POST", "/v1/tasks", {"id": "f", "after": ["b"]}).is_problem(403, "forbidden", "after")
-    assert store.get(["d", "e", "f"]) == [None] * 3
+    mine("POST", "/v1/tasks", [{"id": "mine:e"}, {"queue": "theirs"}]).is_problem(403, "forbidden")
+    after = mine("POST", "/v1/tasks", {"id": "mine:f", "after": ["b"]})
+    after.is_problem(403, "forbidden", "after")
+    assert store.get(["d", "mine:e", "mine:f"]) == [None] * 3
 
 
-def test_an_id_of_others_tells_nothing_of_their_task(mine: Confined, store: Store) -> None:
-    answer = mine("POST", "/v1/tasks", {"id": "b"})
+@pytest.mark.parametrize(
+    "id", ["nightly-2026-12-01", "mine", "mine-1", "mine.x", "theirs:1", "mine:theirs:1", ":x", "b"]
+)
+def test_it_takes_no_id_that_others_might_choose(mine: Confined, store: Store, id: str) -> None:
+    """Nor learns whether there is one."""
+    answer = mine("POST", "/v1/tasks", {"id": id})
+    answer.is_problem(403, "forbidden", "mine:")
+    assert b"theirs only" not in answer.body
+    assert [task for task in store.get([id]) if task and task.queue == "mine"] == []
+    many = mine("POST", "/v1/tasks", [{}, {"id": id}])
+    many.is_problem(403, "forbidden")
+
+
+def test_it_chooses_ids_below_its_queue_or_leaves_them_out(mine: Confined, site: Site) -> None:
+    assert mine("POST", "/v1/tasks", {"id": "mine:nightly-2026-12-01"}).status == 201
+    assert mine("POST", "/v1/tasks", {"id": "mine:nightly-2026-12-01"}).status == 200
+    assert mine("POST", "/v1/tasks", {}).status == 201
+    secret = site.access.add("a client", "submit", ("mine", "a:b"))
+    shown: Any = {"role": None, "Authorization": f"Bearer {secret}"}
+    assert site("POST", "/v1/tasks", {"id": "a:b:1", "queue": "a:b"}, **shown).status == 201
+    site("POST", "/v1/tasks", {"id": "a:b:1", "queue": "mine"}, **shown).is_problem(
+        403, "forbidden"
+    )
+    with closing(open_store(site.url, token=secret)) as remote:
+        drawn = new_task(queue="mine")  # a client draws ids itself
+        assert remote.submit([drawn])[0].fresh
+
+
+def test_a_token_that_may_choose_any_id_learns_nothing_of_others(
+    site: Site, mine: Confined
+) -> None:
+    secret = site.access.add("trusted", "submit", ("mine",), any_id=True)
+    shown: Any = {"role": None, "Authorization": f"Bearer {secret}"}
+    assert site("POST", "/v1/tasks", {"id": "nightly"}, **shown).status == 201
+    answer = site("POST", "/v1/tasks", {"id": "b"}, **shown)
     answer.is_problem(403, "forbidden", "taken")
     assert b"theirs" not in answer.body
 
 
-def test_each_of_many_is_answered_for(mine: Confined, store: Store) -> None:
+def test_the_owner_is_who_submits(mine: Confined, site: Site) -> None:
+    made = mine("POST", "/v1/tasks", {"owner": "somebody else"})
+    assert made.json["owner"] == "only mine, operate"
+    assert site("POST", "/v1/tasks", {"owner": "ann"}).json["owner"] == "ann"
+
+
+def test_the_reasons_name_no_task_of_others(mine: Confined, site: Site) -> None:
+    for id in ("up-theirs-1", "up-theirs-2"):
+        site("POST", "/v1/tasks", {"id": id, "queue": "theirs"})
+    site("POST", "/v1/tasks", {"id": "waits", "queue": "mine", "after": ["up-theirs-1"]})
+    both = ["up-theirs-1", "up-theirs-2"]
+    site("POST", "/v1/tasks", {"id": "waits-2", "queue": "mine", "after": both})
+    assert b"up-theirs-1" in site("GET", "/v1/tasks/waits/explain").body
+    for id, words in (
+        ("waits", "for another task to end"),
+        ("waits-2", "for 2 other tasks to end"),
+    ):
+        explained = mine("GET", f"/v1/tasks/{id}/explain")
+        assert explained.json["reasons"][0] == {"reason": "waiting", "text": words}
+        assert b"theirs" not in explained.body
+
+
+def test_each_of_many_is_answered_for(site: Site, mine: Confined, store: Store) -> None:
     """One id that others have must not hide that the rest was accepted."""
     control.cancel(store, "b")
     submit(store, new("gone", "theirs"))
     control.cancel(store, "gone")
     assert store.purge(["gone"], ["cancelled"], float("inf"), 10) == ["gone"]
 
-    answer = mine("POST", "/v1/tasks", [{"id": "c"}, {"id": "b"}, {"id": "gone"}, {"id": "a"}])
+    secret = site.access.add("trusted", "submit", ("mine",), any_id=True)
+    asked = [{"id": "c"}, {"id": "b"}, {"id": "gone"}, {"id": "a"}]
+    answer = site("POST", "/v1/tasks", asked, role=None, Authorization=f"Bearer {secret}")
 
     assert answer.status == 201
     fresh, taken, gone, known = answer.json["tasks"]
@@ -98,7 +158,7 @@ def test_each_of_many_is_answered_for(mine: Confined, store: Store) -> None:
 def test_a_client_is_told_what_was_refused_and_what_was_not(
     site: Site, mine: Confined, store: Store
 ) -> None:
-    secret = site.access.add("a client", "submit", ("mine",))
+    secret = site.access.add("a client", "submit", ("mine",), any_id=True)
     with closing(open_store(site.url, token=secret)) as remote:
         with pytest.raises(Refused, match=r"'b' is taken.*; the other 1 of its request"):
             remote.submit([new("c", "mine"), new("b", "mine")])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.http.limits import Limits
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
 from tests.faults.fleet import until
@@ -17,20 +18,21 @@ from tests.http.serving import Process, Site
 async def connect(
     site: Site, number: int
 ) -> list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """So many streams, each of which has begun."""
+    """So many streams, each of which has begun; of as many tokens as that takes."""
     host, _, port = site.host.partition(":")
-    request = (
-        f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n"
-        f"Authorization: Bearer {site.tokens['read']}\r\n\r\n"
-    ).encode()
+    for each in range(len(site.spare), number // Limits().streams_by_token + 1):
+        site.spare.append(site.access.add(f"spare {each}", "read"))
 
-    async def one() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def one(token: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(request)
+        writer.write(
+            f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n"
+            f"Authorization: Bearer {token}\r\n\r\n".encode()
+        )
         await asyncio.wait_for(reader.readuntil(b"id: "), PATIENCE)
         return reader, writer
 
-    return [await one() for _ in range(number)]
+    return [await one(site.spare[each % len(site.spare)]) for each in range(number)]
 
 
 async def crowd(site: Site, store: Store, number: int, id: str) -> None:

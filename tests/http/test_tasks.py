@@ -80,6 +80,9 @@ def test_one_bad_task_and_none_is_accepted(site: Site, store: Store) -> None:
         (b'{"queue": 3}', ["queue", "should be text"]),
         (b'{"queue": ""}', ["queue"]),
         (b'{"id": " x"}', ["id", "spaces"]),
+        (b'{"id": "-x"}', ["id", "option"]),
+        (b'{"id": ".."}', ["id", "folder"]),
+        (b'{"env": {"STAYER_DIR": "/"}}', ["STAYER_DIR"]),
         (b'{"delay": "soon"}', ["delay", "12h"]),
         (b'{"eta": "then"}', ["eta", "moment"]),
         (b'{"name": "f", "command": ["x"]}', ["either"]),
@@ -388,3 +391,30 @@ def test_what_is_not_there_does_not_tell_where_the_database_is(site: Site, store
         assert unknown.status == 404
         assert "sqlite" not in unknown.json["detail"]
         assert store.url.rpartition("/")[2] not in unknown.json["detail"]
+
+
+def test_a_task_that_could_never_start_is_refused(site: Site, store: Store) -> None:
+    late = site("POST", "/v1/tasks", {"start_before": "2020-01-01T00:00:00Z"})
+    assert (late.status, "is over" in late.json["detail"]) == (400, True)
+    many = site("POST", "/v1/tasks", [{}, {"start_before": "2020-01-01T00:00:00Z"}])
+    assert many.status == 400
+    never = site("POST", "/v1/tasks", {"expire": 0})
+    assert (never.status, "never get the chance" in never.json["detail"]) == (400, True)
+    assert not list(control.find_all(store, Filter()))
+
+
+def test_a_task_that_was_cancelled_before_its_eta_waits_for_it_or_runs_now(
+    site: Site, store: Store
+) -> None:
+    submit(store, new("later", delay=3600))
+    control.cancel(store, "later")
+    assert site("POST", "/v1/tasks/later/retry", {}).json["state"] == "scheduled"
+    control.cancel(store, "later")
+    assert site("POST", "/v1/tasks/later/retry", {"now": True}).json["state"] == "pending"
+
+
+def test_what_has_ended_can_not_be_released(site: Site, store: Store) -> None:
+    submit(store, new("t"))
+    assert site("POST", "/v1/tasks/t/release").status == 200
+    control.cancel(store, "t")
+    assert site("POST", "/v1/tasks/t/release").status == 409

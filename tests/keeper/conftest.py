@@ -65,18 +65,19 @@ def node(make_node: Callable[..., Node]) -> Node:
 
 
 @pytest.fixture
-def nobody(make_node: Callable[..., Node]) -> Node:
-    """The node of a user without rights."""
+def nobody(make_node: Callable[..., Node]) -> Iterator[Node]:
+    """The node of a user without rights, who can read what the test writes for it."""
     if os.getuid() != 0:
         pytest.skip("only root can become nobody; run as anybody else, all tests are of this kind")
     interpreter = python_for_others()
     if interpreter is None:
         pytest.skip(
             f"{NOT_TESTED}what a user without rights may do: user {NOBODY} can run no Python of "
-            f"3.11 or newer ({PYTHON}, or one in {' or '.join(PUBLIC)}) that can read "
-            f"{for_others()}"
+            f"3.11 or newer that can read {for_others()} ({PYTHON}, or one in {', '.join(PUBLIC)})"
         )
-    return make_node(user=NOBODY, interpreter=interpreter)
+    before = os.umask(0o022)
+    yield make_node(user=NOBODY, interpreter=interpreter)
+    os.umask(before)
 
 
 @functools.cache

@@ -214,7 +214,9 @@ class Node:
         if self.user is not None:
             os.chown(self.state, self.user, self.user)
             who = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-            arguments = ["setpriv", *who, *arguments]
+            # As in contrib/systemd/: nor can it get any rights.
+            never = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+            arguments = ["setpriv", *who, *never, *arguments]
         return subprocess.Popen([*self.prefix, *arguments], start_new_session=True)
 
     def tell(self, line: str) -> None:

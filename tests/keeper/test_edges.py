@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stayer.keeper import keeper as keeper_module
 from stayer.keeper.folder import RunDirectory
 from stayer.keeper.grip import Grip
 from stayer.keeper.keeper import Keeper
@@ -121,3 +122,19 @@ def test_what_a_full_disk_refused_is_said_when_there_is_room(
     assert attempt.stopped() == []  # it could not be said
     filler.unlink()
     wait_for(lambda: attempt.stopped() == ["paused"], "it to be said again")
+
+
+def test_a_machine_that_has_just_booted_says_it_again_as_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = tmp_path / "lease"
+    lease.write_text(f"{boot_id()} {1e9:020.6f} {60.0:012.3f}\n")
+    keeper = Keeper(RunDirectory(str(tmp_path)), {"lease": str(lease)})
+    tried: list[str] = []
+    monkeypatch.setattr(keeper._folder, "write", lambda name, _: tried.append(name))
+    monkeypatch.setattr(keeper_module, "moment", lambda: 7.0)
+    keeper._accounts.sample()  # what is used stays the same, so this alone is to be said
+    monkeypatch.setattr(keeper._accounts, "sample", lambda: keeper._accounts.usage)
+    keeper._say()
+    keeper._sample()
+    assert tried == ["running", "running"]

@@ -213,3 +213,51 @@ def test_a_server_of_its_own_is_no_cluster(own_server: Starts) -> None:
     own_server("--port", str(port), "--bind", "127.0.0.1")
     with pytest.raises(StoreUnusable, match="not a node of a cluster: write redis://"):
         open_store(f"redis+cluster://127.0.0.1:{port}").queues()
+
+
+def test_a_password_may_be_in_a_file(own_server: Starts, tmp_path: Path) -> None:
+    server = own_server()
+    admin = open_store(server.url("admin"))
+    assert isinstance(admin, RedisStore)
+    admin._server.ask("CONFIG", "SET", "requirepass", "p@ss word/1")
+    file = tmp_path / "redis@password"
+    file.write_text("p@ss word/1\n")
+    file.chmod(0o600)
+
+    try_out(f"{server.url('q')}&password_file={file}")
+
+    file.write_text("another\n")
+    with pytest.raises((StoreUnusable, StoreUnreachable, BadConfig), match="password"):
+        open_store(f"{server.url('q')}&password_file={file}").setup()
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words"),
+    [
+        (b"", 0o600, "one line"),
+        (b"a\nb\n", 0o600, "one line"),
+        (b"\xff\xfe\n", 0o600, "not UTF-8"),
+        (b"x" * 20_000, 0o600, "one line"),
+        (b"secret", 0o666, "every user may write it"),
+    ],
+)
+def test_a_password_file_that_makes_no_sense_is_refused(
+    tmp_path: Path, content: bytes, mode: int, words: str
+) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(content)
+    file.chmod(mode)
+    with pytest.raises(BadConfig, match=words) as raised:
+        open_store(f"redis://host/0?password_file={file}")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_password_is_said_once_and_its_file_in_full(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("x")
+    for url, words in {
+        f"redis://:a@host/0?password_file={tmp_path}/p": "either a password or a password_file",
+        "redis://host/0?password_file=p": "the whole path",
+        f"redis://host/0?password_file={tmp_path}/q": "can't be read: No such file",
+    }.items():
+        with pytest.raises(BadConfig, match=words):
+            open_store(url)

@@ -167,6 +167,8 @@ def test_fields_that_can_not_come_this_way_are_not_named(
         (b"", "empty"),
         (b'{"queue": "q", "colour": "red"}', "colour"),
         (b'{"queue": ""}', "queue"),
+        (b'{"queue": "q", "id": "-Itouch x"}', "option"),
+        (b'{"queue": "q", "id": "."}', "folder"),
         (b'{"queue": "q", "priority": "high"}', "priority"),
         (b'{"delete": "unknown"}', "unknown"),
         (b'{"delete": 5}', "delete takes one id and stands alone"),

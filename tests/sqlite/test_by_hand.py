@@ -139,6 +139,16 @@ def test_a_row_with_odd_contents_does_not_keep_others_from_being_taken(
     assert {task.id for task in store.find(Filter(), None, 9).tasks} == {"a", "b"}
 
 
+@pytest.mark.parametrize("id", ["-Itouch x", "-", ".", ".."])
+def test_an_id_that_a_program_could_misread_is_refused(
+    store: Store, hand: sqlite3.Connection, id: str
+) -> None:
+    with pytest.raises(sqlite3.IntegrityError, match="an id may not begin with -"):
+        hand.execute(INSERT, (id, "q", "1"))
+    hand.execute(INSERT, ("a-b.", "q", "1"))
+    assert [task.id for task in store.find(Filter(), None, 9).tasks] == ["a-b."]
+
+
 def test_a_row_by_hand_wakes_a_waiter(store: Store, path: Path) -> None:
     waiter = store.waiter(None, ["q"])
     script = f"""

@@ -102,10 +102,14 @@ def logged_in(browser: Browser, url: str, token: str, **options: Any) -> Iterato
     """Log in, and see at the end that nothing was wrong."""
     context = browser.new_context(**{"viewport": DESK, "color_scheme": "dark", **options})
     tabs = Tabs(context, url)
-    answer = context.request.post(
-        f"{url}/v1/session", data={"token": token}, headers={"X-Stayer-Request": "1"}
-    )
+    answer = context.request.post(f"{url}/v1/session", data={"token": token})
     assert answer.ok, answer.text()
+    page = context.new_page()
+    page.goto(f"{url}/login")
+    page.evaluate(
+        "async (secret) => (await import('./ui/session.js')).keep(secret)", answer.json()["page"]
+    )
+    page.close()
     try:
         yield tabs
     finally:

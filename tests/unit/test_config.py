@@ -158,7 +158,7 @@ def test_a_named_file_that_is_missing_is_refused(home, cwd, flags, environ, sour
         ("queue = 3", "queue: 3 is not text"),
         ("lease = true", "lease: 'True' is not a duration"),
         ("lease = [1]", "lease: '[1]' is not a duration"),
-        ("lease = 1", "lease: 1 is too short: the smallest lease is 2s"),
+        ("lease = 1", "lease: 1s is too short: the smallest lease is 2s"),
         ('lease = "soon"', "lease: 'soon' is not a duration"),
         ("retries = -1", "retries: '-1' is not a whole number"),
         ("retries = 1.5", "retries: '1.5' is not a whole number"),
@@ -188,7 +188,7 @@ def test_a_file_that_can_not_be_read_is_refused(home, cwd, monkeypatch):
     def denied(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", denied)
+    monkeypatch.setattr(Path, "open", denied)
     with pytest.raises(BadConfig, match=r"stayer\.toml can't be read: Permission denied"):
         load({}, home, cwd)
 

@@ -72,7 +72,7 @@ def test_a_flow_goes_on_from_where_it_failed() -> None:
         "c": Upstreams(("a", "b", "outside")),
         "d": Upstreams(("c",)),
     }
-    plan = again(tasks, upstreams, {"outside": "started"})
+    plan = again(tasks, upstreams, {"outside": "started"}, now=0.0)
     assert [(task.id, happening) for task, happening in plan] == [
         ("b", Retry()),
         ("c", Retry(("b", "outside"))),
@@ -81,7 +81,7 @@ def test_a_flow_goes_on_from_where_it_failed() -> None:
 
 def test_what_was_held_for_a_failure_waits_once_more() -> None:
     tasks = flow(a="failed") | {"b": Task("b", "q", state="pending", held=True)}
-    plan = again(tasks, {"a": Upstreams(), "b": Upstreams(("a",))}, {})
+    plan = again(tasks, {"a": Upstreams(), "b": Upstreams(("a",))}, {}, now=0.0)
     assert [happening for _, happening in plan] == [Retry(), Await(("a",))]
 
 
@@ -93,7 +93,7 @@ def test_a_line_that_is_retried_never_has_two_at_once() -> None:
         "c": Upstreams((), ("b",)),
         "d": Upstreams((), ("c",)),
     }
-    assert [happening for _, happening in again(tasks, line, {})] == [
+    assert [happening for _, happening in again(tasks, line, {}, now=0.0)] == [
         Retry(),
         Retry(("a",)),
         Retry(("c",)),
@@ -114,7 +114,7 @@ def test_what_is_retried_stands_behind_all_of_its_line_that_may_run() -> None:
         "f": Upstreams(("other",)),
         "other": Upstreams(),
     }
-    plan = again(tasks, line, {"bad": "failed", "good": "complete"})
+    plan = again(tasks, line, {"bad": "failed", "good": "complete"}, now=0.0)
     assert [(task.id, happening) for task, happening in plan] == [
         ("a", Retry(("b",))),
         ("c", Retry(("b", "a"))),

@@ -48,9 +48,8 @@ def levels(span: Span | None) -> tuple[float, float, float]:
     return span.low, span.likely, span.high
 
 
-HISTORIES = st.dictionaries(
-    st.sampled_from(["", "a", "b"]), st.lists(LENGTHS, min_size=1, max_size=9), min_size=1
-)
+ENOUGH = st.lists(LENGTHS, min_size=4, max_size=9)
+HISTORIES = st.fixed_dictionaries({"a": ENOUGH, "b": ENOUGH, "c": ENOUGH})
 LINES = st.builds(
     Line,
     slots=st.integers(1, 6),
@@ -115,10 +114,11 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
     assert of_running(Runs("a", 3.0), {}) == Forecast()
 
 
-def test_a_kind_that_was_seldom_seen_is_judged_by_the_others() -> None:
-    assert of_waiting("new", Line(slots=1), {"old": [8.0] * 4}).ends == Span(8, 8, 8)
-    mixed = {"new": [2.0], "old": [8.0] * 9}
-    assert of_waiting("new", Line(slots=1), mixed).ends == Span(8, 8, 8)
+def test_a_kind_that_was_never_seen_is_judged_by_the_others() -> None:
+    assert of_waiting("new", Line(slots=1), {"old": [8.0] * 10}).ends == Span(8, 8, 8)
+    mixed = {"new": [2.0], "old": [8.0] * 10}
+    assert of_waiting("new", Line(slots=1), mixed).ends == Span(1, 2, 4)
+    assert of_waiting("new", Line(slots=1, ahead=["new"]), mixed).starts is None
 
 
 def test_a_running_task_ends_as_those_did_that_came_so_far() -> None:
@@ -132,3 +132,34 @@ def test_more_may_run_than_there_are_slots() -> None:
     history = {"a": [10.0] * 3}
     running = [Runs("a", 9.0), Runs("a", 5.0), Runs("a", 2.0)]
     assert forecast.of_waiting("a", Line(slots=1, running=running), history).starts == Span(8, 8, 8)
+
+
+def test_one_task_of_another_kind_tells_nothing() -> None:
+    """A task of 16 ms says nothing of those that take a minute."""
+    history = {"true": [0.016]}
+    behind = Line(slots=1, running=[Runs("sleep", 7.0)])
+    assert of_waiting("sleep", behind, history) == Forecast()
+    assert of_running(Runs("sleep", 7.0), history) == Forecast()
+    assert of_waiting("true", Line(slots=1, ahead=["sleep"]), history).starts is None
+
+
+def test_a_free_slot_needs_no_history() -> None:
+    found = of_waiting("a", Line(slots=2, running=[Runs("a", 7.0)]), {})
+    assert (levels(found.starts), found.ends) == ((0.0, 0.0, 0.0), None)
+
+
+def test_few_of_its_kind_give_a_wide_range() -> None:
+    found = of_waiting("a", Line(slots=1), {"a": [10.0]})
+    assert levels(found.ends) == (5.0, 10.0, 20.0)
+    assert found.samples == 1
+    found = of_waiting("a", Line(slots=1), {"a": [10.0, 30.0]})
+    assert levels(found.ends) == (5.0, 20.0, 60.0)
+    assert levels(of_running(Runs("a", 4.0), {"a": [10.0]}).ends) == (1.0, 6.0, 16.0)
+    assert of_running(Runs("a", 11.0), {"a": [10.0]}).ends is None
+
+
+def test_many_of_the_queue_stand_in_for_its_kind() -> None:
+    history = {"b": [10.0] * 5, "c": [10.0] * 5}
+    assert levels(of_waiting("a", Line(slots=1, ahead=["a"]), history).ends) == (20.0, 20.0, 20.0)
+    fewer = {"b": [10.0] * 5, "c": [10.0] * 4}
+    assert of_waiting("a", Line(slots=1, ahead=["a"]), fewer) == Forecast()

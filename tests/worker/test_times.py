@@ -81,3 +81,24 @@ def test_what_began_and_ended_unseen_has_a_start(hands: Hands) -> None:
     assert done.finished_at is not None
     assert task.updated < done.started_at
     assert 0.2 < done.finished_at - done.started_at < 0.4
+
+
+@pytest.mark.parametrize("ended_before", [0.0, 0.08, 0.2])
+def test_a_very_short_task_shows_how_long_it_ran(hands: Hands, ended_before: float) -> None:
+    """Its start and its end are told together, mostly within a moment."""
+    hands.store.submit([new_task(queue="default", id="a", command=["true"])])
+    [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
+    taken_at = moment()
+    until(lambda: moment() > taken_at + 0.3)
+    run = hands.state.run_for(task)
+    run.prepare(task, {"limits": {}}, None)
+    times = {"boot": boot_id(), "moment": moment() - ended_before, "took": 0.037, "ran": 0.037}
+    run.declare_ended({"exit_code": 0, "stop": None, **times})
+
+    assert settle_outcomes(hands.store, [Held(task, run)])
+
+    [done] = hands.store.get(["a"])
+    assert done is not None
+    assert (done.finished_at or 0) - (done.started_at or 0) == pytest.approx(0.037, abs=1e-3)
+    [attempt] = hands.store.attempts("a")
+    assert (attempt.finished_at or 0) - (attempt.started_at or 0) == pytest.approx(0.037, abs=1e-3)

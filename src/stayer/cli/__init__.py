@@ -86,7 +86,7 @@ VERBS = {
         "List what was told, or is to be told, to hooks; try again, or try out a hook.",
     ),
     "workers": Verb("workers", STORE, "List workers; drop a stale one."),
-    "token": Verb("token", STORE, "Make and remove tokens for the HTTP API, and login links."),
+    "token": Verb("token", STORE, "Make and remove tokens, login links and sessions for HTTP."),
     "init": Verb("setup", STORE, "Make the store, if it is not there."),
     "config": Verb("setup", STORE, "Show each setting and where it comes from."),
     "doctor": Verb("doctor", STORE, "Check that all is well, and say what to do if not."),

@@ -82,7 +82,7 @@ def signal(given: Given, id: str, name: str) -> None:
     stop a task, cancel it.
     """
     store = given.store()
-    task = control.signal(store, control.resolve(store, id), name)
+    task = control.signal(store, control.resolve(store, id, to_change=True), name)
     order = task.orders[-1]
     say(f"{task.id} {order.arguments['signal']} is on its way")
 
@@ -103,7 +103,7 @@ def stack(given: Given, id: str, patience: float) -> int:
     It writes them to its log, which its worker sends within a second or two.
     """
     store = given.store()
-    task = control.get(store, control.resolve(store, id))
+    task = control.get(store, control.resolve(store, id, to_change=True))
     before = _end_of_log(store, task, 0)
     offset = before[-1].start + len(before[-1].data) if before else 0
     task = control.stack(store, task.id)
@@ -190,7 +190,7 @@ def set(
     store = given.store()
     task = control.set(
         store,
-        control.resolve(store, id),
+        control.resolve(store, id, to_change=True),
         priority=priority,
         limits=limits,
         more_time=extra,
@@ -245,7 +245,7 @@ def _ask(
 ) -> int:
     store, tries = given.store(), Tries()
     asked = []
-    for id in resolve(store, ids, tries):
+    for id in resolve(store, ids, tries, to_change=True):
         with tries.each():
             asked.append(act(store, id))
     if as_json:

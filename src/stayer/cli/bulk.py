@@ -149,6 +149,7 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
     try:
         while sent := _with_near_ids(list(islice(lines, CHUNK))):
             chunk = [line.new for line in sent]
+            control.refuse_overdue(store, chunk)
             with telemetry.submitting(chunk) as traced, naming_drawn_ids(store, traced):
                 answers = store.submit(traced)
             deleted = sum(answer.purged for answer in answers)

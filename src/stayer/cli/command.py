@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ import click as plain_click
 import rich_click as click
 
 from stayer.cli import VERBS
+from stayer.cli.output import note
 
 if TYPE_CHECKING:
     from rich_click.rich_help_rendering import RichPanelRow
@@ -30,12 +32,20 @@ class Given:
         self.store_url: str | None = None
         self.config_file: str | None = None
         self._store: Store | None = None
+        self.quiet = False
+        """Say nothing of files that are passed over."""
 
     def config(self) -> Config:
         """The settings in force."""
         from stayer import config
 
-        return config.load({"store": self.store_url, "config": self.config_file})
+        found = config.load({"store": self.store_url, "config": self.config_file})
+        if found.passed_over is not None and not self.quiet:
+            from stayer.cli.output import note
+
+            note(f"not read: {found.passed_over}. If you trust it, name it with --config")
+            self.quiet = True
+        return found
 
     def store(self, *, make: bool = False) -> Store:
         """The store, ready to be used; the same one if asked again.
@@ -52,10 +62,17 @@ class Given:
 
     def unopened_store(self) -> Store:
         """The store as it is found, for who wants to look at it before anything touches it."""
+        from stayer.config import token_for
         from stayer.stores import open_store
 
         settings = self.config()
-        return open_store(settings.store, token=settings.token or None)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            store = open_store(settings.store, token=token_for(settings))
+        for each in found:
+            if issubclass(each.category, UserWarning):  # others are for programmers
+                note(f"warning: {each.message}")
+        return store
 
     def close(self) -> None:
         """Let go of the store."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import rich_click as click
 from msgspec import structs
@@ -16,8 +18,12 @@ from msgspec import structs
 from stayer import __version__
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, print_json, safe
+from stayer.cli.setup import without_passwords
+from stayer.config import SETTINGS, Config
+from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
 from stayer.core.model import Worker
+from stayer.core.silence import stuck_for
 from stayer.core.units import format_duration, format_size
 from stayer.partly import partly
 from stayer.store import Store, known_workers
@@ -28,6 +34,7 @@ _NETWORK = {
     "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs",
     "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "virtiofs",
 }  # fmt: skip
+_PASSWORD_FILE = re.compile(r"[?&]\w*password_file=([^&]*)")
 _MOUNTS = "/proc/self/mountinfo"
 _MANY = 100
 """How many notices are looked at."""
@@ -70,17 +77,20 @@ def _print(findings: list[Finding]) -> None:
 
 
 def _findings(given: Given) -> Iterator[Finding]:
+    given.quiet = True  # what is passed over is a finding
     try:
         store = given.unopened_store()
     except StayerError as error:
         yield from (_versions(), _failed("settings", error))
         return
     yield _versions_with_sqlite() if isinstance(store, FileStore) else _versions()
-    source = given.config().sources["store"]
-    yield Finding("settings", "ok", f"store {store.url} (from {source})")
+    config = given.config()
+    yield Finding("settings", "ok", f"store {store.url} (from {config.sources['store']})")
+    yield from _passed_over(config)
+    yield from _secrets(config)
     yield from _unattended(given)
     if isinstance(store, FileStore):
-        yield from _file(store.path)
+        yield from _file(store.path, "shared=" in store.url.partition("?")[2])
         if not os.path.exists(store.path):
             return
     yield from _store(store)
@@ -98,18 +108,18 @@ def _versions_with_sqlite() -> Finding:
     return Finding("versions", "ok", said)
 
 
-def _file(path: str) -> Iterator[Finding]:
+def _file(path: str, is_shared: bool) -> Iterator[Finding]:
     folder = os.path.dirname(path)
     if not os.path.exists(path):
         todo = "`stayer init` makes it" if os.path.isdir(folder) else f"make the folder {folder}"
         yield Finding("file", "fail", f"there is no store at {path}", todo)
     if os.path.isdir(folder):
-        yield _permissions(path, folder)
+        yield _permissions(path, folder, is_shared)
         yield _space(folder)
         yield _file_system(folder)
 
 
-def _permissions(path: str, folder: str) -> Finding:
+def _permissions(path: str, folder: str, is_shared: bool) -> Finding:
     for place in (folder, path):
         if os.path.exists(place) and not os.access(place, os.R_OK | os.W_OK):
             return Finding(
@@ -118,14 +128,73 @@ def _permissions(path: str, folder: str) -> Finding:
                 f"this user may not read and write {place}",
                 "change its owner or its permissions",
             )
-    if os.path.exists(path) and os.stat(path).st_mode & 0o002:
+    if is_shared or not os.path.exists(path):
+        return Finding("permissions", "ok", f"{path} can be read and written")
+    found = os.stat(path)
+    if why_not := distrust(found):
+        return Finding(
+            "permissions",
+            "fail",
+            f"{path}: {why_not}, and so make tasks run",
+            f"make it yours alone: chmod 600 {path}*; or add ?shared=group to the URL of the store",
+        )
+    if who := readers(found):
         return Finding(
             "permissions",
             "warn",
-            f"every user may write {path}, and so make tasks run",
-            f"chmod o-w {path}",
+            f"{who} can read {path}: parameters, variables, logs and results of all tasks",
+            f"chmod 600 {path}*",
         )
-    return Finding("permissions", "ok", f"{path} can be read and written")
+    return Finding("permissions", "ok", f"{path} can be read and written by its user alone")
+
+
+def _passed_over(config: Config) -> Iterator[Finding]:
+    if config.passed_over is not None:
+        yield Finding(
+            "file here",
+            "warn",
+            f"not read: {config.passed_over}",
+            "if you trust it, name it with --config; or make it yours, and chmod go-w it",
+        )
+
+
+def _secrets(config: Config) -> Iterator[Finding]:
+    """Only if somebody else can see one."""
+    has_password = without_passwords(config.store) != config.store
+    if has_password and config.sources["store"] == SETTINGS["store"].flag:
+        yield Finding(
+            "secrets",
+            "warn",
+            "the password in --store can be seen by every user of this machine, with ps",
+            "set STAYER_STORE, name the store in a file, or write "
+            "?password_file=/path/of/a/file instead of the password",
+        )
+    said = {
+        "the password of the store": has_password and config.sources["store"] == config.file,
+        "the token": bool(config.token) and config.sources["token"] == config.file,
+        "the secret of notices": "secret" in config.notices,
+    }
+    kept = [what for what, there in said.items() if there]
+    if config.file is not None and kept and (who := _readers_of(config.file)):
+        yield Finding(
+            "secrets",
+            "warn",
+            f"{who} can read {' and '.join(kept)} in {config.file}",
+            f"chmod 600 {config.file}",
+        )
+    for file in _PASSWORD_FILE.findall(config.store):
+        place = os.path.expanduser(unquote(file))
+        if who := _readers_of(place):
+            yield Finding(
+                "secrets", "warn", f"{who} can read the password in {place}", f"chmod 600 {place}"
+            )
+
+
+def _readers_of(file: str) -> str | None:
+    try:
+        return readers(os.stat(file))
+    except OSError:
+        return None
 
 
 def _space(folder: str) -> Finding:
@@ -220,7 +289,7 @@ def _store(store: Store) -> Iterator[Finding]:
         if isinstance(store, CheckedStore):
             yield from store.check()
         yield _clock(apart)
-        yield _workers(known_workers(store))
+        yield _workers(known_workers(store), store.now())
         if not away:
             yield from _notices(store)
     except StayerError as error:
@@ -252,8 +321,17 @@ def _clock(apart: float) -> Finding:
     )
 
 
-def _workers(workers: list[Worker]) -> Finding:
+def _workers(workers: list[Worker], now: float) -> Finding:
     stale = [worker.id for worker in workers if worker.state == "STALE"]
+    stuck = [worker.id for worker in workers if stuck_for(worker, now) is not None]
+    if stuck and not stale:
+        return Finding(
+            "workers",
+            "warn",
+            f"the threads of {', '.join(stuck)} have not answered for a while: they run nothing",
+            "its log names the tasks that may keep them from running: cancel those, or run them in "
+            "processes (a worker without --threads)",
+        )
     if not stale:
         return Finding("workers", "ok", f"{many(len(workers), 'worker')}, none stale")
     return Finding(

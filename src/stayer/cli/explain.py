@@ -11,6 +11,7 @@ from stayer.cli.tables import local_time
 from stayer.cli.values import complete_task
 from stayer.core import explanation
 from stayer.core.explanation import Explanation, Span
+from stayer.core.forecast import ENOUGH
 from stayer.core.units import format_duration
 from stayer.explain import explain as find_reasons
 
@@ -47,7 +48,9 @@ def _forecast(found: Explanation, now: float) -> list[str]:
     if not forecast.samples:
         basis = "as others of its queue did"
     elif forecast.samples == 1:
-        basis = "as the last one of its kind did"
+        basis = "a guess, from the only one of its kind"
+    elif forecast.samples < ENOUGH:
+        basis = f"a guess, from the {forecast.samples} of its kind that there were"
     else:
         basis = f"as the last {forecast.samples} of its kind did"
     return [*lines, f"({basis})"] if forecast.ends else lines

@@ -162,7 +162,7 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
 def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
     """Cancel all tasks of a flow that have not ended; running ones are asked to stop."""
     store = given.store()
-    found = flow_control.get(store, flow_control.resolve(store, id))
+    found = flow_control.get(store, flow_control.resolve(store, id, to_change=True))
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
     if left and not confirm(f"Cancel {many(left)} of flow {found.id}?", yes):
         return 1
@@ -181,7 +181,7 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     checkpoint; what is complete stays as it is.
     """
     store = given.store()
-    full = flow_control.resolve(store, id)
+    full = flow_control.resolve(store, id, to_change=True)
     number = flow_control.retry(store, full, from_start=from_start)
     say(f"{full} goes on: {many(number)} to run again")
 

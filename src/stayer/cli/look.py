@@ -170,7 +170,7 @@ def _condition(store: Store, task: Task) -> str | None:
 
 
 @command()
-@ids_argument(required=True)
+@ids_argument(required=True, to_change=False)
 @click.option(
     "--timeout", type=DURATION, metavar="DURATION", help="Give up after 10m, 1h … (exit code 124)."
 )

@@ -54,7 +54,7 @@ def delete(given: Given, ids: tuple[str, ...]) -> int:
     With their results, logs and checkpoints. Their ids stay refused for 30 days.
     """
     store, tries = given.store(), Tries()
-    for id in resolve(store, ids, tries):
+    for id in resolve(store, ids, tries, to_change=True):
         with tries.each():
             control.delete(store, id)
             say(f"{id} deleted")

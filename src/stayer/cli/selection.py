@@ -131,7 +131,9 @@ def filter_options(function: Decorated) -> Decorated:
     return cast(Decorated, decorated)
 
 
-def ids_argument(*, required: bool = False) -> Callable[[Decorated], Decorated]:
+def ids_argument(
+    *, required: bool = False, to_change: bool = True
+) -> Callable[[Decorated], Decorated]:
     """Any number of ids, given to the function as `ids`."""
     return argument(
         "ids",
@@ -139,7 +141,12 @@ def ids_argument(*, required: bool = False) -> Callable[[Decorated], Decorated]:
         required=required,
         metavar="ID..." if required else "[ID]...",
         shell_complete=complete_task,
-        help="Ids of tasks. The beginning of an id is enough.",
+        help="Ids of tasks. "
+        + (
+            f"The first {control.ENOUGH} letters of an id that was drawn are enough."
+            if to_change
+            else "The beginning of an id is enough."
+        ),
     )
 
 
@@ -202,19 +209,21 @@ def choose(
     if ids and filtered:
         raise BadInput("give either ids or a filter such as -q QUEUE, not both")
     if ids:
-        return resolve(store, ids, tries)
+        return resolve(store, ids, tries, to_change=True)
     if not filtered:
         raise BadInput("give the ids of tasks, or a filter such as -q QUEUE")
     filter = to_filter(store, asked._replace(state=asked.state or states, held=held))
     return [task.id for task in control.find_all(store, filter)]
 
 
-def resolve(store: Store, ids: Sequence[str], tries: Tries) -> list[str]:
+def resolve(
+    store: Store, ids: Sequence[str], tries: Tries, *, to_change: bool = False
+) -> list[str]:
     """The full ids, each once; those that can't be found are noted."""
     found: dict[str, None] = {}
     for id in ids:
         with tries.each():
-            found[control.resolve(store, id)] = None
+            found[control.resolve(store, id, to_change=to_change)] = None
     return list(found)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -15,6 +16,9 @@ from stayer.cli.values import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
 from stayer.core.errors import BadConfig, BadInput
+
+if TYPE_CHECKING:
+    from stayer.http.service import Settings
 
 _SEVERAL = ("host_names", "trusted_proxies")
 
@@ -47,8 +51,12 @@ _SEVERAL = ("host_names", "trusted_proxies")
 )
 @click.option("--certificate", metavar="FILE", help="Serve https with this certificate (PEM).")
 @click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
+@click.option(
+    "--login-link", is_flag=True,
+    help="Print a login link also where stdout is no terminal, but a log perhaps.",
+)  # fmt: skip
 @click.option("--parent", type=int, hidden=True, help="End when this process does.")
-def serve(given: Given, parent: int | None, **options: Any) -> None:
+def serve(given: Given, parent: int | None, login_link: bool, **options: Any) -> None:
     """Serve the HTTP API and the web page, and print a login link.
 
     Only this machine can reach it unless --host says otherwise. Programs need a token: see
@@ -64,23 +72,25 @@ def serve(given: Given, parent: int | None, **options: Any) -> None:
     chosen = {**config.serve, **{name: value for name, value in options.items() if value}}
     if options["port"] == 0:
         chosen["port"] = 0
-    run(given, chosen, str(chosen.pop("access_file", access_file(config))))
+    file = str(chosen.pop("access_file", access_file(config)))
+    run(given, chosen, file, login_link or sys.stdout.isatty())
 
 
 def _server() -> Any:
     """Imports what it takes; a plain installation has no server."""
     try:
+        import httptools  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         raise BadConfig(
-            "the server is not installed: pip install '.[web]' in a checkout, or 'starlette' and "
-            "'uvicorn'"
+            "the server is not installed: pip install '.[web]' in a checkout, or 'starlette', "
+            "'uvicorn' and 'httptools'"
         ) from None
     return _run
 
 
-def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
+def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> None:
     from pathlib import Path
 
     from stayer.delivery.deliverer import delivering
@@ -101,7 +111,15 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
-    say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
+    if show_link:
+        say(f"log in, once, within ten minutes: {make_link(server.url, access.make_code())}")
+    else:
+        say("log in: `stayer token link` prints a link (a log is no place for one)")
+    if _sends_openly(settings):
+        note(
+            f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
+            "give --certificate and --private-key, or let a proxy with TLS reach it on 127.0.0.1"
+        )
     note(f"tokens are read from {access.path}")
     if not access.tokens():
         note("no tokens yet: `stayer token add NAME --role submit` makes one for a program")
@@ -109,7 +127,16 @@ def _run(given: Given, chosen: dict[str, Any], file: str) -> None:
         server.serve_now()
 
 
-def login_link(url: str, code: str) -> str:
+def _sends_openly(settings: Settings) -> bool:
+    """Whether other machines reach it, without TLS."""
+    from stayer.http.limits import is_local
+
+    return settings.certificate is None and not (
+        settings.host == "localhost" or is_local(settings.host)
+    )
+
+
+def make_link(url: str, code: str) -> str:
     """What is behind the # stays in the browser: no log and no proxy sees it."""
     return f"{url}/login#code={code}"
 

@@ -90,9 +90,12 @@ def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
 
 def _shown(value: str | float) -> str | float:
     """A password in a URL is nobody's business who looks over a shoulder."""
-    if not isinstance(value, str):
-        return value
-    return _PASSWORD.sub(r"\1:***@", _AS_OPTION.sub(r"\1=***", value))
+    return without_passwords(value) if isinstance(value, str) else value
+
+
+def without_passwords(url: str) -> str:
+    """The URL of a store, with stars in their place."""
+    return _PASSWORD.sub(r"\1:***@", _AS_OPTION.sub(r"\1=***", url))
 
 
 def _told(value: str | float | tuple[str, ...]) -> str:

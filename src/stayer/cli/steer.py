@@ -160,6 +160,7 @@ class _Stopped:
 
 @command()
 @from_start_option
+@click.option("--now", is_flag=True, help="Also if it was cancelled before its eta.")
 @steering
 def retry(
     given: Given,
@@ -169,20 +170,22 @@ def retry(
     dry_run: bool,
     as_json: bool,
     from_start: bool,
+    now: bool,
 ) -> int:
     """Run finished tasks again.
 
     Name them, or give a filter: then all failed and cancelled tasks that match are meant, unless
     --state says otherwise. Counters start at zero. Each goes on from its last checkpoint, and has
-    the results of the steps that it finished; with --from-start both are forgotten, for good.
+    the results of the steps that it finished; with --from-start both are forgotten, for good. One
+    that was cancelled before its eta waits for that again, unless --now is given.
     """
     return _steer(
         given,
         Steering(
             verb="retry",
-            act=lambda store, id: control.retry(store, id, from_start=from_start),
+            act=lambda store, id: control.retry(store, id, from_start=from_start, now=now),
             states=("failed", "cancelled"),
-            told=lambda task: task.state,
+            told=lambda task: f"{task.state} held" if task.held else task.state,
         ),
         ids,
         asked,
@@ -230,9 +233,22 @@ def release(
 
     Name them, or give a filter: then all held tasks that match are meant.
     """
+    free: set[str] = set()
+
+    def act(store: Store, id: str) -> Task:
+        if not control.get(store, id).held:
+            free.add(id)
+        return control.release(store, id)
+
     return _steer(
         given,
-        Steering("release", control.release, (), lambda task: "released", held=True),
+        Steering(
+            "release",
+            act,
+            (),
+            lambda task: "was not held" if task.id in free else "released",
+            held=True,
+        ),
         ids,
         asked,
         yes,

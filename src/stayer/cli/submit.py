@@ -13,7 +13,7 @@ from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
 from stayer.cli.values import DURATION, ETA, MEMORY, complete_queue, complete_task
 from stayer.core import codec, submission, units
-from stayer.core.errors import BadInput, Refused, TooLarge
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Submitted, Value
 from stayer.doubt import naming_drawn_ids
 
@@ -225,6 +225,7 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     new = submission.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
     store = given.store(make=True)
+    control.refuse_overdue(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"
     with telemetry.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
@@ -233,9 +234,8 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
             f"not added: task {holder.id} ({holder.state}) has the same unique word {new.unique!r}"
         )
     elif not answer.fresh:
+        control.refuse_deleted(new, answer)
         other = control.difference(new, answer)
-        if answer.purged:
-            raise Refused(f"task {new.id} {other}")
         if other is None:
             note(f"task {new.id} is already there ({answer.task.state})")
         else:
@@ -281,16 +281,16 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
         start_before=moment("start_before"),
         held=options.get("hold", False),
         retries=config.retries if options["retries"] is None else options["retries"],
-        after=[control.resolve(given.store(make=True), id) for id in options.get("after", ())],
+        after=[_resolved(given, id) for id in options.get("after", ())],
         when_failed=options.get("when_failed", "cancel"),
-        near=_resolved(given, options.get("near")),
+        near=None if options.get("near") is None else _resolved(given, options["near"]),
         near_wait=options.get("near_wait"),
         **{name: options[name] for name in _LIFE},
     )
 
 
-def _resolved(given: Given, id: str | None) -> str | None:
-    return None if id is None else control.resolve(given.store(make=True), id)
+def _resolved(given: Given, id: str) -> str:
+    return control.resolve(given.store(make=True), id, to_change=True)
 
 
 def working_directory(asked: str | None) -> str:

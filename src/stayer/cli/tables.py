@@ -19,6 +19,7 @@ from stayer.core import rate
 from stayer.core.failures import Failure
 from stayer.core.figures import Figures
 from stayer.core.model import STATES, QueueInfo, Worker
+from stayer.core.silence import stuck_for
 from stayer.core.units import format_duration
 
 STYLES = {
@@ -191,7 +192,7 @@ def workers_table(workers: Sequence[Worker], now: float) -> Table:
     for worker in workers:
         table.add_row(
             cell(worker.id),
-            cell(worker.state, STYLES.get(worker.state, "")),
+            _worker_state(worker, now),
             cell(worker.node),
             cell(worker.pid),
             cell(f"{worker.running}/{worker.slots}"),
@@ -201,6 +202,13 @@ def workers_table(workers: Sequence[Worker], now: float) -> Table:
             cell(worker.version),
         )
     return table
+
+
+def _worker_state(worker: Worker, now: float) -> Text:
+    stuck = stuck_for(worker, now)
+    if worker.state == "STALE" or stuck is None:
+        return cell(worker.state, STYLES.get(worker.state, ""))
+    return cell(f"STUCK {age(stuck)}", STYLES["STALE"])
 
 
 def age(seconds: float) -> str:

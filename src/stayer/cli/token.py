@@ -8,19 +8,20 @@ import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json_array, say
-from stayer.cli.values import complete_queue
+from stayer.cli.values import DURATION, complete_queue
 from stayer.config import access_file
 from stayer.core import submission
+from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
-from stayer.http.access import ROLES, Access, Role, Token
+from stayer.http.access import ROLES, Access, Role, Token, session_record
 
 ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
 
 
 @click.group(cls=Group)
 def token() -> None:
-    """Make and remove tokens for the HTTP API, and login links.
+    """Make and remove tokens, login links and sessions for HTTP.
 
     Kept, hashed, in stayer.access.json beside stayer.toml (or in ~/.config/stayer). A server
     notices at once.
@@ -40,16 +41,34 @@ def _access(given: Given) -> Access:
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
     help="For this queue only: others it neither sees nor touches. May be repeated.",
 )  # fmt: skip
+@click.option(
+    "--expires", type=DURATION, metavar="DURATION",
+    help="It opens nothing after this time, such as 30d. Default: until it is removed.",
+)  # fmt: skip
+@click.option(
+    "--any-id", is_flag=True,
+    help="With --queue: it may choose any id for its tasks, not only those that begin with the "
+    "name of the queue and a colon.",
+)  # fmt: skip
 @click.pass_obj
-def add(given: Given, name: str, role: Role, queues: tuple[str, ...]) -> None:
+def add(
+    given: Given,
+    name: str,
+    role: Role,
+    queues: tuple[str, ...],
+    expires: float | None,
+    any_id: bool,
+) -> None:
     """Make a token and print it, this once.
 
     Give it to a program as STAYER_TOKEN, or as `Authorization: Bearer …`.
     """
     for queue in queues:
         submission.new_task(queue=queue)  # checks the name
+    if any_id and not queues:
+        raise BadInput("--any-id goes with --queue: a token for all queues may choose any id")
     access = _access(given)
-    say(access.add(name, role, queues))
+    say(access.add(name, role, queues, life=expires, any_id=any_id))
     _tell_where(given, access)
 
 
@@ -57,28 +76,45 @@ def add(given: Given, name: str, role: Role, queues: tuple[str, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print an array of tokens, as JSON.")
 @click.pass_obj
 def ls(given: Given, as_json: bool) -> None:
-    """List tokens by name and role; what opens is not kept."""
+    """List tokens by name and role; what opens is not kept.
+
+    When a token was last used is known within a minute.
+    """
     access = _access(given)
     if as_json:
-        print_json_array(map(_record, access.tokens()))
+        print_json_array(_record(access, known) for known in access.tokens())
     elif not access.tokens():
         note(f"no tokens in {access.path}")
     else:
         from stayer.cli.tables import cell, draw, grid
 
-        table = grid("NAME*", "ROLE", "QUEUES*", "MADE")
+        table = grid("NAME*", "ROLE", "QUEUES*", "MADE", "USED", "EXPIRES")
         for known in access.tokens():
             table.add_row(
                 cell(known.name), cell(known.role), cell(", ".join(known.queues) or "all"),
-                cell(rfc3339(known.created)),
+                cell(_time(known.created)), cell(_time(access.was_used(known)) or "never"),
+                cell(_expiry(known)),
             )  # fmt: skip
         draw(table)
 
 
-def _record(known: Token) -> dict[str, JSON]:
+def _time(at: float | None) -> str | None:
+    return None if at is None else f"{rfc3339(at)[:19]}Z"
+
+
+def _expiry(known: Token) -> str:
+    if known.expires is None:
+        return "never"
+    return _time(known.expires) or "" if known.is_valid() else "expired"
+
+
+def _record(access: Access, known: Token) -> dict[str, JSON]:
+    used = access.was_used(known)
     return {
         "name": known.name, "role": known.role, "queues": list(known.queues),
-        "created": rfc3339(known.created),
+        "created": rfc3339(known.created), "used": None if used is None else rfc3339(used),
+        "expires": None if known.expires is None else rfc3339(known.expires),
+        "any_id": known.any_id,
     }  # fmt: skip
 
 
@@ -92,6 +128,50 @@ def rm(given: Given, name: str) -> None:
 
 
 @token.command()
+@click.option("--json", "as_json", is_flag=True, help="Print an array of sessions, as JSON.")
+@click.pass_obj
+def sessions(given: Given, as_json: bool) -> None:
+    """List the browsers that have logged in.
+
+    A session ends 3 days after its last use, 30 days after its beginning, when somebody logs out,
+    with its token, or with `stayer token logout`.
+    """
+    access = _access(given)
+    found = [session_record(access, each) for each in access.sessions()]
+    if as_json:
+        print_json_array(found)
+    elif not found:
+        note(f"no sessions in {access.path}")
+    else:
+        from stayer.cli.tables import cell, draw, grid
+
+        table = grid("ID", "NAME*", "ROLE", "SINCE", "USED", "FROM")
+        for each in access.sessions():
+            table.add_row(
+                cell(each.id), cell(each.name), cell(each.role), cell(_time(each.since)),
+                cell(_time(access.last_use(each))), cell(each.address),
+            )  # fmt: skip
+        draw(table)
+
+
+@token.command()
+@argument("ids", metavar="ID...", nargs=-1, help="A session, as `stayer token sessions` lists it.")
+@click.option("--all", "everybody", is_flag=True, help="All sessions.")
+@click.pass_obj
+def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
+    """End sessions: their browsers have to log in again."""
+    if bool(ids) == everybody:
+        raise BadInput("say which: ids of sessions, or --all")
+    access = _access(given)
+    known = {each.id for each in access.sessions()}
+    for id in ids:
+        if id not in known:
+            raise BadInput(f"there is no session {id!r}: `stayer token sessions` lists them")
+    number = access.end_sessions(None if everybody else ids)
+    say(f"{number} session{'' if number == 1 else 's'} ended")
+
+
+@token.command()
 @click.option(
     "--role", type=click.Choice(ROLES), default="operate", metavar="ROLE",
     help=f"What may be done then: {ROLE} Default: operate.",
@@ -100,10 +180,10 @@ def rm(given: Given, name: str) -> None:
 @click.pass_obj
 def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
-    from stayer.cli.serve import login_link
+    from stayer.cli.serve import make_link
 
     access = _access(given)
-    say(login_link((url or _served_at(given)).rstrip("/"), access.make_code(role)))
+    say(make_link((url or _served_at(given)).rstrip("/"), access.make_code(role)))
     _tell_where(given, access)
 
 

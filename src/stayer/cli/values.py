@@ -168,7 +168,9 @@ def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
 
     def complete(context: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
         try:
-            store = given(context).unopened_store()
+            asked = given(context)
+            asked.quiet = True
+            store = asked.unopened_store()
             if isinstance(store, FileStore) and not os.path.exists(store.path):
                 return []  # asking would make it
             fit = [word for word in words(store, typed) if word.startswith(typed)]

@@ -16,7 +16,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
-from stayer.core.errors import BadInput
+from stayer.core.errors import BadConfig, BadInput
 
 if TYPE_CHECKING:
     from stayer.config import Config
@@ -52,13 +52,14 @@ def worker(given: Given, **options: Any) -> int:
 def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
     """Make the store if need be, and run a worker and a server here.
 
-    As `stayer worker --allow-commands`, with a slot for each processor; say what else to run, and
-    it runs only that. The server is that of `stayer serve`. For one machine, and for a first try.
+    As `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
+    shell here. Say what else to run, and it runs only that. The server is that of `stayer serve`.
+    For one machine, and for a first try.
     """
 
     def plan() -> Wanted:
         found = wanted(given.config(), options, slots=len(os.sched_getaffinity(0)))
-        if not any(name for name in found.handlers if name != "env"):
+        if not any(name for name in found.handlers if name not in ("env", "allow_env")):
             found.handlers["allow_commands"] = True
         return found
 
@@ -119,6 +120,7 @@ def _work(
 
     shield()
     plan = planned()
+    _refuse_server(given.config().store)
     if plan.left_aside:
         note(plan.left_aside)
     settings = dict(plan.handlers)
@@ -133,6 +135,8 @@ def _work(
         handlers.try_out(user, state.path / "run")
     store = _reached(lambda: _prepared_store(given, handlers))
     ready()
+    if handlers.runs_anything:
+        logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
         with delivering(store, given.config()):
@@ -153,6 +157,16 @@ def _work(
     with delivering(store, given.config()):
         threads.run()
     return DRAINED if threads.drained else 0
+
+
+def _refuse_server(url: str) -> None:
+    """Before it is waited for: no worker can take tasks from there."""
+    scheme = url.partition("://")[0]
+    if scheme in ("http", "https"):
+        raise BadConfig(
+            f"{scheme}://… is a server: a worker needs the store behind it, give it the URL of "
+            "that (sqlite:…, redis:…)"
+        )
 
 
 def _reached(ask: Callable[[], Store]) -> Store:

@@ -4,7 +4,7 @@ file of settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import rich_click as click
@@ -14,16 +14,18 @@ from stayer.cli.values import DURATION, MEMORY, SIZE
 from stayer.config import Config
 from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
 from stayer.core.errors import BadConfig
+from stayer.core.words import check_word
 
 HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")
+_SURROUNDINGS = ("allow_env", "env")
 _LIMITS = (
     "grace", "kill_interval", "time_limit", "silence_limit", "memory_limit", "fence", "isolate",
     "cgroup", "log_cap",
 )  # fmt: skip
 _FOR_PROCESSES = (
-    "exec", "run", "allow_commands", "allow_command", "slots", "kill_interval", "silence_limit",
-    "memory_limit", "fence", "isolate", "cgroup", "log_cap",
+    "exec", "run", "allow_commands", "allow_command", "allow_env", "slots", "kill_interval",
+    "silence_limit", "memory_limit", "fence", "isolate", "cgroup", "log_cap",
 )  # fmt: skip
 
 _OPTIONS = (
@@ -58,7 +60,8 @@ _OPTIONS = (
         "--exec",
         metavar="CMD",
         panel=HANDLER,
-        help="Run this command: parameters on its standard input, the id as last argument.",
+        help="Run this command: parameters on its standard input, the id as last argument, or "
+        "where it says {id}.",
     ),
     click.option(
         "--run",
@@ -83,14 +86,23 @@ _OPTIONS = (
         "--allow-commands",
         is_flag=True,
         panel=HANDLER,
-        help="Run whatever commands tasks bring along.",
+        help="Run whatever commands and variables tasks bring along: a shell for all who submit.",
     ),
     click.option(
         "--allow-command",
         multiple=True,
         metavar="PATTERN",
         panel=HANDLER,
-        help="Run commands whose program matches, such as 'ffmpeg' or '/opt/tools/*'.",
+        help="Run commands whose program matches, such as 'ffmpeg' (in this worker's PATH) or "
+        "'/opt/tools/*', with any arguments. May be repeated.",
+    ),
+    click.option(
+        "--allow-env",
+        multiple=True,
+        metavar="PATTERN",
+        panel=HANDLER,
+        help="Let tasks set variables whose name matches, such as 'CUDA_*'. Without it, none. May "
+        "be repeated.",
     ),
     click.option(
         "--task-user",
@@ -215,9 +227,9 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     return Wanted(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),
-        handlers={name: both[name] for name in (*_HANDLERS, "env") if name in both},
+        handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
         behaviour={
-            "queues": both.get("queues") or (config.queue,),
+            "queues": _queues(both.get("queues") or (config.queue,)),
             "evenly": both.get("evenly", False),
             "slots": both.get("slots", slots),
             "lease": parse_lease(both.get("lease", config.lease)),
@@ -229,6 +241,13 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         take_over=both.get("take_over", False),
         left_aside=left_aside,
     )
+
+
+def _queues(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, and none that could never have a task."""
+    for name in names:
+        check_word("queue", name)
+    return tuple(dict.fromkeys(names))
 
 
 def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -35,10 +36,12 @@ from stayer.core.model import (
 )
 from stayer.core.notices import Notice, NoticeState
 from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.words import check_word
 from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
+logger = logging.getLogger("stayer")
 
 
 class Client:
@@ -49,7 +52,9 @@ class Client:
 
     def __init__(self, url: str | None = None) -> None:
         settings = config.load({} if url is None else {"store": url})
-        self.store = open_store(settings.store, token=settings.token or None)
+        if settings.passed_over is not None:
+            logger.warning("not read: %s", settings.passed_over)
+        self.store = open_store(settings.store, token=config.token_for(settings))
         self.store.setup()
         self.defaults = Defaults(settings.owner, settings.retries)
         self._lease = settings.lease
@@ -117,10 +122,10 @@ class Client:
         if names is not None and handles is not None:
             raise BadInput("give either names or handles, not both: handles has names too")
         if names is not None:
-            handles = Handles(names=_words(names))
+            handles = Handles(names=_names_of("names", names))
         listener = Listener(
             self.store,
-            _words(queues),
+            _names_of("queues", queues),
             lease=self._lease if lease is None else seconds(lease),
             handles=EVERYTHING if handles is None else handles,
             node=node or socket.gethostname(),
@@ -253,3 +258,13 @@ def _build(
 
 def _words(given: W | Sequence[W]) -> tuple[W, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _names_of(what: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    try:
+        found = _words(given)
+    except TypeError:
+        raise BadInput(f"{what} {given!r}: give a name, or a list of names") from None
+    for name in found:
+        check_word(what.removesuffix("s"), name)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NoReturn, Self, TypeVar, overload
+from typing import Generic, Literal, NoReturn, Self, TypeVar, overload
 
 from stayer import control
 from stayer.client.inputs import Duration, seconds
@@ -14,12 +14,15 @@ from stayer.core.model import (
     Ending,
     Event,
     Fault,
+    Order,
     Policy,
     Progress,
     State,
     Task,
     UniqueWhile,
+    Usage,
     Value,
+    WhenFailed,
 )
 from stayer.store import Store
 
@@ -40,12 +43,24 @@ class _Field(Generic[V]):
     def __get__(self, view: TaskView | None, owner: type) -> Self | V:
         if view is None:
             return self
-        value: V = getattr(view.record, self._name)
+        value: V = getattr(self._home(view.record), self._name)
         return value
+
+    def _home(self, record: Task) -> Task | Policy:
+        return record
+
+
+class _Decided(_Field[V]):
+    """Shows one field of the record's policy."""
+
+    def _home(self, record: Task) -> Task | Policy:
+        return record.policy
 
 
 class TaskView:
-    """The fields of a task's record, as they were when it was last read."""
+    """The fields of a task's record (`codec.RECORD`, `codec.POLICY`), as they were when it was last
+    read. A test compares the two.
+    """
 
     __slots__ = ()
 
@@ -81,6 +96,32 @@ class TaskView:
     unique_for = _Field[float]()
     notify = _Field[tuple[str, ...]]()
     fingerprint = _Field[str | None]()
+    paused = _Field[bool]()
+    usage = _Field[Usage | None]()
+    checkpoint_at = _Field[float | None]()
+    orders = _Field[tuple[Order, ...]]()
+    start_before = _Field[float | None]()
+    flow = _Field[str | None]()
+    part = _Field[str | None]()
+    upstreams = _Field[int]()
+    retries = _Decided[int]()
+    retry_wait = _Decided[float]()
+    retry_backoff = _Decided[float]()
+    retry_cap = _Decided[float]()
+    retry_on = _Decided[tuple[str, ...]]()
+    give_up_on = _Decided[tuple[str, ...]]()
+    time_limit = _Decided[float | None]()
+    silence_limit = _Decided[float | None]()
+    memory_limit = _Decided[int | None]()
+    grace = _Decided[float | None]()
+    fence = _Decided[Literal["freeze", "kill"] | None]()
+    when_failed = _Decided[WhenFailed]()
+    time_growth = _Decided[float]()
+    time_most = _Decided[float | None]()
+    memory_growth = _Decided[float]()
+    memory_most = _Decided[int | None]()
+    near = _Decided[str | None]()
+    near_wait = _Decided[float | None]()
     policy = _Field[Policy]()
     kind = _Field[str]()
     cancel_wanted = _Field[bool]()
@@ -102,12 +143,26 @@ class TaskView:
 class TaskHandle(TaskView, Generic[R_co]):
     """A task as it was when last read, with the verbs that change it and read it again."""
 
-    __slots__ = ("_convert", "_record", "_store")
+    __slots__ = ("_convert", "_fresh", "_record", "_store")
 
-    def __init__(self, store: Store, record: Task, convert: Callable[[Value], R_co]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        record: Task,
+        convert: Callable[[Value], R_co],
+        fresh: bool | None = None,
+    ) -> None:
         self._store = store
         self._record = record
         self._convert = convert
+        self._fresh = fresh
+
+    @property
+    def fresh(self) -> bool | None:
+        """Whether the submit that gave this handle made the task, or it was there already; None:
+        it is not from a submit.
+        """
+        return self._fresh
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -153,9 +208,11 @@ class TaskHandle(TaskView, Generic[R_co]):
         self._record = control.cancel(self._store, self.id, limit)
         return self
 
-    def retry(self, *, from_start: bool = False) -> Self:
-        """Run it again, now that it has ended: from its last checkpoint, or from the start."""
-        self._record = control.retry(self._store, self.id, from_start=from_start)
+    def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
+        """Run it again, now that it has ended: from its last checkpoint, or from the start. One
+        that was cancelled before its eta waits for that, unless it is to run `now`.
+        """
+        self._record = control.retry(self._store, self.id, from_start=from_start, now=now)
         return self
 
     def hold(self) -> Self:

@@ -10,24 +10,28 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Self, TypeAlias, overload
 
 from msgspec.structs import replace
 
 from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
 from stayer.client.inputs import Duration, seconds
+from stayer.client.taken import Taken
 from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
 from stayer.core.version import __version__
+from stayer.core.words import check_word
 from stayer.heart import Heart
 from stayer.partly import held_by
 from stayer.store import Store, Waiter
+
+OnTask: TypeAlias = Callable[[TaskHandle[Value]], object]
 
 PROMOTED = 100
 """How many due tasks are made pending at a time."""
@@ -48,6 +52,8 @@ class Listener:
     ) -> None:
         if not queues:
             raise BadInput("a listener needs at least one queue")
+        for queue in queues:
+            check_word("queue", queue)
         if lease < SMALLEST_LEASE:
             raise BadInput(
                 f"a lease of {lease:g} s is too short: give {SMALLEST_LEASE:g} s or more"
@@ -73,6 +79,7 @@ class Listener:
         self._ringing = threading.Lock()
         self._waiters: set[Waiter] = set()
         self._given: set[tuple[str, int]] = set()
+        self._taken = Taken(store, lease)
         self._cancelled: set[tuple[str, int]] = set()
         self._unsure = False
         self._look_again_at = math.inf
@@ -88,9 +95,35 @@ class Listener:
 
     def __iter__(self) -> Iterator[TaskHandle[Value]]:
         """Tasks as they come, until the listener is closed or told to drain."""
-        while not self._closed:
+        return self._tasks(threading.Event())
+
+    @overload
+    def listen(
+        self, timeout: Duration | None = None, *, stop: threading.Event | None = None
+    ) -> TaskHandle[Value] | None: ...
+    @overload
+    def listen(self, timeout: OnTask, *, stop: threading.Event | None = None) -> None: ...
+    def listen(
+        self, timeout: Duration | OnTask | None = None, *, stop: threading.Event | None = None
+    ) -> TaskHandle[Value] | None:
+        """Wait for a task and claim it; None when the time is over. With a function instead of a
+        time: call it with each task that comes, until the listener is closed or told to drain.
+
+        Raises Refused once it is closed, or told to drain.
+
+        Another thread ends it early by setting `stop` and calling `ring`.
+        """
+        stop = stop or threading.Event()
+        if callable(timeout):
+            for task in self._tasks(stop):
+                timeout(task)
+            return None
+        return self._listen(timeout, stop)
+
+    def _tasks(self, stop: threading.Event) -> Iterator[TaskHandle[Value]]:
+        while not self._closed and not stop.is_set():
             try:
-                task = self.listen()
+                task = self._listen(None, stop)
             except Refused:
                 if self._closed or self._draining:  # by others, in the meantime
                     return
@@ -98,23 +131,16 @@ class Listener:
             if task is not None:
                 yield task
 
-    def listen(
-        self, timeout: Duration | None = None, *, stop: threading.Event | None = None
-    ) -> TaskHandle[Value] | None:
-        """Wait for a task and claim it; None when the time is over.
-
-        Raises Refused once it is closed, or told to drain.
-
-        Another thread ends it early by setting `stop` and calling `ring`.
-        """
+    def _listen(self, timeout: Duration | None, stop: threading.Event) -> TaskHandle[Value] | None:
         limit = math.inf if timeout is None else seconds(timeout)
         deadline = time.monotonic() + limit
         self._start()
+        self._taken.warn()
         self._promote()
         task = self._claim()  # while there is work, no waiter is needed
         if task is None and limit > 0:
             with self._waiter() as waiter:
-                task = self._await_task(waiter, deadline, stop or threading.Event())
+                task = self._await_task(waiter, deadline, stop)
         return None if task is None else TaskHandle(self._store, task, as_stored)
 
     def ring(self) -> None:
@@ -164,10 +190,15 @@ class Listener:
         """Whether an order to cancel has come for this attempt."""
         return (task.id, task.attempt) in self._cancelled
 
+    def begun(self, task: Task) -> None:
+        """Somebody works on it."""
+        self._taken.forget(task)
+
     def forget(self, task: Task) -> None:
         """The attempt is over."""
         self._given.discard((task.id, task.attempt))
         self._cancelled.discard((task.id, task.attempt))
+        self._taken.forget(task)
 
     # Inside
 
@@ -214,7 +245,8 @@ class Listener:
             if task := self._claim():
                 return task
             # After it looked in vain: a rate may tell when the next task may begin.
-            due = self._promote()
+            due = min(self._promote(), self._taken.until_due())
+            self._taken.warn()
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None
@@ -242,6 +274,7 @@ class Listener:
                 raise
             if task is not None:
                 self._given.add((task.id, task.attempt))
+                self._taken.add(task)
                 if len(self._given) % RECKONING == 0:
                     self._unsure = True
                 self._check(taking=False)  # closing gives it back, losing the lease gave it away

@@ -58,6 +58,8 @@ class Processor:
         self._store = store
         self._held = record
         self._listener = listener
+        if listener is not None:
+            listener.begun(record)
         self._over: str | None = None
         self._cancelled = record.cancel_wanted
         self._looked_at = -math.inf

@@ -18,7 +18,7 @@ from stayer.client.submit import (
     with_parameters,
 )
 from stayer.core.errors import BadInput, UnknownTask
-from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Value
+from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Submitted, Value
 from stayer.core.queue_settings import WrittenSettings
 from stayer.store import Store
 
@@ -43,8 +43,9 @@ class Queue:
         connection: object = None,
         **options: Unpack[Options],
     ) -> str:
-        """Submit a task; its id. An id that is there already is not accepted again. Nor is a task
-        whose `unique` word another one of the queue holds: the answer is then that one's id.
+        """Submit a task; its id. An id that is there already is not accepted again; that of a
+        deleted task raises DeletedId. Nor is a task accepted whose `unique` word another one of the
+        queue holds: the answer is then that one's id.
 
         It runs when the tasks named in `after` are complete, and gets their results as its inputs;
         should one of them fail, `when_failed` says whether to cancel it, run it, or hold it.
@@ -52,8 +53,21 @@ class Queue:
         With a `connection` of yours to the same database, the task is there if and only if your
         transaction commits.
         """
+        return self.submit(parameters, id=id, connection=connection, **options).id
+
+    def submit(
+        self,
+        parameters: Storable = None,
+        *,
+        id: str | None = None,
+        connection: object = None,
+        **options: Unpack[Options],
+    ) -> TaskHandle[Value]:
+        """The same as `enqueue`, but answers with a handle, which says in `fresh` whether this call
+        made the task or it was there already.
+        """
         new = build(self.name, parameters, self._defaults, id=id, **options)
-        return submit(self._store, new, connection).id
+        return self._handle(submit(self._store, new, connection))
 
     def enqueue_many(
         self,
@@ -68,9 +82,24 @@ class Queue:
         `ids` are theirs one by one, the other options hold for all. If it fails on the way, the
         error says how many were accepted.
         """
+        made = self.submit_many(parameters, ids=ids, connection=connection, **common)
+        return [task.id for task in made]
+
+    def submit_many(
+        self,
+        parameters: Iterable[Storable],
+        *,
+        ids: Iterable[str] | None = None,
+        connection: object = None,
+        **common: Unpack[Options],
+    ) -> list[TaskHandle[Value]]:
+        """The same as `enqueue_many`, but answers with handles."""
         pattern = build(self.name, None, self._defaults, **common)
         tasks = with_parameters(pattern, parameters, ids)
-        return [task.id for task in submit_many(self._store, tasks, connection)]
+        return [self._handle(each) for each in submit_many(self._store, tasks, connection)]
+
+    def _handle(self, answer: Submitted) -> TaskHandle[Value]:
+        return TaskHandle(self._store, answer.task, as_stored, answer.fresh)
 
     def schedule(
         self,

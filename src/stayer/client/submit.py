@@ -15,13 +15,23 @@ from stayer import control, telemetry
 from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
 from stayer.core import submission, units
-from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
-from stayer.core.model import NewTask, Submitted, Task, UniqueWhile, Value, WhenFailed
+from stayer.core.errors import (
+    UNCHANGED,
+    BadInput,
+    DeletedId,
+    Refused,
+    StayerError,
+    StoreError,
+)
+from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.doubt import naming_drawn_ids
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
 """How many tasks go to the store at a time."""
+
+NAMED = 20
+"""How many ids an error names at most."""
 
 T = TypeVar("T")
 
@@ -176,26 +186,33 @@ def with_parameters(
         raise BadInput("there are fewer ids than parameters: give one for each")
 
 
-def submit(store: Store, new: NewTask, connection: object = None) -> Task:
-    """The task that is there now, made by this call or before."""
+def submit(store: Store, new: NewTask, connection: object = None) -> Submitted:
+    """The task that is there now, made by this call or before; DeletedId if it has been."""
     answer = _accept(store, [new], connection)[0]
+    control.refuse_deleted(new, answer)
     _warn_of_other(new, answer)
-    return answer.task
+    return answer
 
 
 def submit_many(
     store: Store, tasks: Iterable[NewTask], connection: object = None
-) -> Iterator[Task]:
-    """The same for any number, chunk by chunk; an error says how many were accepted before."""
+) -> Iterator[Submitted]:
+    """The same for any number, chunk by chunk; an error says how many were accepted before. Those
+    with ids of deleted tasks hold up none of the others: they are named at the end.
+    """
     accepted = 0
+    deleted: list[str] = []
     chunk: list[NewTask] = []
     try:
         for chunk in chunks(tasks):
             answers = _accept(store, chunk, connection)
             accepted += len(chunk)
             for new, answer in zip(chunk, answers, strict=True):
+                if answer.purged:
+                    deleted.append(new.id)
+                    continue
                 _warn_of_other(new, answer)
-                yield answer.task
+                yield answer
     except Exception as error:
         rest = "the rest was not"
         if isinstance(error, StoreError) and error.unsure:
@@ -203,6 +220,18 @@ def submit_many(
             rest += ": the error's `drawn` has their ids" if error.drawn else ""
         _tell(error, f"the first {accepted} tasks were accepted, {rest}")
         raise
+    if deleted:
+        raise _deleted(deleted, accepted)
+
+
+def _deleted(ids: Sequence[str], total: int) -> DeletedId:
+    named = ", ".join(ids[:NAMED]) + (" …" if len(ids) > NAMED else "")
+    error = DeletedId(
+        f"{len(ids):,} of {total:,} tasks were not accepted, for tasks with their ids have been "
+        f"deleted ({named}): choose other ids for them. The other {total - len(ids):,} were"
+    )
+    error.ids = tuple(ids)
+    return error
 
 
 def chunks(items: Iterable[T]) -> Iterator[list[T]]:
@@ -220,6 +249,7 @@ def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[
 
 
 def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
+    control.refuse_overdue(store, tasks)
     if connection is None:
         with naming_drawn_ids(store, tasks):
             return store.submit(tasks)

@@ -3,7 +3,8 @@
 Called by every door. `Config` is the table of all settings: a field with its `Setting` is all that
 a new one needs; `WORKER` and `SERVE` are what the file may say about workers and about the server.
 The file is the one named by the flag `config` or by `STAYER_CONFIG`, else `./stayer.toml`, else
-`$XDG_CONFIG_HOME/stayer/stayer.toml`.
+`$XDG_CONFIG_HOME/stayer/stayer.toml`. It may say which programs are run, so one that others can
+write is not believed: see `trust`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_type_hints
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ from stayer.config.parsing import (
     parse_variables,
     parse_whole_number,
 )
+from stayer.config.trust import distrust, distrust_path
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.model import KEPT, Kept
 
@@ -43,6 +45,7 @@ FILE = "stayer.toml"
 DEFAULT = "default"
 
 Environment: TypeAlias = Mapping[str, str]
+Origin: TypeAlias = Literal["named", "here", "own"]
 
 
 class Setting(Struct, frozen=True):
@@ -117,6 +120,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """What the tables `[hooks.NAME]` say of who can be told of tasks: see `core.hooks.Hook`."""
     file: str | None = None
     """The file that was read."""
+    is_here: bool = False
+    """Nobody named that file: it was found in the working directory."""
+    passed_over: str | None = None
+    """The file in the working directory that was not believed, and why."""
 
     @property
     def kept(self) -> dict[Kept, float]:
@@ -160,6 +167,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "threads": parse_threads,
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
+    "allow_env": parse_texts,
     "task_user": parse_variables,
     "env": parse_variables,
     "log": parse_text,
@@ -202,8 +210,10 @@ def load(
     environ = os.environ if environ is None else environ
     said = {name: value for name, value in (flags or {}).items() if value is not None}
     _refuse_unknown("flags", said, (*SETTINGS, "config"))
-    path = _find_file(said.get("config"), environ, Path() if cwd is None else cwd)
-    in_file = {} if path is None else _read(path)
+    path, origin, passed_over = _find_file(
+        said.get("config"), environ, Path() if cwd is None else cwd
+    )
+    in_file = {} if path is None else _read(path, owned=origin != "named")
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     written: object
@@ -229,7 +239,30 @@ def load(
     queues = {} if path is None else _queues(path, in_file)
     if path is not None:
         tables |= read_hooks(path, in_file)
-    return Config(**values, sources=sources, file=file, cron=cron, queues=queues, **tables)
+    return Config(
+        **values, sources=sources, file=file, is_here=origin == "here", passed_over=passed_over,
+        cron=cron, queues=queues, **tables,
+    )  # fmt: skip
+
+
+def token_for(config: Config) -> str | None:
+    """The token to show to the store; None for one that wants none. One that the environment has is
+    for a store that the user has chosen, not for one that a file names which happens to be here: it
+    may have come with somebody's repository.
+    """
+    if not config.token or not config.store.startswith(("http://", "https://")):
+        return None
+    variable = SETTINGS["token"].variable
+    if config.is_here and (config.sources["store"], config.sources["token"]) == (
+        config.file,
+        variable,
+    ):
+        raise BadConfig(
+            f"{variable} is not sent to {config.store}, which the {FILE} of this folder names "
+            f"({config.file}). If you trust that server, name it with --store or STAYER_STORE, or "
+            "the file with --config; or put its token beside it, in the file"
+        )
+    return config.token
 
 
 def _queues(path: Path, in_file: Mapping[str, object]) -> dict[str, dict[str, Any]]:
@@ -315,17 +348,28 @@ def access_file(config: Config, environ: Environment | None = None) -> Path:
     return folder / "stayer" / "stayer.access.json"
 
 
-def _find_file(flag: str | None, environ: Environment, cwd: Path) -> Path | None:
+def _find_file(
+    flag: str | None, environ: Environment, cwd: Path
+) -> tuple[Path | None, Origin, str | None]:
+    """The file to read, how it was found, and which one was passed over, and why."""
     named = flag or environ.get("STAYER_CONFIG")
     if named:
         path = (cwd / os.path.expanduser(named)).absolute()
         if not os.path.isfile(path):
             source = "--config" if flag else "STAYER_CONFIG"
             raise BadConfig(f"{source}: there is no file {path}: make it, or name another")
-        return path
+        return path, "named", None
+    passed_over = None
+    if os.path.isfile(cwd / FILE):
+        here = (cwd / FILE).absolute()
+        # A link, too: relative paths in the file are relative to where that is.
+        why_not = distrust_path(here)
+        if why_not is None:
+            return here, "here", None
+        passed_over = f"{here}: {why_not}"
     folder = _user_folder(environ, "XDG_CONFIG_HOME", ".config")
-    candidates = [cwd / FILE] if folder is None else [cwd / FILE, folder / "stayer" / FILE]
-    return next((path.absolute() for path in candidates if os.path.isfile(path)), None)
+    own = None if folder is None else folder / "stayer" / FILE
+    return own if own and os.path.isfile(own) else None, "own", passed_over
 
 
 def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | None:
@@ -337,11 +381,21 @@ def _user_folder(environ: Environment, variable: str, otherwise: str) -> Path | 
     return home / otherwise if home.is_absolute() else None
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path, *, owned: bool) -> dict[str, object]:
+    """What the file says. `owned`: only if it is the user's own, or root's."""
     import tomllib
 
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open(encoding="utf-8") as file:
+            # Of the very file that is read, whatever its name leads to by then.
+            why_not = distrust(os.fstat(file.fileno()), owned=owned)
+            if why_not is not None:
+                raise BadConfig(
+                    f"{path} is not read: {why_not}, and with it decide what runs as you. Make it "
+                    f"yours and let nobody else write it (chmod go-w {path})"
+                    + (", or name it with --config if you trust it" if owned else "")
+                )
+            found = tomllib.loads(file.read())
     except OSError as error:
         raise BadConfig(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -37,7 +37,8 @@ def parse_lease(value: object) -> float:
     """A duration that leaves the time to freeze what runs."""
     found = parse_duration(value)
     if found < SMALLEST_LEASE:
-        raise BadInput(f"{value!r} is too short: the smallest lease is {SMALLEST_LEASE:.0f}s")
+        shown = units.format_duration(found)
+        raise BadInput(f"{shown} is too short: the smallest lease is {SMALLEST_LEASE:.0f}s")
     return found
 
 

@@ -11,7 +11,8 @@ StayerError
 │   ├── UnknownFlow         no flow has this id
 │   └── BadConfig           a setting, URL or configuration file that can't be used
 ├── Refused                 it makes sense, but not in the state that things are in (exit code 2)
-│   └── NotHeld             the task is no longer held by this worker and attempt
+│   ├── NotHeld             the task is no longer held by this worker and attempt
+│   └── DeletedId           a task of this id was deleted, so it can't be used again yet
 ├── LeaseLost               this worker was buried, or another has its identity
 ├── StoreError              the database
 │   ├── StoreUnreachable    can't be reached, or does not answer                   (exit code 4)
@@ -89,6 +90,14 @@ class Refused(StayerError):
 
 class NotHeld(Refused):
     """The task is no longer held by this worker and attempt."""
+
+
+class DeletedId(Refused):
+    """The id is that of a task that was deleted, and is not accepted again for a while."""
+
+    ids: tuple[str, ...] = ()
+    """Of many tasks that were submitted together, the ids that were refused so. The others were
+    accepted."""
 
 
 class LeaseLost(StayerError):

@@ -12,7 +12,7 @@ from stayer.core import codec, ids
 from stayer.core.errors import BadInput
 from stayer.core.flows import NewFlow, Part, in_order, task_id
 from stayer.core.model import NewTask, Value
-from stayer.core.words import check_word
+from stayer.core.words import check_id, check_word
 
 ID_LIMIT = PART_LIMIT = 80
 """Together they make the ids of tasks, which may have 200 characters."""
@@ -89,7 +89,7 @@ def _checked(name: str, id: str | None) -> str:
     check_word("the name of a flow", name)
     if id is None:
         return ids.generate()
-    check_word("the id of a flow", id)
+    check_id("the id of a flow", id)
     if len(id) > ID_LIMIT:
         raise BadInput(f"the id of a flow has {len(id)} characters, at most {ID_LIMIT} fit")
     return id

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from stayer.core.errors import BadInput
-from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide
+from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide, is_early
 from stayer.core.locality import near
 from stayer.core.model import (
     FINISHED,
@@ -219,6 +219,7 @@ def again(
     upstreams: Mapping[str, Upstreams],
     others: Mapping[str, State],
     *,
+    now: float,
     from_start: bool = False,
 ) -> list[tuple[Task, Happening]]:
     """What is to happen to the tasks of a flow so that it goes on from where it failed: those that
@@ -242,7 +243,7 @@ def again(
         ahead = lines.place(id)
         waits = dict.fromkeys([each for each in of.after if each in goes_on] + ahead)
         if id in targets:
-            plan.append((task, Retry(tuple(waits), from_start)))
+            plan.append((task, Retry(tuple(waits), from_start, is_early(task, now))))
         elif id in forgiven:
             plan.append((task, Await(tuple(waits))))
         elif ahead:

@@ -4,6 +4,9 @@ The workers of a queue are so many slots. Each is free now, or when what it runs
 stands first takes the slot that is free first. This is reckoned three times: as if all tasks took
 as long as the lower quartile of their kind, as the median, and as the upper quartile. The
 truth lies between the outer two more often than not.
+
+A forecast that rests on next to nothing is worse than none: a start is forecast only if enough is
+known of all that come before it; an end, of few of the same kind, within a wide range.
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from stayer.core.explanation import Forecast, Span
 
 _TOLD = (0.75, 1.0, 1.5)
 """How far what a task itself says of its end is believed."""
-_ENOUGH = 3
-"""So many tasks of a kind say more than all others of the queue."""
+ENOUGH = 3
+"""So many tasks of a kind tell how long the next one takes."""
+_ENOUGH_OTHERS = 10
+"""So many of any kind stand in for one of which there was none."""
+_WIDE = 2.0
+"""By this factor, either way, a task may differ from the few of its kind that there were."""
 
 Durations = Mapping[str, Sequence[float]]
 """How long finished tasks took, by their kind."""
@@ -49,7 +56,7 @@ class Line(Struct, frozen=True, kw_only=True):
 def of_waiting(kind: str, line: Line, history: Durations) -> Forecast:
     """For a task that stands in line; seconds from now."""
     samples = len(history.get(kind, ()))
-    mine = _typical(kind, history)
+    mine = _typical(kind, history) or _guessed(history.get(kind, ()))
     if line.slots < 1:
         return Forecast(samples=samples)
     starts = _starts(line, history)
@@ -71,7 +78,8 @@ def later(one: Forecast, other: Forecast) -> Forecast:
 
 def of_running(runs: Runs, history: Durations) -> Forecast:
     """For one that runs; seconds from now."""
-    return Forecast(ends=_left(runs, history), samples=len(history.get(runs.kind, ())))
+    ends = _left(runs, history) or _guessed_left(runs, history)
+    return Forecast(ends=ends, samples=len(history.get(runs.kind, ())))
 
 
 def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:
@@ -113,29 +121,52 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def _typical(kind: str, history: Durations) -> Span | None:
-    """Of its kind; of all, if there are too few."""
+    """Of its kind, or of all if there were none; None if they are too few."""
+    return quartiles(_known(kind, history))
+
+
+def _known(kind: str, history: Durations) -> Sequence[float]:
     own = history.get(kind, ())
-    if len(own) >= _ENOUGH:
-        return quartiles(own)
-    return quartiles([duration for each in history.values() for duration in each])
+    if not own:
+        return _of_all(history)
+    return own if len(own) >= ENOUGH else ()
+
+
+def _of_all(history: Durations) -> Sequence[float]:
+    found = [duration for each in history.values() for duration in each]
+    return found if len(found) >= _ENOUGH_OTHERS else ()
+
+
+def _guessed(few: Sequence[float]) -> Span | None:
+    """From a few of its kind; None from none."""
+    if not few:
+        return None
+    return Span(min(few) / _WIDE, _quantile(sorted(few), 0.5), max(few) * _WIDE)
 
 
 def _left(runs: Runs, history: Durations) -> Span | None:
-    """How long a running task still takes."""
+    """How long a running task still takes, if enough is known of its like."""
     if runs.told is not None:
         return Span(*(runs.told * part for part in _TOLD))
-    own = history.get(runs.kind, ())
-    known = own if own else [each for kind in history.values() for each in kind]
+    known = _known(runs.kind, history)
     longer = [duration - runs.ran for duration in known if duration > runs.ran]
     if longer or not known:
         return quartiles(longer)
     return Span(0.0, runs.ran / 2, runs.ran)  # longer than any before: as long again at most
 
 
+def _guessed_left(runs: Runs, history: Durations) -> Span | None:
+    """The same from a few of its kind; None if it has run for longer than these."""
+    whole = _guessed(history.get(runs.kind, ()))
+    if whole is None or whole.likely <= runs.ran:
+        return None
+    return Span(*(max(0.0, level - runs.ran) for level in _levels(whole)))
+
+
 def _starts(line: Line, history: Durations) -> Span | None:
     running = [_left(each, history) for each in line.running]
     ahead = [_typical(kind, history) for kind in line.ahead]
-    rest = quartiles([duration for each in history.values() for duration in each])
+    rest = quartiles(_of_all(history))
     crowded = len(line.running) + len(line.ahead) + line.more >= line.slots
     if crowded and (None in running or None in ahead or (line.more and rest is None)):
         return None  # others must end first, and nobody knows when

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 
+from stayer.core import patterns
 from stayer.core.model import EVERYTHING, Handles, Task
+
+TRACE = ("TRACEPARENT", "TRACESTATE")
+"""What carries the context of a trace, as W3C names it."""
 
 
 def lane_of(task: Task) -> str:
@@ -21,8 +25,24 @@ def handled(lane: str, handles: Handles) -> bool:
     form, _, word = lane.partition(" ")
     match form:
         case "name":
-            return any(fnmatchcase(word, pattern) for pattern in handles.names)
+            return patterns.any_matches(word, handles.names)
         case "command":
-            return any(fnmatchcase(word, pattern) for pattern in handles.programs)
+            return patterns.any_matches(word, handles.programs, as_path=True)
         case _:
             return handles.plain
+
+
+def takes(task: Task, handles: Handles) -> bool:
+    """Whether who can run these runs this task."""
+    return handled(lane_of(task), handles) and not refused_variables(task, handles.variables)
+
+
+def refused_variables(task: Task, allowed: Sequence[str]) -> list[str]:
+    """The variables that the task brings along and that these patterns don't allow. The context of
+    a trace is always welcome: nothing runs by it.
+    """
+    return [
+        name
+        for name in task.env or ()
+        if name not in TRACE and not patterns.any_matches(name, allowed)
+    ]

@@ -108,9 +108,11 @@ class Lose(Struct, frozen=True):
 
 
 class Snooze(Struct, frozen=True):
-    """It asked to be run again later."""
+    """It is to be run again later: it asked for that, or its worker could not run it."""
 
     delay: float
+    note: str | None = None
+    """Why, if it was not the task that asked. Then it says nothing about losses before it."""
 
 
 class Stop(Struct, frozen=True):
@@ -156,6 +158,8 @@ class Retry(Struct, frozen=True):
     waits: tuple[str, ...] = ()
     from_start: bool = False
     """What it saved in earlier attempts is forgotten."""
+    keeps_eta: bool = False
+    """It is due when it was before; else at once. See `is_early`."""
 
 
 class Await(Struct, frozen=True):
@@ -215,7 +219,7 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     **{(state, Ask): (state,) for state in RUNNING},
     **{(state, Tell): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
-    **{(state, Retry): ("pending", "waiting") for state in FINISHED},
+    **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
     **{(state, Await): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
@@ -266,10 +270,19 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
         case Lose(note=note):
             return _lose(task, note)
-        case Snooze(delay=delay):
+        case Snooze(delay=delay, note=note):
             if task.cancel_wanted:
                 return _cancelled(task)
-            return _change(task, "scheduled", ending="snoozed", delay=delay, losses=0, orders=())
+            losses = 0 if note is None else UNSET
+            return _change(
+                task,
+                "scheduled",
+                ending="snoozed",
+                delay=delay,
+                losses=losses,
+                orders=(),
+                note=note,
+            )
         case Stop():
             return _cancelled(task)
         case Expire():
@@ -444,20 +457,29 @@ def _retry(task: Task, retry: Retry) -> Change:
     """Counters at zero; the attempt's number goes on, logs stay, and so does what it saved, unless
     it is to begin from the start.
     """
+    ready: State = "scheduled" if retry.keeps_eta else "pending"
     return _change(
         task,
-        "waiting" if retry.waits else "pending",
+        "waiting" if retry.waits else ready,
         waits=retry.waits or UNSET,
         result=None,
         error=None,
         failures=0,
         interruptions=0,
         losses=0,
-        delay=None,
+        delay=UNSET if retry.keeps_eta else None,
         order=True,
         from_start=retry.from_start,
         note="retried from the start" if retry.from_start else "retried",
     )
+
+
+def is_early(task: Task, now: float) -> bool:
+    """Whether the moment that its submitter chose is still to come: then a retry waits for it.
+
+    Once it has been tried, its eta is that of a retry or of a snooze, which are over with its end.
+    """
+    return task.attempt == 0 and task.eta is not None and task.eta > now
 
 
 def raised(error: BaseException, fault: Fault) -> Happening:

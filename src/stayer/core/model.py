@@ -441,9 +441,14 @@ class Handles(Struct, frozen=True, kw_only=True):
     """Tasks with neither name nor command."""
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    """Commands, by their first word."""
+    """Commands, by their first word: by the name of the program, or by its path. Here `*`, `?` and
+    brackets don't stand for a slash; `*` alone means all of them."""
+    variables: tuple[str, ...] = ("*",)
+    """Variables that it lets tasks bring along."""
     threads: bool = False
     """In threads of one process, where a task can be asked to stop, and nothing else."""
+    answered_at: float | None = None
+    """Those threads don't answer, and run nothing more: when they last did. None: all is well."""
 
 
 EVERYTHING = Handles(plain=True, names=("*",), programs=("*",))

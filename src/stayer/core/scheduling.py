@@ -16,13 +16,16 @@ from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask
 from stayer.core.schedule import CATCH_UPS, OVERLAPS, CatchUp, Overlap, Schedule
 from stayer.core.units import CENTURY
+from stayer.core.words import check_id
 from stayer.core.written import parse_submission
 
 NAME_LIMIT = 150
 """Shorter than an id, which is made of it and of a tick."""
 DEFINITION = ("cron", "zone", "task", "overlap", "catch_up", "jitter")
 """What a schedule is, apart from its name and whether it is paused."""
-NOT_FOR_TASKS = ("id", "eta", "delay", "start_before", "after", "when_failed")
+NOT_FOR_TASKS = (
+    "id", "eta", "delay", "start_before", "after", "when_failed", "near", "near_wait",
+)  # fmt: skip
 """What a task that comes again and again can't have."""
 
 
@@ -44,6 +47,7 @@ def checked(schedule: Schedule, now: float) -> Schedule:
     """The same, fit to be put into a store, due at its first tick from now on; or BadInput."""
     name = schedule.name
     submission.new_task(queue=schedule.task.queue, name=name)  # checks the words
+    check_id("name", name)  # the ids of its tasks begin with it
     if len(name) > NAME_LIMIT:
         raise BadInput(f"name {name[:20]}… has {len(name)} characters, at most {NAME_LIMIT} fit")
     if schedule.overlap not in OVERLAPS:

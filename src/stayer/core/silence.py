@@ -15,3 +15,9 @@ def silent_for(worker: Worker, now: float) -> float | None:
     if worker.state == "STALE" or silence > 2 * worker.lease / BEATS_IN_A_LEASE + _MARGIN:
         return silence
     return None
+
+
+def stuck_for(worker: Worker, now: float) -> float | None:
+    """For how long its threads have not answered, as it says itself; None if they do."""
+    answered_at = None if worker.handles is None else worker.handles.answered_at
+    return None if answered_at is None else max(0.0, now - answered_at)

@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from stayer.core import codec, ids
+from stayer.core import codec, ids, units
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
 from stayer.core.notices import parse_all
 from stayer.core.policy import Asked, checked
-from stayer.core.units import CENTURY
-from stayer.core.words import check_word
+from stayer.core.words import check_id, check_word, is_ours
 
 _PRIORITY = 2**31
 _WRITTEN = (
@@ -53,7 +52,7 @@ def new_task(
     """
     check_word("queue", queue)
     if id is not None:
-        check_word("id", id)
+        check_id("id", id)
     if name is not None:
         check_word("name", name)
     if command is not None:
@@ -75,6 +74,16 @@ def new_task(
         _check_time("eta", eta, "delay", delay)
     if start_before is not None or expire is not None:
         _check_time("start_before", start_before, "expire", expire)
+        if expire == 0:
+            raise BadInput(
+                "expire 0: it would never get the chance to start: give it some time, or leave it "
+                "out"
+            )
+        if start_before is not None and eta is not None and start_before <= eta:
+            raise BadInput(
+                f"start_before {units.rfc3339(start_before)} is not after its eta "
+                f"{units.rfc3339(eta)}: it would never start"
+            )
     if expire is not None and delay and expire <= delay:
         raise BadInput(
             f"expire {expire:g} counts from now, so it would expire before its delay of {delay:g} "
@@ -122,7 +131,9 @@ def _check_unique(
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
     if unique_while not in (None, "waiting", "alive"):
         raise BadInput(f"unique_while {unique_while!r}: say waiting or alive")
-    if unique_for is not None and not (math.isfinite(unique_for) and 0 <= unique_for <= CENTURY):
+    if unique_for is not None and not (
+        math.isfinite(unique_for) and 0 <= unique_for <= units.CENTURY
+    ):
         raise BadInput(f"unique_for {unique_for!r}: give seconds from 0 to 100 years")
     if unique_for and unique_while == "waiting":
         raise BadInput(
@@ -163,6 +174,8 @@ def _check_surroundings(cwd: str | None, env: Mapping[str, str]) -> None:
         _check_text("variable", name)
         if not name or "=" in name:
             raise BadInput(f"variable {name!r}: give a name without =")
+        if is_ours(name):
+            raise BadInput(f"variable {name}: those of STAYER_ are for the worker to set")
         _check_text(f"variable {name}:", value)
 
 
@@ -181,8 +194,10 @@ def _check_time(at: str, moment: float | None, after: str, delay: float | None) 
     if moment is not None and delay is not None:
         one, other = (f"{'an' if word[0] in 'aeiou' else 'a'} {word}" for word in (at, after))
         raise BadInput(f"give either {one} or {other}, not both")
-    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= CENTURY):
-        raise BadInput(f"{after} {delay!r}: give seconds from 0 to {CENTURY:.0f} (about 100 years)")
+    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= units.CENTURY):
+        raise BadInput(
+            f"{after} {delay!r}: give seconds from 0 to {units.CENTURY:.0f} (about 100 years)"
+        )
     if moment is not None and not (math.isfinite(moment) and 0 <= moment <= 253402300799):
         raise BadInput(f"{at} {moment!r}: give epoch seconds before the year 10000")
 

@@ -17,3 +17,25 @@ def check_word(what: str, word: str) -> None:
         raise BadInput(
             f"{what} {word!r}: control characters and spaces at its ends are not allowed"
         )
+
+
+def check_id(what: str, id: str) -> None:
+    """BadInput if a task, a flow or a schedule can't be called that."""
+    check_word(what, id)
+    if is_option(id):
+        raise BadInput(
+            f"{what} {id!r}: it may not begin with -, or programs that are given it would take it "
+            "for an option"
+        )
+    if id in (".", ".."):
+        raise BadInput(f"{what} {id!r}: it would be a folder in a path or URL: give another word")
+
+
+def is_option(id: str) -> bool:
+    """A program that is given it as an argument may take it for an option."""
+    return id.startswith("-")
+
+
+def is_ours(variable: str) -> bool:
+    """A variable by which a worker tells a task where its files are, or which opens the store."""
+    return variable.startswith("STAYER_")

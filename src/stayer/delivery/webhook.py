@@ -111,11 +111,11 @@ def check_host(allowed: Sequence[str] | None, host: str, addresses: Sequence[str
     that is reached from here, but not by them, would believe that we mean what they ask for.
     """
     if allowed is None:
-        private = next((each for each in addresses if not hooks.is_public(each)), None)
-        if private is not None:
+        if not all(map(hooks.is_public, addresses)):
+            # Which address that is, is not for those who may only ask.
             raise Forbidden(
-                f"{host} is {private}, an address of this machine or network: allow it as one of "
-                "the hosts in [notices], or make it a hook of the configuration"
+                f"{host} leads to this machine or network: allow it as one of the hosts in "
+                "[notices], or make it a hook of the configuration"
             )
     elif not hooks.is_named(allowed, host, addresses):
         raise Forbidden(f"{host} is none of the hosts that [notices] allows: add it there")

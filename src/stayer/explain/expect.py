@@ -5,8 +5,8 @@ from __future__ import annotations
 from stayer.core import forecast
 from stayer.core.explanation import Forecast
 from stayer.core.forecast import Durations, Line, Runs
-from stayer.core.model import Task
-from stayer.core.silence import silent_for
+from stayer.core.model import Task, Worker
+from stayer.core.silence import silent_for, stuck_for
 from stayer.explain.look import LINE, SAMPLES, Look
 
 
@@ -14,7 +14,7 @@ def expect(look: Look) -> Forecast | None:
     """None where nothing can be said: it has ended, or somebody must do something first."""
     task = look.task
     if task.state == "started":
-        if task.paused or (look.holder and silent_for(look.holder, look.now) is not None):
+        if task.paused or (look.holder and _is_unheard(look.holder, look.now)):
             return None
         found = forecast.of_running(_as_runs(task, look.now), _history(look))
     elif task.state in ("pending", "scheduled") and not (task.held or look.queue.paused):
@@ -31,6 +31,10 @@ def expect(look: Look) -> Forecast | None:
         ends=None if found.ends is None else found.ends.after(look.now),
         samples=found.samples,
     )
+
+
+def _is_unheard(worker: Worker, now: float) -> bool:
+    return silent_for(worker, now) is not None or stuck_for(worker, now) is not None
 
 
 def _history(look: Look) -> Durations:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.lanes import handled, lane_of
+from stayer.core.lanes import takes
 from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
-from stayer.core.silence import silent_for
+from stayer.core.silence import silent_for, stuck_for
 from stayer.store import PartedStore, Store, known_workers
 
 SAMPLES = 500
@@ -47,11 +47,10 @@ class Look:
     @cached_property
     def able(self) -> list[Worker]:
         """Those of them that take tasks, and such ones as this."""
-        lane = lane_of(self.task)
         return [
             each
             for each in self.listening
-            if not each.draining and (each.handles is None or handled(lane, each.handles))
+            if not each.draining and (each.handles is None or takes(self.task, each.handles))
         ]
 
     @cached_property
@@ -61,8 +60,12 @@ class Look:
 
     @cached_property
     def heard(self) -> list[Worker]:
-        """Those that could take it and were heard of lately."""
-        return [each for each in self.able if silent_for(each, self.now) is None]
+        """Those that could take it, were heard of lately, and whose threads, if any, answer."""
+        return [
+            each
+            for each in self.able
+            if silent_for(each, self.now) is None and stuck_for(each, self.now) is None
+        ]
 
     @cached_property
     def before(self) -> Sequence[Task]:
@@ -81,9 +84,8 @@ class Look:
 
     def _is_for_somebody(self, task: Task) -> bool:
         """With nobody there, all of them wait alike."""
-        lane = lane_of(task)
         return not self.able or any(
-            each.handles is None or handled(lane, each.handles) for each in self.able
+            each.handles is None or takes(task, each.handles) for each in self.able
         )
 
     @cached_property

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 
 from stayer.core import rate
 from stayer.core.explanation import Reason
+from stayer.core.lanes import handled, lane_of, refused_variables
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Filter, Worker
-from stayer.core.silence import silent_for
+from stayer.core.refusals import REFUSED
+from stayer.core.silence import silent_for, stuck_for
 from stayer.core.units import ago, format_duration
 from stayer.explain.look import SAMPLES, Look
 
@@ -133,16 +135,41 @@ def _nobody_takes(look: Look) -> Reason | None:
     name = look.task.queue
     if all(worker.draining for worker in look.listening):
         return Reason("draining", f"the workers of queue {name} are draining: they take no more")
+    nodes = _named(sorted({worker.node for worker in look.listening}))
+    if variables := _unwelcome(look):
+        return Reason(
+            "no-handler",
+            f"no worker of queue {name} that could run it{nodes} lets tasks set "
+            f"{', '.join(variables[:_NAMED])}: start one with --allow-env for it",
+        )
     kind = f"{look.task.kind!r}" if look.task.kind else "tasks with neither name nor command"
     how = (
         "--allow-command" if look.task.command else "--app" if look.task.name else "--exec or --run"
     )
-    nodes = _named(sorted({worker.node for worker in look.listening}))
     return Reason(
         "no-handler",
         f"no worker of queue {name} can run {kind}{nodes}: start one with {how} for it"
         + _meant(look.task.name, look.listening),
     )
+
+
+def _refused(look: Look) -> Reason | None:
+    """The worker that was given it last may not run it."""
+    task = look.task
+    if task.state != "scheduled" or task.ending != "snoozed":
+        return None
+    notes = [each.note or "" for each in look.store.events(task.id) if each.event == "scheduled"]
+    _, refused, why = notes[-1].partition(REFUSED) if notes else ("", "", "")
+    return Reason("refused", f"it was {refused}{why}") if refused else None
+
+
+def _unwelcome(look: Look) -> list[str]:
+    """The variables of the task for which workers leave it, who else could run it."""
+    lane = lane_of(look.task)
+    for each in look.listening:
+        if each.handles is not None and not each.draining and handled(lane, each.handles):
+            return refused_variables(look.task, each.handles.variables)
+    return []
 
 
 def _meant(name: str | None, workers: Sequence[Worker]) -> str:
@@ -157,11 +184,34 @@ def _workers_silent(look: Look) -> Reason | None:
     if look.task.state not in QUEUED or not look.able or look.heard:
         return None
     last = max(look.able, key=lambda each: each.beat_at)
+    stuck = [each for each in look.able if stuck_for(each, look.now) is not None]
+    if stuck:
+        others = ", and no other could take it" if len(look.able) == 1 else ""
+        return Reason("threads-stuck", f"{_stuck(stuck[0], look)}{others}")
     return Reason(
         "workers-silent",
         f"{_silence(last, look)}, and so has every other that could take it: `stayer workers`"
         if len(look.able) > 1
         else f"{_silence(last, look)}, and no other could take it: `stayer workers`",
+    )
+
+
+def _stuck(worker: Worker, look: Look) -> str:
+    since = format_duration(max(0, int(stuck_for(worker, look.now) or 0)))
+    return (
+        f"the threads of the worker on {worker.node} have not answered for {since}: a task there "
+        "keeps all of them from running"
+    )
+
+
+def _threads_stuck(look: Look) -> Reason | None:
+    worker = look.holder
+    if look.task.state not in RUNNING or worker is None or stuck_for(worker, look.now) is None:
+        return None
+    return Reason(
+        "threads-stuck",
+        f"{_stuck(worker, look)}, perhaps this one. One that is cancelled, or past its time limit, "
+        "is killed after its grace, with the other threads",
     )
 
 
@@ -256,6 +306,10 @@ def _worker_silent(look: Look) -> Reason | None:
 
 def _asked_to_stop(look: Look) -> Reason | None:
     if look.task.state in RUNNING and look.task.cancel_wanted:
+        if look.holder and look.holder.handles and look.holder.handles.threads:
+            return Reason(
+                "cancel-wanted", "it is asked to stop: in a thread, it has to look for that"
+            )
         return Reason("cancel-wanted", "it is asked to stop, and killed if it does not")
     return None
 
@@ -269,6 +323,8 @@ def _paused(look: Look) -> Reason | None:
 def _runs(look: Look) -> Reason | None:
     task = look.task
     if task.state == "reserved":
+        if look.holder is not None and stuck_for(look.holder, look.now) is not None:
+            return None  # it may run, or not: the worker can't tell
         return Reason("reserved", f"a worker on {task.node} has it, and is about to start it")
     if task.state != "started":
         return None
@@ -305,7 +361,7 @@ def _has_ended(look: Look) -> Reason | None:
     return Reason("failed", f"it failed {when} ({task.ending}{fault}): {again}")
 
 
-SILENT = ("worker-silent", "worker-keeps")
+SILENT = ("worker-silent", "worker-keeps", "threads-stuck")
 
 REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _too_old,
@@ -319,6 +375,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _rate_spent,
     _nobody_listens,
     _nobody_takes,
+    _refused,
     _workers_silent,
     _workers_busy,
     _others_turn,
@@ -326,6 +383,7 @@ REASONS: tuple[Callable[[Look], Reason | None], ...] = (
     _about_to_start,
     _expires,
     _worker_silent,
+    _threads_stuck,
     _asked_to_stop,
     _paused,
     _runs,

@@ -1,17 +1,19 @@
-"""Who may come in: tokens and login codes, hashed, and the key that signs sessions, in one file.
+"""Who may come in: tokens, login codes and sessions, hashed, in one file.
 
-Written by `stayer token` and read by the server, which notices when it has changed. Standard
-library and msgspec only: the command line imports it without a server.
+Written by `stayer token` and by servers, which notice when it has changed. When a token or a
+session was last used is in a file beside it: that one is written every minute, and may get lost.
+Standard library and msgspec only: the command line imports it without a server.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -21,6 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadConfig, BadInput, Refused
+from stayer.core.model import JSON
+from stayer.core.units import rfc3339
 
 Role = Literal["read", "submit", "operate"]
 ROLES: tuple[Role, ...] = ("read", "submit", "operate")
@@ -28,6 +32,15 @@ ROLES: tuple[Role, ...] = ("read", "submit", "operate")
 
 CODE_LIFE = 600.0
 """How long a login link can be used, in seconds."""
+
+IDLE = 3 * 86400.0
+"""A session that nobody uses ends after so many seconds."""
+LONGEST = 30 * 86400.0
+"""Every session ends after so many seconds, used or not."""
+SESSIONS = 50
+"""How many sessions one token, or all login links together, may have open; the next one ends the
+one that was used longest ago.
+"""
 
 _NAME_LIMIT = 100
 _PREFIX = "stayer_"
@@ -43,6 +56,41 @@ class Token(Struct, frozen=True):
     created: float
     queues: tuple[str, ...] = ()
     """Only these; none named: all."""
+    expires: float | None = None
+    any_id: bool = False
+    """A token for some queues may choose ids that don't begin with the name of its queue."""
+
+    def is_valid(self) -> bool:
+        """Whether it has not expired."""
+        return self.expires is None or time.time() < self.expires
+
+
+class Session(Struct, frozen=True):
+    """A browser that has logged in. It shows two secrets: a cookie, which browsers send to every
+    port of a host, and one that only pages of the same origin can read.
+    """
+
+    id: str
+    """For people who want to end it: opens nothing."""
+    cookie: str
+    """The hash of one secret."""
+    page: str
+    """The hash of the other."""
+    name: str
+    role: Role
+    since: float
+    address: str
+    """Where it was begun from."""
+    token: str | None = None
+    """The hash of the token that began it; None: a login link did."""
+
+
+class Opening(Struct, frozen=True):
+    """A session that was just begun, and its secrets: this is the only time that they are known."""
+
+    session: Session
+    cookie: str
+    page: str
 
 
 class Code(Struct, frozen=True):
@@ -57,6 +105,17 @@ class _Kept(Struct, frozen=True):
     key: str
     tokens: tuple[Token, ...] = ()
     codes: tuple[Code, ...] = ()
+    sessions: tuple[Session, ...] = ()
+
+
+class _Index:
+    """What is looked for in the file, by what it is looked for."""
+
+    def __init__(self, kept: _Kept) -> None:
+        self.kept = kept
+        self.tokens = {token.hash: token for token in kept.tokens}
+        self.cookies = {session.cookie: session for session in kept.sessions}
+        self.sessions = {session.id: session for session in kept.sessions}
 
 
 def may(role: Role, needed: Role) -> bool:
@@ -77,11 +136,15 @@ class Access:
         self._name = os.fspath(path)  # asked for with each request, so not by way of pathlib
         self._seen: tuple[int, int, int] | None = None
         self._kept = _Kept(key="")
-        self._opened: tuple[_Kept, dict[str, Token]] = (self._kept, {})
+        self._index = _Index(self._kept)
+        self._uses_path = path.with_name(f".{path.name}.used")
+        self._uses: dict[str, float] = {}
+        """When tokens (by hash) and sessions (by id) were used, as far as this process knows."""
+        self._uses_written: dict[str, float] = {}
 
     @property
     def key(self) -> bytes:
-        """Signs sessions; made when it is first needed."""
+        """Of this file alone: the session cookie is named after it. Made when first needed."""
         if not self._current().key:
             self._change(lambda kept: (kept, None))
         return bytes.fromhex(self._current().key)
@@ -91,28 +154,34 @@ class Access:
         return self._current().tokens
 
     def find(self, secret: str) -> Token | None:
-        """Whose token this is. What opened once opens until the file changes: only those are kept,
-        by their digests, so there are no more than there are tokens.
-        """
-        presented = digest(secret)
-        kept = self._current()
-        of, opened = self._opened
-        if of is not kept:  # with what it is true of, so that no other thread can mix the two
-            opened = {}
-            self._opened = (kept, opened)
-        found = opened.get(presented)
-        if found is None:
-            for token in kept.tokens:
-                if hmac.compare_digest(token.hash, presented):
-                    found = opened[presented] = token
-        return found
+        """Whose token this is; None if it is nobody's, or has expired."""
+        return self.holder(digest(secret))
 
-    def add(self, name: str, role: Role, queues: tuple[str, ...] = ()) -> str:
-        """Make a token and return it: this is the only time that it can be seen."""
+    def holder(self, hash: str) -> Token | None:
+        """The token with this hash, if it opens anything still."""
+        found = self._indexed().tokens.get(hash)
+        return found if found is not None and found.is_valid() else None
+
+    def add(
+        self,
+        name: str,
+        role: Role,
+        queues: tuple[str, ...] = (),
+        *,
+        life: float | None = None,
+        any_id: bool = False,
+    ) -> str:
+        """Make a token and return it: this is the only time that it can be seen. It expires after
+        `life` seconds.
+        """
         if not name or len(name) > _NAME_LIMIT or not name.isprintable() or name != name.strip():
             raise BadInput(f"name {name!r}: give a word of 1 to {_NAME_LIMIT} characters")
         secret = _PREFIX + secrets.token_urlsafe(32)
-        token = Token(name, role, digest(secret), time.time(), tuple(dict.fromkeys(queues)))
+        now = time.time()
+        token = Token(
+            name, role, digest(secret), now, tuple(dict.fromkeys(queues)),
+            None if life is None else now + life, any_id,
+        )  # fmt: skip
 
         def adding(kept: _Kept) -> tuple[_Kept, None]:
             if any(known.name == name for known in kept.tokens):
@@ -134,7 +203,9 @@ class Access:
             if len(left) == len(kept.tokens):
                 known = ", ".join(token.name for token in left) or "none"
                 raise BadInput(f"no token is called {name!r}: there are {known}")
-            return replace(kept, tokens=left), None
+            gone = {token.hash for token in kept.tokens} - {token.hash for token in left}
+            sessions = tuple(each for each in kept.sessions if each.token not in gone)
+            return replace(kept, tokens=left, sessions=sessions), None
 
         self._change(removing)
 
@@ -158,6 +229,106 @@ class Access:
             return replace(kept, codes=left), taken[0].role if taken else None
 
         return self._change(taking)
+
+    def open_session(self, name: str, role: Role, token: str | None, address: str) -> Opening:
+        """Begin a session, of a token (its hash) or of a login link."""
+        cookie, page = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        session = Session(
+            secrets.token_hex(4), digest(cookie), digest(page), name, role, time.time(), address,
+            token,
+        )  # fmt: skip
+
+        def opening(kept: _Kept) -> tuple[_Kept, None]:
+            left = [each for each in kept.sessions if not self._is_over(each)]
+            same = sorted((each for each in left if each.token == token), key=self.last_use)
+            dropped = same[: max(0, len(same) - SESSIONS + 1)]
+            left = [each for each in left if each not in dropped]
+            return replace(kept, sessions=(*left, session)), None
+
+        self._change(opening)
+        return Opening(session, cookie, page)
+
+    def sessions(self) -> tuple[Session, ...]:
+        """All that are open, the oldest first."""
+        self._read_uses()
+        return tuple(each for each in self._current().sessions if self._is_open(each))
+
+    def find_session(self, cookie: str) -> Session | None:
+        """Whose cookie this is. It opens nothing without the session's other secret."""
+        found = self._indexed().cookies.get(digest(cookie))
+        return found if found is not None and self._is_open(found) else None
+
+    def is_session_open(self, id: str) -> bool:
+        """Whether a session has not ended yet."""
+        found = self._indexed().sessions.get(id)
+        return found is not None and self._is_open(found)
+
+    def end_sessions(self, ids: Collection[str] | None = None) -> int:
+        """End these sessions, or all; returns how many have ended."""
+
+        def ending(kept: _Kept) -> tuple[_Kept, int]:
+            left = tuple(each for each in kept.sessions if ids is not None and each.id not in ids)
+            return replace(kept, sessions=left), len(kept.sessions) - len(left)
+
+        return self._change(ending)
+
+    def _is_open(self, session: Session) -> bool:
+        if session.token is not None and self.holder(session.token) is None:
+            return False
+        if self._is_over(session):
+            self._read_uses()  # it may be in use at another server
+            return not self._is_over(session)
+        return True
+
+    def _is_over(self, session: Session) -> bool:
+        now = time.time()
+        return now >= session.since + LONGEST or now >= self.last_use(session) + IDLE
+
+    def note_use(self, key: str) -> None:
+        """A token (its hash) or a session (its id) is used now."""
+        self._uses[key] = time.time()
+
+    def last_use(self, what: Token | Session) -> float:
+        """When it was last used, within a minute; if it never was, when it was made."""
+        key, made = (what.hash, what.created) if isinstance(what, Token) else (what.id, what.since)
+        return max(made, self._uses.get(key, made), self._uses_written.get(key, made))
+
+    def was_used(self, token: Token) -> float | None:
+        """When a token was last used; None: never."""
+        self._read_uses()
+        last = self.last_use(token)
+        return last if last > token.created else None
+
+    def write_uses(self) -> None:
+        """Let others know of uses. Cheap enough for every minute; several processes may do so."""
+        uses, known = dict(self._uses), self._uses_written  # a copy: requests go on meanwhile
+        if not any(at > known.get(key, -math.inf) for key, at in uses.items()):
+            return
+        with self._locked():
+            self._read_uses()
+            index = self._indexed()
+            merged = {
+                key: max(uses.get(key, 0.0), self._uses_written.get(key, 0.0))
+                for key in {*uses, *self._uses_written}
+                if key in index.tokens or key in index.sessions
+            }
+            self._replace(self._uses_path, msgspec.json.encode(merged))
+            self._uses_written = merged
+        for key in uses.keys() - merged.keys():
+            self._uses.pop(key, None)
+
+    def _read_uses(self) -> None:
+        """What is damaged is forgotten: a session may end too early by that, no more."""
+        with suppress(OSError, msgspec.DecodeError):
+            written = self._uses_path.read_bytes()
+            self._uses_written = msgspec.json.decode(written, type=dict[str, float])
+
+    def _indexed(self) -> _Index:
+        kept = self._current()
+        index = self._index
+        if index.kept is not kept:
+            index = self._index = _Index(kept)
+        return index
 
     def _current(self) -> _Kept:
         try:
@@ -199,16 +370,22 @@ class Access:
 
     def _write(self, kept: _Kept) -> None:
         content = msgspec.json.format(msgspec.json.encode(kept), indent=2)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        self._replace(self.path, content + b"\n", durable=True)
+
+    def _replace(self, path: Path, content: bytes, *, durable: bool = False) -> None:
+        temporary = path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(descriptor, "wb") as file:
-                file.write(content + b"\n")
-            temporary.replace(self.path)
+                file.write(content)
+                if durable:  # seldom written, and nobody comes in without it
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary.replace(path)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise BadConfig(f"{self.path} can't be written: {error.strerror}") from None
+            raise BadConfig(f"{path} can't be written: {error.strerror}") from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -229,6 +406,16 @@ class Access:
             yield
         finally:
             os.close(descriptor)
+
+
+def session_record(access: Access, session: Session) -> dict[str, JSON]:
+    """As JSON, for people who look who has logged in."""
+    began = next((each.name for each in access.tokens() if each.hash == session.token), None)
+    return {
+        "id": session.id, "name": session.name, "role": session.role, "token": began,
+        "since": rfc3339(session.since), "used": rfc3339(access.last_use(session)),
+        "address": session.address,
+    }  # fmt: skip
 
 
 def _fresh(codes: tuple[Code, ...]) -> tuple[Code, ...]:

@@ -67,15 +67,20 @@ def _at(moment: float) -> bytes:
     return rfc3339(moment).encode()
 
 
+def _printable(text: bytes) -> str:
+    """What is not ASCII, or is a control character, as an escape."""
+    return text.decode("ascii", "backslashreplace").replace("\x7f", "\\x7f")
+
+
 @lru_cache(maxsize=256)
 def _said(
     who: str | None, role: str | None, by: str | None, address: str, method: str, path: bytes,
     query: bytes, status: int,
 ) -> bytes:  # fmt: skip
     """All but the time: who submits does the same again and again."""
-    target = path.decode("ascii", "replace")
+    target = _printable(path)
     if query:
-        target += "?" + query.decode("ascii", "replace")
+        target += "?" + _printable(query)
     said: dict[str, JSON] = {
         "who": who, "role": role, "by": by, "from": address, "did": f"{method} {target}",
         "status": status,

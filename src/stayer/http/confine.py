@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from stayer.core import ids
 from stayer.core.errors import UnknownTask
-from stayer.core.model import NewTask, Submitted
+from stayer.core.explanation import Reason
+from stayer.core.model import NewTask, Submitted, Task
 from stayer.http.problem import Problem
 from stayer.http.session import Principal
+from stayer.store import Store
 
 if TYPE_CHECKING:
     from stayer.http.route import Found
@@ -51,13 +54,23 @@ async def confined(service: Service, who: Principal, found: Found, query: Any) -
 
 
 def check_new(who: Principal, new: NewTask) -> None:
-    """Whether it may submit this."""
+    """Whether it may submit this. All queues share one space of ids, which is why a token for some
+    of them may choose those that nobody else would: see `docs/decisions/0016`.
+    """
     if who.queues:
         _check_queues(who, (new.queue,))
         if new.after:
             raise Problem(
                 "forbidden",
                 f"a token for {_list(who)} only can't let tasks wait for others: leave out `after`",
+            )
+        own = who.any_id or ids.is_generated(new.id) or new.id.rpartition(":")[0] == new.queue
+        if not own:
+            raise Problem(
+                "forbidden",
+                f"a token for {_list(who)} only chooses ids that begin with the queue and have one "
+                f"colon more, such as {new.queue}:{new.id.replace(':', '-')}: name it so, or leave "
+                "the id out",
             )
 
 
@@ -67,6 +80,20 @@ def check_answer(who: Principal, answer: Submitted) -> None:
         raise Problem(
             "forbidden", f"the id {answer.task.id!r} is taken in a queue of others: choose another"
         )
+
+
+def confined_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
+    """A reason that names no task of other queues."""
+    if reason.reason == "waiting":
+        number = store.waits(task.id, 0)[1]
+        others = "another task" if number == 1 else f"{number:,} other tasks"
+        return replace(reason, text=f"for {others} to end")
+    if reason.reason == "near" and task.policy.near is not None:
+        [near] = store.get([task.policy.near])
+        if near is None or near.queue not in who.queues:
+            text = "it waits for the node where another task has run; then any node may take it"
+            return replace(reason, text=text)
+    return reason
 
 
 async def _check_task(service: Service, who: Principal, id: str) -> None:

@@ -25,7 +25,7 @@ def page() -> str:
         "<title>Stayer: HTTP API</title>",
         '<link rel="stylesheet" href="assets/plain.css">',
         "<main>",
-        f"<h1>Stayer {escape(info['version'])}: HTTP API</h1>",
+        "<h1>Stayer: HTTP API</h1>",
         f"<p>{_said(info['description'])}</p>",
         '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>',
     ]

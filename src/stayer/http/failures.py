@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
+from stayer.http.limits import counted_as
+
 ALLOWED = 20
 """How many failures of one address in a minute are answered as such."""
 _MINUTE = 60.0
@@ -20,6 +22,7 @@ class Failures:
     def count(self, address: str) -> int:
         """One more failure; how many seconds to wait, 0 while there are few."""
         now = time.monotonic()
+        address = counted_as(address)
         since, number = self._counts.pop(address, (now, 0))
         if now - since >= _MINUTE:
             since, number = now, 0

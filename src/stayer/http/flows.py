@@ -15,7 +15,7 @@ from stayer.core.errors import BadInput
 from stayer.core.flow_file import parse_flow
 from stayer.core.flows import NewFlow, Part
 from stayer.core.model import JSON, NewTask
-from stayer.core.words import check_word
+from stayer.core.words import check_id, check_word
 from stayer.core.written import parse_submission
 from stayer.http.filters import Cursor, Limit
 from stayer.http.route import Answer, Call
@@ -73,7 +73,7 @@ def _laid_out(call: Call, body: bytes) -> tuple[NewFlow, list[NewTask]]:
         tasks = [_task(call, said, fields) for fields in said.laid_out]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"the body is not a flow: {error}") from None
-    check_word("the id of a flow", said.id)
+    check_id("the id of a flow", said.id)
     check_word("the name of a flow", said.name)
     assert call.who is not None
     owner = said.owner or call.who.name

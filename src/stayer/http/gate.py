@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -20,7 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from stayer.core.errors import StayerError
+from stayer.core.errors import BadConfig, BadInput, StayerError
 from stayer.core.units import format_size
 from stayer.http import problem
 from stayer.http.access import may
@@ -28,6 +29,7 @@ from stayer.http.confine import confined
 from stayer.http.problem import Problem
 from stayer.http.route import (
     JSON_MEDIA,
+    SESSION,
     Answer,
     Call,
     Found,
@@ -39,12 +41,9 @@ from stayer.http.route import (
     read_query,
 )
 from stayer.http.service import Service
-from stayer.http.session import Opened, Principal, by_token
+from stayer.http.session import PAGE_HEADER, Opened, Principal, by_token
 
 logger = logging.getLogger(__name__)
-
-WRITES = b"x-stayer-request"
-"""A page of another origin can't send this header: a write by cookie needs it."""
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -59,8 +58,12 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+_SECURE_HEADERS = [*_HEADERS, (b"strict-transport-security", b"max-age=31536000")]
 _DRAINED = 64_000_000
-"""How much of a body that is too large is read and thrown away, in bytes."""
+_DRAINED_UNKNOWN = 1_000_000
+"""How much of a body that is too large is read and thrown away, in bytes; the second is for those
+who are not known.
+"""
 _SAFE = ("GET", "HEAD")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MEDIA = (b"content-type", JSON_MEDIA.encode())
@@ -71,6 +74,8 @@ _encode = msgspec.json.Encoder().encode
 class _Passage(Struct):
     """What is learned of a request on its way."""
 
+    headers: list[tuple[bytes, bytes]]
+    """That every answer has."""
     route: str = "none"
     timed: bool = True
     who: Principal | None = None
@@ -101,15 +106,15 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
             return
         begun = time.perf_counter()
-        passage = _Passage()
         headers = dict(reversed(scope["headers"]))  # of those that come twice, the first counts
+        passage = _Passage(self._own_headers(headers))
         try:
             outcome = await self._answered(scope, headers, receive, passage)
             if isinstance(outcome, Response):
                 await outcome(scope, receive, _dressed(send, passage))
             else:
                 passage.status = outcome.status
-                await _say(outcome, send)
+                await _say(outcome, send, passage.headers)
         except ClientDisconnect:
             passage.status = passage.status or 499
         finally:
@@ -127,9 +132,14 @@ class Gate:
         try:
             return await self._respond(scope, headers, receive, passage)
         except (Problem, StayerError) as error:
+            if isinstance(error, BadConfig):  # what to do about it is for who runs the server
+                logger.error("%s", error)
             return problem.response(error, self.service.store.url)
         except ClientDisconnect:
             raise
+        except RecursionError:  # only what was sent can be as deep as that
+            logger.warning("%s %s: nested too deeply", scope["method"], scope["raw_path"])
+            return problem.response(BadInput("the body is nested too deeply: make it flatter"))
         except Exception:
             logger.exception("%s %s", scope["method"], scope["raw_path"])
             return problem.response(
@@ -139,7 +149,7 @@ class Gate:
     async def _respond(
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
     ) -> Response | Said:
-        self._check_host(headers)
+        self._check_host(scope, headers)
         found = self._found(scope)
         route = found.route
         passage.route, passage.timed, passage.changes = route.path, route.timed, route.changes
@@ -149,20 +159,35 @@ class Gate:
             query = await confined(self.service, who, found, query)
         body = None
         if scope["method"] not in _SAFE:
-            body = read_body(route.body, await self._body(headers, receive))
+            raw = await self._body(headers, receive, route, who)
+            if route.body_needed and not raw.strip():
+                raise BadInput("the body is empty: send JSON, as /docs says")
+            body = read_body(route.body, raw)
         call = Call(self.service, scope, headers, who, found.path, query, body)
         outcome: Outcome
         if route.wait is not None:
             outcome = await route.wait(call)
         else:
             assert route.run is not None
-            outcome = await self.service.call(route.run, call)
+            with self.service.requests.one_more("" if who is None else who.account):
+                outcome = await self.service.call(route.run, call)
         if isinstance(outcome, Opened):
             passage.who = outcome.who
         return outcome if isinstance(outcome, Response) else _said(scope, headers, outcome)
 
-    def _check_host(self, headers: Headers) -> None:
+    def _own_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """What every answer has. Names of the machine itself are shared with other servers: https
+        is not demanded of them.
+        """
+        if self.service.settings.certificate is None:
+            return _HEADERS
+        host = _host_name(headers.get(b"host", b""))
+        return _HEADERS if host in _LOCAL or _is_address(host) else _SECURE_HEADERS
+
+    def _check_host(self, scope: Scope, headers: Headers) -> None:
         """Whether the browser means us: a name that somebody let point here is none of ours."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise Problem("bad-request", "there are two Host headers: send one")
         said = headers.get(b"host", b"")
         if self._is_ours(said):
             return
@@ -206,7 +231,7 @@ class Gate:
                 "forbidden",
                 f"{who.name} has the role {who.role}, this needs {needed}: use another token",
             )
-        if who.by_cookie and scope["method"] not in _SAFE:
+        if who.session is not None and scope["method"] not in _SAFE:
             _refuse_foreign(headers)
         return who
 
@@ -216,24 +241,32 @@ class Gate:
             return known
         scheme, _, secret = shown.decode("latin-1").partition(" ")
         if not scheme:
-            return self._by_cookie(scope)
+            return self._by_cookie(scope, headers)
         token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             raise self._unknown(
                 scope,
-                "this token opens nothing here: make one with `stayer token add` where the server "
-                "was started",
+                "this token opens nothing here, or has expired: make one with `stayer token add` "
+                "where the server was started",
             )
         if not self._let_in_now:  # the next turn asks again: a token may be removed at any time
             asyncio.get_running_loop().call_soon(self._let_in_now.clear)
         who = self._let_in_now[shown] = by_token(token)
+        self.service.access.note_use(who.key)
         return who
 
-    def _by_cookie(self, scope: Scope) -> Principal:
+    def _by_cookie(self, scope: Scope, headers: Headers) -> Principal:
         cookie = Request(scope).cookies.get(self.service.sessions.cookie)
         if cookie is None:
             raise Problem("unauthorized", _HOW, {"www-authenticate": "Bearer"})
-        who = self.service.sessions.read(cookie)
+        page = headers.get(PAGE_HEADER)
+        if page is None:  # a link to the API, say: nobody guesses anything by that
+            raise Problem(
+                "unauthorized",
+                f"a cookie alone opens nothing: the page sends {PAGE_HEADER.decode()} too",
+                {"www-authenticate": "Bearer"},
+            )
+        who = self.service.sessions.read(cookie, page)
         if who is None:
             raise self._unknown(scope, "this session is over: use a login link, or a token")
         return who
@@ -246,17 +279,54 @@ class Gate:
             )  # fmt: skip
         return Problem("unauthorized", detail, {"www-authenticate": "Bearer"})
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+    async def _body(
+        self, headers: Headers, receive: Receive, route: Route, who: Principal | None
+    ) -> bytes:
         message = await receive()
         body: bytes = message.get("body", b"")
         limit = self.service.settings.body_limit
+        if route.path == SESSION:
+            limit = min(limit, self.service.settings.limits.login_body)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         if message.get("more_body", False) or len(body) > limit:
-            body = await _rest(message, receive, limit)
+            body = await self._rest(message, receive, limit, who)
         if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
             raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
         return body
+
+    async def _rest(
+        self, message: Message, receive: Receive, limit: int, who: Principal | None
+    ) -> bytes:
+        """A body that comes in pieces, or is too large."""
+        body = bytearray()
+        received = held = 0
+        token = "" if who is None else who.account
+        most = limit + (_DRAINED if who else _DRAINED_UNKNOWN)
+        try:
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece = message.get("body", b"")
+                received += len(piece)
+                if received <= limit:
+                    self.service.bodies.take(token, len(piece))
+                    held += len(piece)
+                    body += piece
+                else:
+                    body.clear()
+                # Most who send too much hear why; who sends without end does not.
+                if not message.get("more_body", False) or received > most:
+                    break
+                message = await receive()
+        finally:
+            self.service.bodies.give_back(token, held)
+        if received > limit:
+            raise Problem(
+                "body-too-large", f"the limit is {format_size(limit)}: send less at a time",
+                {"connection": "close"},
+            )  # fmt: skip
+        return bytes(body)
 
     def _write_down(self, scope: Scope, passage: _Passage) -> None:
         """Who did what, when, from where, and whether it was done."""
@@ -307,8 +377,8 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-async def _say(said: Said, send: Send) -> None:
-    headers = said.headers + _HEADERS
+async def _say(said: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
+    headers = said.headers + own
     await send({"type": "http.response.start", "status": said.status, "headers": headers})
     await send({"type": "http.response.body", "body": said.content})
 
@@ -319,33 +389,10 @@ def _dressed(send: Send, passage: _Passage) -> Send:
     async def dressed(message: Message) -> None:
         if message["type"] == "http.response.start":
             passage.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *_HEADERS]
+            message["headers"] = [*message.get("headers", ()), *passage.headers]
         await send(message)
 
     return dressed
-
-
-async def _rest(message: Message, receive: Receive, limit: int) -> bytes:
-    """A body that comes in pieces, or is too large."""
-    body = bytearray()
-    received = 0
-    while True:
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        piece = message.get("body", b"")
-        received += len(piece)
-        if received <= limit:
-            body += piece
-        # Most who send too much hear why; who sends without end does not.
-        if not message.get("more_body", False) or received > limit + _DRAINED:
-            break
-        message = await receive()
-    if received > limit:
-        raise Problem(
-            "body-too-large", f"the limit is {format_size(limit)}: send less at a time",
-            {"connection": "close"},
-        )  # fmt: skip
-    return bytes(body)
 
 
 @lru_cache(maxsize=256)
@@ -356,24 +403,27 @@ def _is_json(header: bytes | None) -> bool:
 
 
 def _refuse_foreign(headers: Headers) -> None:
-    """A browser sends the cookie along whoever made it ask; the header only for us."""
+    """A browser says where a change comes from: it has to be our own page."""
     origin = headers.get(b"origin")
-    ours = _host_name(headers.get(b"host", b""))
-    foreign = origin is not None and urlsplit(origin.decode("latin-1")).hostname != ours
-    if foreign or not headers.get(WRITES):
-        raise Problem(
-            "forbidden",
-            f"a change by cookie needs the header {WRITES.decode()}: 1, and our own page",
-        )
+    if origin is None:
+        return
+    try:
+        named = urlsplit(origin.decode("latin-1")).hostname
+    except ValueError:
+        named = None
+    if named != _host_name(headers.get(b"host", b"")):
+        raise Problem("forbidden", "a change by a session has to come from our own page")
+
+
+_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,255}))(?::[0-9]{1,5})?")
 
 
 def _host_name(header: bytes) -> str:
-    """`example.org:8787` → `example.org`, `[::1]:8787` → `::1`."""
-    said = header.decode("latin-1")
-    if said.startswith("["):
-        return said[1:].partition("]")[0].lower()
-    name, _, port = said.partition(":")
-    return name.lower().removesuffix(".") if not port or port.isdecimal() else ""
+    """`example.org:8787` → `example.org`, `[::1]:8787` → `::1`; "" if it is neither."""
+    found = _HOST.fullmatch(header)
+    if found is None:
+        return ""
+    return (found[1] or found[2]).decode("ascii").lower().removesuffix(".")
 
 
 def _is_address(host: str) -> bool:

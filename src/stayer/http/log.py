@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -28,6 +29,8 @@ from stayer.http.streams import (
 from stayer.http.tasks import which
 
 PORTION = 256_000
+_PLACE = re.compile(r"[0-9]{1,9}:[0-9]{1,15}")
+"""Numbers that every store can take."""
 _LOOK = 1.0
 """A log makes no events: how often to look at one that is followed."""
 
@@ -74,7 +77,7 @@ async def _text(
 
     async def portions() -> AsyncIterator[bytes]:
         position, left, pieces = start, limit, first
-        while pieces:
+        while pieces and still_allowed(call):
             for piece in pieces:
                 if piece.start > position:
                     yield f"\n… {piece.start - position:,} bytes left out …\n".encode()
@@ -96,7 +99,7 @@ def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
     if not said:
         return attempt, start
     number, _, offset = said.partition(":")
-    if not (number.isdecimal() and offset.isdecimal()) or len(said) > 36:
+    if _PLACE.fullmatch(said) is None:
         raise BadInput(f"Last-Event-ID {said[:40]!r}: send back the id of a message")
     return int(number), int(offset)
 

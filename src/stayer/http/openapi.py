@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stayer import __version__
 from stayer.core import codec
 from stayer.core.explanation import Reason
 from stayer.core.failures import Failure
@@ -68,7 +67,7 @@ def describe(prefix: str = "") -> Schema:
         "openapi": "3.1.0",
         "info": {
             "title": "Stayer",
-            "version": __version__,
+            "version": "1",
             "description": "A job queue for work that takes minutes, hours or days. Words and "
             "records are those of `stayer … --json`. Errors are problem+json (RFC 9457), with what "
             "to do in `detail`.",
@@ -84,7 +83,8 @@ def describe(prefix: str = "") -> Schema:
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": "stayer-session",
                     "description": "Begun by POST /v1/session, which gives the cookie its name. "
-                    "Changes need the header X-Stayer-Request: 1 too.",
+                    "Every request needs the header X-Stayer-Request too, with the `page` of its "
+                    "answer.",
                 },
             },
         },
@@ -390,5 +390,10 @@ def _schemas() -> Schema:
         "Clock": _object(now=_TIME, epoch=_NUMBER, last_event=_INTEGER, version=_STRING,
             store=_STRING),
         "Who": _object(name=_STRING, role=_STRING),
+        "Opened": _object(name=_STRING, role=_STRING, page=_STRING),
+        "Sessions": _object(sessions={"type": "array", "items": _object(
+            id=_STRING, name=_STRING, role=_STRING, token=_optional(_STRING), since=_TIME,
+            used=_TIME, address=_STRING, this={"type": "boolean"},
+        )}),
         "Health": _object(status=_STRING),
     }  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.responses import Response
@@ -39,14 +41,18 @@ STATUS: dict[type[StayerError], int] = {
 """The nearest class counts."""
 
 KINDS: dict[str, tuple[int, str]] = {
+    "bad-request": (400, "This is no request that a server could understand."),
     "unauthorized": (401, "Nobody is known by this token or session."),
     "forbidden": (403, "The role does not allow it."),
+    "unknown-session": (404, "No session has this id."),
     "unknown-path": (404, "There is nothing at this path."),
     "method-not-allowed": (405, "This path has no such method."),
     "body-too-large": (413, "The body is over the limit."),
     "not-json": (415, "The body is not JSON."),
     "misdirected": (421, "The server does not go by this name."),
     "too-many-failures": (429, "Too many attempts have failed."),
+    "too-many-streams": (429, "Too many streams are open for one token or address."),
+    "header-too-large": (431, "The header is over the limit."),
     "defect": (500, "The server has a defect."),
     "busy": (503, "Too much is asked at once."),
 }
@@ -68,8 +74,8 @@ def status_of(error: type[StayerError]) -> int:
 
 
 def response(error: Problem | StayerError, store: str = "") -> Response:
-    """The answer to a request that went wrong. Where the database is (`store`) is nobody's business
-    who asks from afar.
+    """The answer to a request that went wrong. Where the database is (`store`) is not for those who
+    ask from afar.
     """
     if isinstance(error, Problem):
         status, title = KINDS[error.kind]
@@ -83,13 +89,40 @@ def response(error: Problem | StayerError, store: str = "") -> Response:
         more["error"] = msgspec.to_builtins(error.error)
     if isinstance(error, errors.StoreError) and error.unsure:
         more |= {"unsure": True, "drawn": list(error.drawn)}
-    detail = without_place(str(error), store) if store else str(error)
-    return _response(errors.kind(kind), title, status, detail, headers, more)
+    return _response(errors.kind(kind), title, status, _detail(error, store), headers, more)
+
+
+def _detail(error: StayerError, store: str) -> str:
+    if isinstance(error, errors.BadConfig):
+        return "the server is not set up right: its log says what is wrong"
+    if isinstance(error, errors.StoreError):
+        return without_place(str(error), store)
+    return _without_url(str(error), store)
+
+
+_PLACES = (
+    (re.compile(r"\bprocess \d+(?: and process \d+)*"), "another process"),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?![\w.]*\w)"), "…"),
+    (re.compile(r"\[[0-9a-fA-F:.]+\]:\d+"), "…"),
+    (re.compile(r"(?<![\w.-])(?=[\w.-]*[A-Za-z])[\w.-]+:\d{2,5}\b"), "…"),
+    (re.compile(r"(?<![\w/.>`])/(?:[^\s/'\":,;]+/)+[^\s/'\":,;]*"), "…"),
+)
+"""What names a process, an address or a path of the machine."""
 
 
 def without_place(said: str, store: str) -> str:
-    """The same without where the database is."""
-    return said.replace(f" in {store}", "").replace(store, "the store")
+    """What is wrong with a store, without where it is, on which machine, and who uses it there."""
+    said = _without_url(said, store)
+    path = urlsplit(store).path[1:] if store.startswith("sqlite:") else ""
+    if path:
+        said = said.replace(path, "the store")
+    for place, instead in _PLACES:
+        said = place.sub(instead, said)
+    return said
+
+
+def _without_url(said: str, store: str) -> str:
+    return said.replace(f" in {store}", "").replace(store, "the store") if store else said
 
 
 def _response(

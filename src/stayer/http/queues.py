@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, cast
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import asdict
 
 from stayer import control
@@ -15,6 +15,7 @@ from stayer.core.model import FINISHED, JSON, Fair, Kept
 from stayer.core.queue_settings import WrittenSettings
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
+from stayer.http.pages import PAGE_SIZE, PORTION, encode, shown_in_full
 from stayer.http.route import Answer, Call
 
 _BUDGET = 5.0
@@ -101,9 +102,13 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 
 
 def peek(call: Call) -> Answer:
-    """What would be taken next."""
-    found = call.store.peek(call.path["name"], call.query.limit)
-    return Answer({"tasks": [codec.record(task) for task in found]})
+    """What would be taken next: as many as fit into a page."""
+    name, limit = call.path["name"], call.query.limit
+    first = shown_in_full(call.store.peek(name, min(limit, PORTION)))
+    fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
+    if len(first) == PORTION and min(fit, limit) > PORTION:
+        first = shown_in_full(call.store.peek(name, min(fit, limit)))
+    return Answer(Raw(encode({"tasks": first})))
 
 
 class DropQuery(Struct, frozen=True, kw_only=True):

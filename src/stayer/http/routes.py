@@ -31,9 +31,9 @@ _SUBMITTING = (
     Route(
         method="POST", path="/v1/tasks", role="submit", wait=submit.submit,
         summary="Submit one task, or many. A fresh id is accepted (201), one that is there is not "
-        "accepted again (200).",
+        "accepted again (200), nor is that of a deleted task (409; in a list, `purged` says so).",
         body=bytes, body_schema={"$ref": "#/components/schemas/Submissions"}, body_needed=True,
-        answer="Accepted", status=(200, 201), problems=(413, 415),
+        answer="Accepted", status=(200, 201), problems=(409, 413, 415),
     ),
 )  # fmt: skip
 
@@ -340,12 +340,22 @@ _SYSTEM = (
     ),
     Route(
         method="POST", path=SESSION, role=None, run=system.login,
-        summary="Swap the code of a login link, or a token, for the cookie of a session.",
-        body=system.LoginBody, body_needed=True, answer="Who", problems=(401, 415, 429),
+        summary="Swap the code of a login link, or a token, for a session: its cookie, and `page`, "
+        "which has to come with every request, as the header X-Stayer-Request.",
+        body=system.LoginBody, body_needed=True, answer="Opened", problems=(401, 413, 415, 429),
     ),
     Route(
         method="DELETE", path=SESSION, role="read", run=system.logout,
         summary="End the session.", status=(204,),
+    ),
+    Route(
+        method="GET", path="/v1/sessions", role="operate", run=system.sessions,
+        summary="Who has logged in with a browser: since when, last used, from where.",
+        answer="Sessions",
+    ),
+    Route(
+        method="DELETE", path="/v1/sessions/{session}", role="operate", run=system.end_session,
+        summary="End a session, and the streams that it has open.", status=(204,), problems=(404,),
     ),
     Route(
         method="GET", path="/healthz", role=None, wait=system.healthz,

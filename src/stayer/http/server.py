@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -13,14 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stayer.core.errors import BadInput, Refused
 from stayer.http.access import Access
 from stayer.http.gate import Gate
+from stayer.http.protocol import Connections
 from stayer.http.route import Route
 from stayer.http.routes import ROUTES
 from stayer.http.service import Service, Settings
 from stayer.store import Store
 
 _BACKLOG = 1024
-_KEEP_ALIVE = 75
-"""Longer than a proxy's own, so that it is the proxy who closes a connection, in seconds."""
 _GRACE = 5
 """How long open requests may take when the server ends, in seconds."""
 
@@ -49,9 +49,12 @@ class Server(uvicorn.Server):
         self._service = Service(store, access, settings)
         self._socket = _listen(settings)
         self.url = _url(settings, self._socket.getsockname()[1])
+        limits = settings.limits
+        self._handshake_time = limits.header_time if settings.certificate else None
         super().__init__(
             uvicorn.Config(
                 make_app(self._service),
+                http=Connections(limits, settings.trusted_proxies).protocol(),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -59,7 +62,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
-                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_keep_alive=int(limits.idle_time) + 1,
                 timeout_graceful_shutdown=_GRACE,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.private_key,
@@ -70,6 +73,28 @@ class Server(uvicorn.Server):
         """Until a signal ends it, or `should_exit` is set."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self.run(sockets=[self._socket])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's own, which leaves a TLS handshake a whole minute."""
+        assert sockets is not None
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise SystemExit(3)
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def connection() -> asyncio.Protocol:
+            return config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        self.servers = [
+            await loop.create_server(
+                connection, sock=each, ssl=config.ssl, backlog=_BACKLOG,
+                ssl_handshake_timeout=self._handshake_time,
+            )
+            for each in sockets
+        ]  # fmt: skip
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.close_streams()

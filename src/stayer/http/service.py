@@ -12,11 +12,12 @@ from typing import TypeVar, TypeVarTuple, Unpack
 from msgspec import Struct
 
 from stayer import telemetry
-from stayer.core.errors import StoreError, StoreUnreachable
+from stayer.core.errors import BadConfig, StoreError, StoreUnreachable
 from stayer.http.access import Access
 from stayer.http.audit import Audit
 from stayer.http.events import Hub
 from stayer.http.failures import Failures
+from stayer.http.limits import Bodies, Limits, Requests, Streams
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
@@ -32,8 +33,8 @@ A = TypeVarTuple("A")
 THREADS = 8
 WAITING = 256
 """How many calls may wait for a thread; more are turned away."""
-STREAMS = 1000
-"""How many event streams may be open."""
+REMEMBER = 60.0
+"""How often it is written down which tokens and sessions were used, in seconds."""
 _BREATH = 0.1
 _PATIENCE = 2.0
 """How long a store may take to say that it is there, in seconds."""
@@ -54,6 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     queue: str = "default"
     """Of tasks that name none."""
     retries: int = 0
+    limits: Limits = Limits()
 
 
 class Service:
@@ -69,18 +71,23 @@ class Service:
         self.hub = Hub(store, self.call)
         self.submitter = Submitter(store, self.call)
         self.audit = Audit(settings.audit_log)
-        self.streams = 0
+        self.streams = Streams(settings.limits)
+        self.bodies = Bodies(settings.limits)
+        self.requests = Requests(settings.limits)
         self.traced = telemetry.is_near()
         """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
-        self._sampling: asyncio.Task[None] | None = None
+        self._passing: list[asyncio.Task[None]] = []
+        self._forgetful = False
+        """It was said that last uses can't be written down."""
 
     def start(self) -> None:
         """Begin what is done in passing."""
-        self._sampling = asyncio.get_running_loop().create_task(self._sample())
+        loop = asyncio.get_running_loop()
+        self._passing = [loop.create_task(self._sample()), loop.create_task(self._remember())]
 
     async def _sample(self) -> None:
         """Count what the queues did, unless a worker has."""
@@ -91,6 +98,21 @@ class Service:
                 await self.call(sampler.look)
             except (StoreError, Problem) as error:
                 logger.warning("what the queues did is counted later: %s", error)
+
+    async def _remember(self) -> None:
+        """Write down which tokens and sessions were used."""
+        while True:
+            await asyncio.sleep(REMEMBER)
+            await asyncio.to_thread(self._write_uses)
+
+    def _write_uses(self) -> None:
+        try:
+            self.access.write_uses()
+            self._forgetful = False
+        except BadConfig as error:
+            if not self._forgetful:
+                logger.warning("when tokens were last used is not written down: %s", error)
+            self._forgetful = True
 
     async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread."""
@@ -135,8 +157,9 @@ class Service:
     def close(self) -> None:
         """Let go of the threads and the store."""
         self.hub.close()
-        if self._sampling is not None:
-            self._sampling.cancel()
+        for each in self._passing:
+            each.cancel()
+        self._write_uses()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._prober.shutdown(wait=False, cancel_futures=True)
         self.audit.close()

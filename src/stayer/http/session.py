@@ -1,20 +1,22 @@
-"""The session of a browser: a signed cookie, good until its end also after a restart."""
+"""The session of a browser. The server keeps it, so that it can be listed and ended.
+
+Two secrets open it. One is a cookie: scripts can't read it, but browsers send it to every port of
+the host. The other is in the page's local storage, which knows ports, and comes with every request
+in a header. Neither opens anything alone.
+"""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
-import time
 
-import msgspec
 from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
-from stayer.http.access import Access, Role, Token
+from stayer.http.access import LONGEST, Access, Role, Session, Token, digest
 
-LIFE = 14 * 86400
-"""Seconds."""
+PAGE_HEADER = b"x-stayer-request"
+"""Carries the page's secret. A page of another origin can't send it."""
 
 
 class Principal(Struct, frozen=True):
@@ -22,39 +24,43 @@ class Principal(Struct, frozen=True):
 
     name: str
     role: Role
-    by_cookie: bool = False
     token: str | None = None
-    """The hash of the token that it came in by; without it, the session is void."""
-    until: float = float("inf")
+    """The hash of the token that let them in, or that began their session."""
+    session: str | None = None
+    """The id of their session."""
     queues: tuple[str, ...] = ()
     """Only these; none named: all. Sessions have none."""
+    any_id: bool = False
 
     @property
     def by(self) -> str:
         """What let them in; who comes by a login link has neither session nor token yet."""
-        if self.by_cookie:
+        if self.session is not None:
             return "session"
         return "login link" if self.token is None else "token"
+
+    @property
+    def key(self) -> str:
+        """Under which it is known when they were last here."""
+        return self.session or self.token or ""
+
+    @property
+    def account(self) -> str:
+        """Under which what they take is counted: all sessions of a token are one."""
+        return self.token or self.session or ""
 
 
 class Opened(JSONResponse):
     """The answer that opens a session."""
 
-    def __init__(self, who: Principal) -> None:
-        shown = {"name": who.name, "role": who.role}
+    def __init__(self, who: Principal, page: str) -> None:
+        shown = {"name": who.name, "role": who.role, "page": page}
         super().__init__(shown, headers={"cache-control": "no-store"})
         self.who = who
 
 
-class _Session(Struct, frozen=True):
-    name: str
-    role: Role
-    until: float
-    token: str | None
-
-
 class Sessions:
-    """Signs and reads the cookies of one server."""
+    """Begins, finds and ends the sessions of one server."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -64,48 +70,46 @@ class Sessions:
         """Its name: of its own, because cookies know no ports."""
         return f"stayer-{hashlib.sha256(self._access.key).hexdigest()[:8]}"
 
-    def begin(self, response: Response, who: Principal, *, path: str, secure: bool) -> None:
-        """Give the browser its cookie."""
-        session = _Session(who.name, who.role, time.time() + LIFE, who.token)
-        form = base64.urlsafe_b64encode(msgspec.json.encode(session)).decode()
+    def begin(self, who: Principal, address: str, *, path: str, secure: bool) -> Opened:
+        """Let somebody in who has shown a token or a login link."""
+        opening = self._access.open_session(who.name, who.role, who.token, address)
+        response = Opened(who, opening.page)
         response.set_cookie(
             self.cookie,
-            f"{form}.{self._sign(form)}",
-            max_age=LIFE,
+            opening.cookie,
+            max_age=int(LONGEST),
             path=path,
             secure=secure,
             httponly=True,
             samesite="strict",
         )
+        return response
 
-    def end(self, response: Response, *, path: str) -> None:
-        """Take the cookie away."""
+    def end(self, who: Principal, response: Response, *, path: str) -> None:
+        """End it here, and take the cookie away."""
+        if who.session is not None:
+            self._access.end_sessions([who.session])
         response.delete_cookie(self.cookie, path=path, httponly=True, samesite="strict")
 
-    def read(self, cookie: str) -> Principal | None:
-        """Who has this cookie; None if it is forged, over, or its token was removed."""
-        form, _, signature = cookie.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(form).encode()):
+    def read(self, cookie: str, page: bytes) -> Principal | None:
+        """Who shows these two secrets; None if one is wrong, or the session has ended."""
+        found = self._access.find_session(cookie)
+        if found is None or not _is_page(found, page):
             return None
-        try:
-            session = msgspec.json.decode(base64.urlsafe_b64decode(form), type=_Session)
-        except (ValueError, msgspec.DecodeError):
-            return None
-        found = Principal(session.name, session.role, True, session.token, session.until)
-        return found if self.holds(found) else None
+        self._access.note_use(found.id)
+        return Principal(found.name, found.role, found.token, found.id)
 
     def holds(self, who: Principal) -> bool:
         """Whether somebody who was let in would still be."""
-        if time.time() >= who.until:
-            return False
-        return who.token is None or any(
-            hmac.compare_digest(known.hash, who.token) for known in self._access.tokens()
-        )
+        if who.session is not None:
+            return self._access.is_session_open(who.session)
+        return who.token is not None and self._access.holder(who.token) is not None
 
-    def _sign(self, form: str) -> str:
-        return hmac.new(self._access.key, form.encode(), hashlib.sha256).hexdigest()
+
+def _is_page(session: Session, secret: bytes) -> bool:
+    return hmac.compare_digest(session.page, digest(secret.decode("latin-1")))
 
 
 def by_token(token: Token) -> Principal:
     """Who shows a token."""
-    return Principal(token.name, token.role, token=token.hash, queues=token.queues)
+    return Principal(token.name, token.role, token.hash, None, token.queues, token.any_id)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from stayer import control
 from stayer.core import codec, units
@@ -19,7 +20,6 @@ from stayer.core.units import rfc3339
 from stayer.http.events import PORTION, Closed, Silence
 from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
-from stayer.http.service import STREAMS
 from stayer.http.tasks import result_of
 
 HEARTBEAT = 15.0
@@ -61,7 +61,7 @@ def _last_event_id(call: Call, since: int | None) -> int | None:
     said = call.request.headers.get("last-event-id", "")
     if not said:
         return since
-    if not said.isdecimal() or len(said) > 18:
+    if not (said.isascii() and said.isdecimal()) or len(said) > 15:
         raise BadInput(f"Last-Event-ID {said[:40]!r}: send back the id of an event")
     return int(said)
 
@@ -101,6 +101,7 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
                     break
                 if found and not _wanted(found, asked):
                     position, found = found[-1].number, []
+    check_still_allowed(call)
     position = found[-1].number if found else position
     shown = [codec.event_record(event) for event in _wanted(found, asked)]
     content = _encode({"events": shown, "next": position})
@@ -110,24 +111,42 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
 async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
     """A stream of messages, counted while it is open."""
     service = call.service
-    if service.streams >= STREAMS:
-        raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
+    assert call.who is not None
+    token = call.who.account
+    address = call.request.client.host if call.request.client else "unknown"
     async with service.hub.listening():
         pass  # a store that does not answer is said before anything else is
+    service.streams.begin(token, address)
 
-    async def counted() -> AsyncIterator[bytes]:
-        service.streams += 1
+    async def pieces() -> AsyncIterator[bytes]:
         try:
             async for piece in stream():
+                if not still_allowed(call):  # asked after the wait, not before
+                    return
                 yield piece
         except Closed:
             return
-        finally:
-            service.streams -= 1
+
+    def end() -> None:
+        service.streams.end(token, address)
 
     # A proxy that gathers what comes until its buffer is full would be no live stream.
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(counted(), headers=headers, media_type=EVENT_STREAM)
+    return _Counted(pieces(), end, headers=headers, media_type=EVENT_STREAM)
+
+
+class _Counted(StreamingResponse):
+    """Counted from before it begins until it has ended, whether or not anything was sent."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], end: Callable[[], None], **rest: Any) -> None:
+        super().__init__(pieces, **rest)
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
 
 
 def sse(data: object, *, id: str | None = None, event: str | None = None) -> bytes:
@@ -139,8 +158,18 @@ def sse(data: object, *, id: str | None = None, event: str | None = None) -> byt
 
 
 def still_allowed(call: Call) -> bool:
-    """Whether who began a stream would still be let in."""
-    return call.who is not None and call.service.sessions.holds(call.who)
+    """Whether who began a stream would still be let in. A session that has a stream is used."""
+    who = call.who
+    if who is None or not call.service.sessions.holds(who):
+        return False
+    call.service.access.note_use(who.key)
+    return True
+
+
+def check_still_allowed(call: Call) -> None:
+    """The same for who has waited for one answer."""
+    if not still_allowed(call):
+        raise Problem("unauthorized", "this token or session has ended while it waited")
 
 
 async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> AsyncIterator[bytes]:
@@ -199,6 +228,7 @@ async def result(call: Call) -> Response:
     if task.state not in FINISHED and time.monotonic() < deadline:
         async with call.service.hub.listening():
             task = await _awaited(call, id, deadline)
+        check_still_allowed(call)
     outcome = result_of(task)
     if isinstance(outcome, Response):
         return outcome

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from stayer import control, telemetry
 from stayer.core import codec, ids, submission
 from stayer.core.accepted import accepted
-from stayer.core.errors import BadInput, TooLarge
+from stayer.core.errors import BadInput, Refused, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.written import parse_submission
 from stayer.doubt import naming_drawn_ids
@@ -43,6 +43,10 @@ async def submit(call: Call) -> Answer:
         asked = _asked(call, call.service.submitter.draw_id)
     if isinstance(asked, NewTask):
         [answer] = await _submitted(call, [asked])
+        if answer.purged:  # nothing is there under this id, and nothing may be
+            assert call.who is not None
+            check_answer(call.who, answer)
+            raise Refused(f"task {asked.id} {control.difference(asked, answer)}")
         location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
         shown = _accepted(call, asked, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
@@ -54,6 +58,8 @@ async def submit(call: Call) -> Answer:
 
 async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     """Accepted, as a part of the trace that the caller or this server has."""
+    if any(task.start_before is not None for task in tasks):
+        await call.service.call(control.refuse_overdue, call.store, tasks)
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
     with naming_drawn_ids(call.store, tasks):
         if parent is None and not call.service.traced:
@@ -105,6 +111,8 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     said.setdefault("queue", queue)
     said.setdefault("retries", settings.retries)
     said.setdefault("owner", call.who.name)
+    if call.who.queues:
+        said["owner"] = call.who.name  # fair turns of owners are not to be had many times
     try:
         new = submission.new_task(draw=draw, **said)
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)

@@ -12,14 +12,17 @@ from stayer.core.errors import StoreError
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 from stayer.http import files, metrics
+from stayer.http.access import session_record
 from stayer.http.problem import Problem
 from stayer.http.route import Answer, Call
-from stayer.http.session import Opened, Principal, by_token
+from stayer.http.session import Principal, by_token
 
 
 async def healthz(call: Call) -> Response:
-    """Says nothing of the store: a server whose store is away is not to be killed for it."""
-    return JSONResponse({"status": "ok", "version": __version__})
+    """Says nothing of the store: a server whose store is away is not to be killed for it. Nor which
+    version it is: anybody may ask.
+    """
+    return JSONResponse({"status": "ok"})
 
 
 async def readyz(call: Call) -> Response:
@@ -32,7 +35,9 @@ async def show_metrics(call: Call) -> Response:
     """For Prometheus. A store that does not answer is a figure too."""
     service, store = call.service, call.store
     lines = [*service.metrics.requests()]
-    lines += metrics.gauge("stayer_event_streams", "Event streams that are open.", service.streams)
+    lines += metrics.gauge(
+        "stayer_event_streams", "Event streams that are open.", service.streams.open
+    )
     up = 1
     try:
         latency = await service.probe()
@@ -65,7 +70,7 @@ class LoginBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def login(call: Call) -> Response:
-    """Swap a code or a token for a cookie."""
+    """Swap a code or a token for a session."""
     body: LoginBody = call.body
     service = call.service
     who: Principal | None = None
@@ -79,8 +84,8 @@ def login(call: Call) -> Response:
             f"the token {who.name} is for some queues only, and so for programs: the page shows "
             "all, use another",
         )
+    address = call.request.client.host if call.request.client else "unknown"
     if who is None:
-        address = call.request.client.host if call.request.client else "unknown"
         if wait := service.failures.count(address):
             raise Problem(
                 "too-many-failures", "wait a minute, then use a new login link",
@@ -91,10 +96,10 @@ def login(call: Call) -> Response:
             "this login link was used, or is too old: `stayer token link` makes another",
             {"www-authenticate": "Bearer"},
         )
-    response = Opened(who)
     path = service.settings.root_path or "/"
-    service.sessions.begin(response, who, path=path, secure=call.request.url.scheme == "https")
-    return response
+    return service.sessions.begin(
+        who, address, path=path, secure=call.request.url.scheme == "https"
+    )
 
 
 def whoami(call: Call) -> Answer:
@@ -106,9 +111,29 @@ def whoami(call: Call) -> Answer:
 
 def logout(call: Call) -> Response:
     """End the session."""
+    assert call.who is not None
     response = Response(status_code=204)
-    call.service.sessions.end(response, path=call.service.settings.root_path or "/")
+    path = call.service.settings.root_path or "/"
+    call.service.sessions.end(call.who, response, path=path)
     return response
+
+
+def sessions(call: Call) -> Answer:
+    """Who has logged in, and has not ended it."""
+    assert call.who is not None
+    access, mine = call.service.access, call.who.session
+    shown: list[JSON] = [
+        {**session_record(access, each), "this": each.id == mine} for each in access.sessions()
+    ]
+    return Answer({"sessions": shown}, headers={"cache-control": "no-store"})
+
+
+def end_session(call: Call) -> Response:
+    """End one: what it has open ends too."""
+    id = call.path["session"]
+    if not call.service.access.end_sessions([id]):
+        raise Problem("unknown-session", f"there is no session {id!r}: GET /v1/sessions lists them")
+    return Response(status_code=204)
 
 
 def openapi(call: Call) -> Answer:

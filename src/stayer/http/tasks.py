@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
@@ -18,12 +19,13 @@ from stayer.core.model import (
     QUEUED,
     RUNNING,
     Filter,
-    Page,
     State,
     Task,
 )
 from stayer.explain import explain as find_reasons
+from stayer.http.confine import confined_reason
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
+from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
 from stayer.store import Store
 
@@ -33,13 +35,17 @@ def find(call: Call) -> Answer:
     asked: ListQuery = call.query
     filter = to_filter(call.store, asked)
 
-    def read(queues: Sequence[str]) -> Page:
+    def read(queues: Sequence[str]) -> tuple[list[Raw], str | None]:
         wanted = replace(filter, queues=tuple(queues))
-        return call.store.find(wanted, asked.cursor, asked.limit)
+        show = _shown_in_brief if asked.brief else shown_in_full
+        return read_page(partial(call.store.find, wanted), asked.cursor, asked.limit, show)
 
-    page, away = part_of(call.store, asked.queue, read, asked.partial)
-    tasks = [_without_bulk(task) for task in page.tasks] if asked.brief else page.tasks
-    return Answer({"tasks": [codec.record(task) for task in tasks], "next": page.next, **away})
+    (tasks, following), away = part_of(call.store, asked.queue, read, asked.partial)
+    return Answer(Raw(encode({"tasks": tasks, "next": following, **away})))
+
+
+def _shown_in_brief(tasks: Sequence[Task]) -> list[Raw]:
+    return shown_in_full([_without_bulk(task) for task in tasks])
 
 
 def _without_bulk(task: Task) -> Task:
@@ -78,7 +84,13 @@ def events(call: Call) -> Answer:
 
 def explain(call: Call) -> Answer:
     """Why it is where it is."""
-    return Answer(explanation.record(find_reasons(call.store, call.path["id"])))
+    found = find_reasons(call.store, call.path["id"])
+    who = call.who
+    if who is not None and who.queues:
+        task = control.get(call.store, found.id)
+        reasons = [confined_reason(who, call.store, task, each) for each in found.reasons]
+        found = replace(found, reasons=tuple(reasons))
+    return Answer(explanation.record(found))
 
 
 class WhichAttempt(Struct, frozen=True, kw_only=True):
@@ -179,11 +191,15 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     from_start: Annotated[
         bool, Meta(description="Forget its checkpoint, the results of its steps and its progress.")
     ] = False
+    now: Annotated[bool, Meta(description="At once, also if it was cancelled before its eta.")] = (
+        False
+    )
 
 
 def retry(call: Call) -> Answer:
     """From its checkpoint, or from the start."""
-    task = control.retry(call.store, call.path["id"], from_start=call.body.from_start)
+    body: RetryBody = call.body
+    task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
     return Answer(codec.record(task))
 
 

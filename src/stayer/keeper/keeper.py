@@ -43,6 +43,8 @@ _LAST_WORDS = 16
 _STUCK_ROUND = 1.0
 _WRITE_AGAIN = 5.0
 _LOCK_PATIENCE = 1.0
+_NEVER = float("-inf")
+"""0 is no long time ago on a machine that has just booted."""
 _DIED = 256
 """As wait status: it ended itself, by exit code 1."""
 _FINAL = frozenset(("fence", "timeout", "silent", "memory"))
@@ -75,7 +77,7 @@ class Keeper:
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
         self._began, self._began_moment = time.time(), moment()
-        self._next_sample = self._said = 0.0
+        self._next_sample, self._said = 0.0, _NEVER
         self._out_of_memory = OutOfMemory()
 
     def run(self, spec: Content) -> None:
@@ -379,7 +381,7 @@ class Keeper:
                 "usage": self._accounts.usage,
             },
         )
-        self._said = moment() if written else 0.0
+        self._said = moment() if written else _NEVER
 
     def _record(self, **extra: object) -> None:
         """How it ended: as often as it takes, unless nobody can read it any more."""

@@ -161,6 +161,8 @@ def _become_the_task(folder: RunDirectory, spec: Content) -> None:
     # All signals have their default action since the nursery began, but are blocked.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     try:
+        if spec.get("program"):  # the worker has found it, and may run nothing else
+            os.execve(spec["program"], argv, spec["env"])
         os.execvpe(argv[0], argv, spec["env"])
     except OSError as error:
         raise OSError(f"can't run {argv[0]}: {error.strerror}{_hint(argv)}") from error

@@ -1,7 +1,8 @@
-"""`python -m stayer.runners class FILE[:Class] | app MODULE[:app] | names MODULE[:app]`
+"""`python -m stayer.runners class FILE[:Class] | app MODULE[:app] | names … | check …`
 
-The first two run the task that the environment tells of; the third prints the names of an app's
-tasks, and its schedules, as JSON, on the last line of stdout.
+The first two run the task that the environment tells of; `names MODULE[:app]` prints the names of
+an app's tasks, and its schedules, as JSON, on the last line of stdout; `check FILE[:Class]` looks
+whether the class is there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from typing import TypeVar
 
 from stayer import telemetry
 from stayer.context.context import Context
@@ -23,6 +25,7 @@ from stayer.runners.stack import show_stacks_when_asked
 from stayer.runners.stopping import Stopping
 
 BAD_USE = 2
+T = TypeVar("T")
 
 
 def main(arguments: list[str]) -> int:
@@ -30,6 +33,8 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["names", target]:
             return _print_names(target)
+        case ["check", target]:
+            return _check(target)
         case ["class" | "app" as kind, target]:
             try:
                 context = Context.from_environment()
@@ -77,14 +82,31 @@ def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Sig
             ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
             ending.say(f"stayer: stopped by {ended_by[0].name}")
             return ending.FAILED
+        case _NotLoaded():
+            return ending.fail(context, error.error, not_loaded=True)
         case BadResult():
             return ending.fail(context, error, ending.keep(context, error.value, error))
         case _:
             return ending.fail(context, error)
 
 
+class _NotLoaded(Exception):
+    """What the worker was told to run can't be loaded: no task is to blame for that."""
+
+    def __init__(self, error: ImportError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _loaded(load: Callable[[str], T], target: str) -> T:
+    try:
+        return load(target)
+    except ImportError as error:
+        raise _NotLoaded(error) from error
+
+
 def _run_class(target: str, context: Context) -> object:
-    task = load_class(target)(context)
+    task = _loaded(load_class, target)(context)
     if callable(kill := getattr(task, "kill", None)):
         context.on_stop(kill)
     if callable(before := getattr(task, "before", None)):
@@ -103,9 +125,20 @@ def _run_class(target: str, context: Context) -> object:
 
 
 def _run_app(target: str, context: Context) -> object:
-    app = load_app(target)
+    app = _loaded(load_app, target)
     with telemetry.within(context.record):
         return app.call(context)
+
+
+def _check(target: str) -> int:
+    try:
+        load_class(target)
+    except ImportError as error:
+        import traceback
+
+        traceback.print_exception(error)
+        return 1
+    os._exit(0)  # the file may have started threads
 
 
 def _print_names(target: str) -> int:

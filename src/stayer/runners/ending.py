@@ -51,8 +51,12 @@ def keep(context: Context, value: object, error: BadInput) -> str:
     return f". What was returned is in {path} on {os.uname().nodename}"
 
 
-def fail(context: Context, error: BaseException, hint: str = "") -> int:
-    """Write what went wrong, to the log too; the exit code."""
+def fail(
+    context: Context, error: BaseException, hint: str = "", *, not_loaded: bool = False
+) -> int:
+    """Write what went wrong, to the log too; the exit code. `not_loaded`: the task has not begun,
+    because the code that is to run it is not there.
+    """
     if isinstance(error, Snooze):
         say(f"asks to be run again in {error.delay} s: {error}")
         say_failed(context, "stayer.Snooze", str(error), wishes=_wishes(error))
@@ -61,7 +65,8 @@ def fail(context: Context, error: BaseException, hint: str = "") -> int:
     say(text + hint.removeprefix(". "))
     if len(text) > TRACEBACK_LIMIT:
         text = "…\n" + text[-TRACEBACK_LIMIT:]
-    say_failed(context, type, message + hint, text, _wishes(error))
+    wishes = {"not_loaded": True} if not_loaded else _wishes(error)
+    say_failed(context, type, message + hint, text, wishes)
     return FAILED
 
 

@@ -1,6 +1,7 @@
 // Asking the server. One place knows about sessions, problems and whether it answers at all.
 
 import { setClock } from "./format.js";
+import { secret } from "./session.js";
 
 /** What the server says is wrong. */
 export class Problem extends Error {
@@ -50,6 +51,9 @@ export const remove = (path, query) => ask("DELETE", path + search(query));
 /** The path of a task. @param {string} id @param {string} [part] */
 export const taskPath = (id, part) => `v1/tasks/${encodeURIComponent(id)}${part ? `/${part}` : ""}`;
 
+/** What is no JSON, such as a log. @param {string} path @returns {Promise<Blob>} */
+export const download = async (path) => (await request("GET", path, "*/*")).blob();
+
 /** @param {Record<string, unknown>} [query] */
 export function search(query) {
   const pairs = new URLSearchParams();
@@ -67,8 +71,26 @@ export function search(query) {
  * @param {{signal?: AbortSignal}} [options]
  */
 async function ask(method, path, body, options) {
+  const answer = await request(method, path, "application/json", body, options);
+  if (answer.status === 204) return null;
+  let said;
+  try {
+    said = await answer.json();
+  } catch (error) {
+    if (options?.signal?.aborted) throw error;
+    throw new Away("The server's answer broke off.");
+  }
+  if (path.startsWith("v1/stats")) setClock(said.now);
+  return said;
+}
+
+/**
+ * @param {string} method @param {string} path @param {string} accept @param {unknown} [body]
+ * @param {{signal?: AbortSignal}} [options]
+ */
+async function request(method, path, accept, body, options) {
   /** @type {Record<string, string>} */
-  const headers = { Accept: "application/json", "X-Stayer-Request": "1" };
+  const headers = { Accept: accept, "X-Stayer-Request": secret() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
@@ -87,7 +109,7 @@ async function ask(method, path, body, options) {
     location.assign("login");
     return new Promise(() => {}); // the page is about to go
   }
-  if (answer.status === 204) return null;
+  if (answer.ok) return answer;
   let said;
   try {
     said = await answer.json();
@@ -95,7 +117,5 @@ async function ask(method, path, body, options) {
     if (options?.signal?.aborted) throw error;
     throw new Away("The server's answer broke off.");
   }
-  if (!answer.ok) throw new Problem(answer.status, said.detail || said.title || answer.statusText, said.type?.split(":").pop());
-  if (path.startsWith("v1/stats")) setClock(said.now);
-  return said;
+  throw new Problem(answer.status, said.detail || said.title || answer.statusText, said.type?.split(":").pop());
 }

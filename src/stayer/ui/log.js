@@ -1,10 +1,11 @@
 // The log of an attempt: read in pieces, kept as lines, shown in part, followed while it grows.
 
-import { get, taskPath } from "./api.js";
+import { download, get, taskPath } from "./api.js";
 import { after, parse, PLAIN } from "./ansi.js";
 import { attribute, fill, h, text } from "./dom.js";
 import { count, many, size } from "./format.js";
 import { icon } from "./icons.js";
+import { toast } from "./parts.js";
 import { virtual } from "./virtual.js";
 
 const LINE = 19;
@@ -39,7 +40,7 @@ export function logView(id, signal) {
   const about = h("span.quiet.log-about");
   const none = h("p.log-none", { hidden: true }, "It has printed nothing.");
   const chosen = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Attempt", hidden: true }));
-  const raw = h("a.button.small", { target: "_blank", rel: "noopener" }, "Plain text");
+  const raw = h("button.button.small", { type: "button", onclick: () => plain(`${taskPath(id, "log")}?attempt=${attempt}`).catch((error) => toast(error.message, "bad")) }, "Plain text");
   const step = (/** @type {number} */ by, /** @type {import("./icons.js").Icon} */ name, /** @type {string} */ label) =>
     h("button.icon-button", { type: "button", "aria-label": label, onclick: () => seek(by) }, icon(name));
   const node = h("div.log-box", null,
@@ -70,7 +71,6 @@ export function logView(id, signal) {
     hit = -1;
     decoder = new TextDecoder();
     list.clear();
-    attribute(raw, "href", `${taskPath(id, "log")}?attempt=${next}`);
   }
 
   function shown(/** @type {number} */ from) {
@@ -175,6 +175,15 @@ export function logView(id, signal) {
       return read();
     },
   };
+}
+
+/** Show it in a tab of its own. A link can't: the server wants the secret of this page too. @param {string} path */
+async function plain(path) {
+  const tab = open("", "_blank"); // at once, or the browser takes it for a pop-up
+  const address = URL.createObjectURL((await download(path)).slice(undefined, undefined, "text/plain; charset=utf-8"));
+  if (tab) tab.location.replace(address);
+  else location.assign(address);
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
 /** @param {Line} line @param {string} wanted @param {boolean} here */

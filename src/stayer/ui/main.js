@@ -8,6 +8,7 @@ import { begin as beginView, watch } from "./health.js";
 import { listen } from "./keys.js";
 import { announce, empty, toast } from "./parts.js";
 import { href, place } from "./router.js";
+import { forget } from "./session.js";
 import { start } from "./stream.js";
 
 /** @typedef {{title: string, open: (main: HTMLElement, place: import("./router.js").Place, signal: AbortSignal) => void}} View */
@@ -33,7 +34,7 @@ let shown = "";
 /** Show the view that the address names. */
 async function open() {
   const here = place();
-  const page = PAGES[here.page];
+  const page = Object.hasOwn(PAGES, here.page) ? PAGES[here.page] : undefined;
   const same = `${here.page}/${here.id}`;
   leaving.abort();
   leaving = new AbortController();
@@ -132,6 +133,7 @@ function session() {
     button: "Log out",
     act: async () => {
       await remove("v1/session");
+      forget();
       location.assign("login");
     },
   }));
@@ -141,7 +143,7 @@ menu();
 colours();
 fill(/** @type {HTMLElement} */ (document.getElementById("help")), icon("help"));
 connection();
-PAGES[place().page]?.load(); // while the server says who looks
+if (Object.hasOwn(PAGES, place().page)) PAGES[place().page].load(); // while the server says who looks
 await begin().catch((error) => fill(main, empty("The server does not answer", error.message)));
 session();
 start();

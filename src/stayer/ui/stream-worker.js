@@ -3,22 +3,33 @@
 
 import { connect } from "./source.js";
 
+const BASE = new URL("../v1/", self.location.href).href;
 /** @type {Set<MessagePort>} */
 const ports = new Set();
 /** @type {{type: string} & Record<string, unknown>} */
 let state = { type: "state", up: null, silence: null };
+/** @type {ReturnType<typeof connect> | null} */
+let source = null;
+let known = "";
 
-const source = connect(new URL("../v1/", self.location.href).href, (message) => {
-  if (message.type === "state") state = message;
-  for (const port of ports) port.postMessage(message);
-});
+/** With the secret of the session that the newest tab has. @param {string} secret */
+function begin(secret) {
+  if (source && secret === known) return;
+  known = secret;
+  source?.close();
+  source = connect(BASE, secret, (message) => {
+    if (message.type === "state") state = message;
+    for (const port of ports) port.postMessage(message);
+  });
+}
 
 self.addEventListener("connect", (event) => {
   const port = /** @type {MessageEvent} */ (event).ports[0];
   ports.add(port);
   port.onmessage = (message) => {
     if (message.data === "bye") ports.delete(port);
-    if (message.data === "again") source.again();
+    else if (message.data === "again") source?.again();
+    else begin(message.data.secret);
   };
   port.postMessage(state);
 });

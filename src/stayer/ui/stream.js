@@ -1,5 +1,6 @@
 // What happens, as it happens, and whether the server and its store are there: for every view.
 
+import { secret } from "./session.js";
 import { connect } from "./source.js";
 
 /** @typedef {{number: number, at: string, id: string, queue: string, event: string, attempt: number, worker: string | null, note: string | null}} Event */
@@ -42,6 +43,7 @@ export function start() {
     const worker = new SharedWorker("ui/stream-worker.js", { type: "module", name: "stayer" });
     worker.port.onmessage = (message) => take(message.data);
     worker.port.start();
+    worker.port.postMessage({ secret: secret() }); // workers have no local storage
     addEventListener("pagehide", () => worker.port.postMessage("bye"));
     addEventListener("pageshow", (event) => {
       // From the back-forward cache: the worker has forgotten us.
@@ -53,9 +55,9 @@ export function start() {
     return;
   }
   // A tab that nobody looks at needs no stream, and there are few to have.
-  let source = document.hidden ? null : connect("v1/", take);
+  let source = document.hidden ? null : connect("v1/", secret(), take);
   document.addEventListener("visibilitychange", () => {
     source?.close();
-    source = document.hidden ? null : connect("v1/", take);
+    source = document.hidden ? null : connect("v1/", secret(), take);
   });
 }

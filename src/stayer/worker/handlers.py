@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -11,13 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from stayer import telemetry
+from stayer.core import patterns
 from stayer.core.errors import BadConfig
+from stayer.core.lanes import TRACE, handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
+from stayer.core.refusals import listed, no_handler
+from stayer.core.words import is_option, is_ours
 from stayer.runners.stack import STACK_SIGNAL
+from stayer.worker import programs
+from stayer.worker.programs import NotAllowed
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 _RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
+_PLACE = "{id}"
+"""Where the id of the task goes in the words of --exec, if not to their end."""
+_HARMLESS = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
 _SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
 
 
@@ -29,6 +42,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     app: str | None = None
     names: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    """Patterns of what tasks may bring along."""
     schedules: tuple[dict[str, Any], ...] = ()
     """What the app declares, as `core.scheduling` reads it."""
     environment: dict[str, str] = {}
@@ -38,18 +53,76 @@ class Handlers(Struct, frozen=True, kw_only=True):
     @property
     def handles(self) -> Handles:
         """What to reserve."""
-        plain = self.exec is not None or self.run is not None
-        return Handles(plain=plain, names=self.names, programs=self.programs)
+        return Handles(
+            plain=self.exec is not None or self.run is not None,
+            names=tuple(map(patterns.literal, self.names)),
+            programs=programs.asked_for(self.programs),
+            variables=self.variables,
+        )
 
-    def argv(self, task: Task) -> list[str]:
-        """The process for a task."""
-        if task.command is not None:
-            return list(task.command)
+    @property
+    def runs_anything(self) -> bool:
+        """Whoever may submit has a shell here."""
+        return patterns.ANYTHING in self.programs
+
+    def check(self, task: Task) -> None:
+        """Raise NotAllowed if this worker was not told to run it. The store has looked already, but
+        whoever can write to the store must not decide what runs here.
+        """
+        if not handled(lane_of(task), self.handles):
+            raise NotAllowed(no_handler(task))
+        if ours := [name for name in task.env or () if is_ours(name)]:
+            raise NotAllowed(f"it brings along {listed(ours)}, which is for the worker to set")
+        if refused := refused_variables(task, self.variables):
+            several = "variables" if len(refused) > 1 else "the variable"
+            raise NotAllowed(f"it brings along {several} {listed(refused)}: see --allow-env")
+        if not task.command and task.name is None and self.exec and is_option(task.id):
+            raise NotAllowed(f"its id {task.id!r} would be an option of {self.exec[0]}")
+        if not task.command and task.name is None and self._puts_id_into_words(task):
+            raise NotAllowed(f"its id {task.id!r} is not fit for a place within a word of --exec")
+
+    def _puts_id_into_words(self, task: Task) -> bool:
+        """One that could mean something there: to a shell, or in a path."""
+        inside = any(_PLACE in word and word != _PLACE for word in self.exec or ())
+        return inside and not _HARMLESS.fullmatch(task.id)
+
+    def process(self, task: Task) -> dict[str, Any]:
+        """What its keeper is to execute: the words, the file that the first one means (None: to be
+        looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and OSError.
+        """
+        self.check(task)
+        if not task.command:
+            argv = self._own(task)
+            return {"argv": argv, "program": self.found(argv[0]), "cwd": os.getcwd()}
+        cwd = _from_here(task.cwd or "")
+        program, argv = None, list(task.command)
+        if not self.runs_anything:
+            program, argv[0] = programs.allowed(argv[0], self.programs, self.path, cwd)
+        return {"argv": argv, "program": program, "cwd": cwd}
+
+    @property
+    def path(self) -> str:
+        """Where programs are looked for."""
+        return self.environment.get("PATH") or os.environ.get("PATH") or os.defpath
+
+    def found(self, word: str) -> str:
+        """A program of the worker's own; raises FileNotFoundError or PermissionError."""
+        if "/" not in word:
+            return programs.look_up(word, self.path)
+        found = _from_here(word)
+        if not programs.is_program(found):
+            wrong = errno.EACCES if os.path.exists(found) else errno.ENOENT
+            raise OSError(wrong, os.strerror(wrong), word)
+        return found
+
+    def _own(self, task: Task) -> list[str]:
         if task.name is not None:
             return [*_RUNNER, "app", self.app or ""]
-        if self.exec is not None:
-            return [*self.exec, task.id]
-        return [*_RUNNER, "class", self.run or ""]
+        if self.exec is None:
+            return [*_RUNNER, "class", self.run or ""]
+        if any(_PLACE in word for word in self.exec):
+            return [word.replace(_PLACE, task.id) for word in self.exec]
+        return [*self.exec, task.id]
 
     def stack_signal(self, task: Task) -> int | None:
         """What makes the process write its stack to the log; None if it is no runner of ours."""
@@ -58,13 +131,13 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
         """The process's environment: the worker's, less what opens the store, and the interface."""
-        kept = {name: value for name, value in os.environ.items() if name not in _SECRET}
+        kept = _inherited()
         if user := self.users.of(task.queue):
             kept = user.environment(kept)
         return {
             **kept,
             **self.environment,
-            **(task.env or {}),
+            **self._brought_along(task),
             "STAYER_TASK_ID": task.id,
             "STAYER_ATTEMPT": str(task.attempt),
             "STAYER_DIR": str(folder),
@@ -74,11 +147,30 @@ class Handlers(Struct, frozen=True, kw_only=True):
             **({"STAYER_INPUTS": str(folder / "inputs")} if task.upstreams else {}),
         }
 
+    def _brought_along(self, task: Task) -> dict[str, str]:
+        """The variables of the task that it may set; `check` has refused all but a trace's."""
+        brought = {name: value for name, value in (task.env or {}).items() if not is_ours(name)}
+        allowed = {
+            name: value
+            for name, value in brought.items()
+            if name not in TRACE or patterns.any_matches(name, self.variables)
+        }
+        return {**telemetry.carried(*map(brought.get, TRACE)), **allowed}
+
     def try_out(self, user: TaskUser, runs: Path) -> None:
         """See whether this user can run what is configured; raises BadConfig."""
-        file = self.run.partition(":")[0] if self.run else None
-        program = self.exec[0] if self.exec else None
-        try_out(user, runs, file=file, program=program)
+        program = self.found(self.exec[0]) if self.exec else None
+        try_out(user, runs, program)
+
+
+def _inherited() -> dict[str, str]:
+    """The worker's variables, less what opens the store."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRET}
+
+
+def _from_here(path: str) -> str:
+    """As the kernel sees it, for which `..` after a link is not the folder of the link."""
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path).rstrip("/") or "/"
 
 
 def configure(
@@ -88,6 +180,7 @@ def configure(
     app: str | None = None,
     allow_commands: bool = False,
     allow_command: tuple[str, ...] = (),
+    allow_env: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
     users: TaskUsers | None = None,
 ) -> Handlers:
@@ -99,21 +192,49 @@ def configure(
             "a worker needs something to run: give --exec CMD, --run FILE, --app MODULE, or "
             "--allow-commands for the commands that tasks bring along"
         )
-    users = users or TaskUsers()
-    whose: list[TaskUser | None] = [*users.all()] or [None]
-    # Each of the users must be able to load it.
-    found = [_asked(app, user) for user in whose] if app else [((), ())]
-    names, schedules = found[0]
-    return Handlers(
-        exec=tuple(shlex.split(exec)) if exec else None,
+    for pattern in allow_command:
+        programs.check_pattern(pattern)
+    handlers = Handlers(
+        exec=_words(exec) if exec else None,
         run=_checked_file(run) if run else None,
         app=app,
-        names=names,
-        schedules=schedules,
-        programs=("*",) if allow_commands else allow_command,
+        programs=(patterns.ANYTHING,) if allow_commands else allow_command,
+        variables=(patterns.ANYTHING,) if allow_commands else allow_env,
         environment=environment or {},
-        users=users,
+        users=users or TaskUsers(),
     )
+    return replace(handlers, **_tried(handlers))
+
+
+def _tried(handlers: Handlers) -> dict[str, Any]:
+    """What an app says of itself. All that is to run is looked at: a worker whose own program is
+    missing would only get in the way of its tasks.
+    """
+    if handlers.exec is not None:
+        try:
+            handlers.found(handlers.exec[0])
+        except OSError as error:
+            raise BadConfig(f"--exec: can't run {handlers.exec[0]}: {error.strerror}") from None
+    if handlers.run is not None:
+        _ask_runner(handlers, "--run", "check", handlers.run)
+    if handlers.app is None:
+        return {}
+    said = _ask_runner(handlers, "--app", "names", handlers.app)
+    about = json.loads(said.splitlines()[-1])
+    return {"names": tuple(about["names"]), "schedules": tuple(about["schedules"])}
+
+
+def _words(exec: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(exec))
+    except ValueError as error:
+        said = f"{error}"
+        raise BadConfig(f"--exec {exec}: {said[:1].lower()}{said[1:]}") from None
+    if not words or not words[0]:
+        raise BadConfig(f"--exec {exec!r}: give a command")
+    if _PLACE in words[0]:
+        raise BadConfig(f"--exec {exec}: the id of a task can't be the program")
+    return words
 
 
 def _checked_file(run: str) -> str:
@@ -123,24 +244,29 @@ def _checked_file(run: str) -> str:
     return f"{os.path.abspath(path)}:{name}" if name else os.path.abspath(path)
 
 
-def _asked(app: str, user: TaskUser | None) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
-    """The names of an app's tasks, and its schedules, asked in a process of its own: user code
-    stays out of here. It is the user's who will run it: root never runs what that user may write.
+def _ask_runner(handlers: Handlers, flag: str, verb: str, target: str) -> str:
+    """What a process of its own says of the user's code, which stays out of here. It is a process
+    of whoever will run that code: root runs nothing that others may write. Each of them must be
+    able to.
     """
-    whose = f" by {user.name}" if user else ""
+    whose: list[TaskUser | None] = [*handlers.users.all()] or [None]
+    return [_ask_runner_as(user, handlers, flag, verb, target) for user in whose][-1]
+
+
+def _ask_runner_as(
+    user: TaskUser | None, handlers: Handlers, flag: str, verb: str, target: str
+) -> str:
+    by = f" by {user.name}" if user else ""
+    process = user.as_process() if user else {"env": _inherited()}
+    process["env"] |= handlers.environment
     try:
         asked = subprocess.run(
-            [*_RUNNER, "names", app],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-            **(user.as_process() if user else {}),
-        )
+            [*_RUNNER, verb, target], capture_output=True, text=True, check=False, timeout=600,
+            **process,
+        )  # fmt: skip
     except OSError as error:
-        raise BadConfig(f"{sys.executable} can't be run{whose}: {error.strerror}") from error
+        raise BadConfig(f"{sys.executable} can't be run{by}: {error.strerror}") from error
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise BadConfig(f"--app {app} can't be loaded{whose}: {last[0]}")
-    about = json.loads(asked.stdout.splitlines()[-1])
-    return tuple(about["names"]), tuple(about["schedules"])
+        raise BadConfig(f"{flag} {target} can't be loaded{by}: {last[0]}")
+    return str(asked.stdout)

@@ -33,6 +33,7 @@ from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
 from stayer.worker.orders import carry_out
+from stayer.worker.outcome import node_trouble
 from stayer.worker.reconcile import reconcile
 from stayer.worker.settle import refresh, settle_outcomes, settle_starts, tell
 from stayer.worker.standstill import StandstillTeller
@@ -295,7 +296,8 @@ class WorkerLoop(BeatingWorker):
                 self._heart.beat_now()
                 left = sum(held.left() for held in mine)
         for held in settle_outcomes(self._store, ended):
-            if held.is_fresh and (held.run.exit or {}).get("node"):
+            own = held.task.command is None
+            if held.is_fresh and node_trouble(held.run.exit or {}, held.run.error(), own=own):
                 self._starter.rest(held.task)
             self._forget(held)
 

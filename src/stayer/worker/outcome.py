@@ -17,19 +17,32 @@ _LIMITS = {
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
 _LONGEST_TYPE = 1_000
 _LONGEST_TEXT = 64_000
-_NOT_FOUND = 127
+NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
 
-def outcome(exit: dict[str, Any], error: dict[str, Any] | None, tail: str) -> Happening:
+def node_trouble(exit: dict[str, Any], error: dict[str, Any] | None, *, own: bool) -> str | None:
+    """Why the task never ran, if that is not its fault; `own`: it is what its worker was told to
+    run, not a command that it brought along.
+    """
+    if "not_started" in exit and (own or exit.get("node")):
+        return f"could not be started on its node: {exit['not_started']}"
+    if own and exit.get("exit_code") and (error or {}).get("not_loaded") is True:
+        return f"its worker can't load what it is to run: {_text((error or {}).get('message'))}"
+    return None
+
+
+def outcome(
+    exit: dict[str, Any], error: dict[str, Any] | None, tail: str, *, own: bool = False
+) -> Happening:
     """What happened, from the keeper's exit file and what the task said; its result apart."""
     if "keeper_died" in exit:
         return Lose(exit.get("note") or "its keeper was killed")
+    if exit.get("stop") is None and (why := node_trouble(exit, error, own=own)):
+        return Interrupt(why[:_LONGEST_TYPE])
     if "not_started" in exit:
-        if exit.get("node"):
-            return Interrupt(f"could not be started on its node: {exit['not_started']}")
         why = f"it could not be started: {exit['not_started']}"
-        return Fail(Fault("NotStarted", why, exit_code=_NOT_FOUND))
+        return Fail(Fault("NotStarted", why, exit_code=NOT_FOUND))
     stop = exit.get("stop")
     if stop is not None:
         return _stopped(stop, exit, tail)

@@ -35,8 +35,11 @@ class PoolProcess:
         bell: Bell,
     ) -> None:
         self.news: deque[link.News] = deque()
+        self._asked, self._answered = 0, 0
+        self._asked_at = 0.0
         self._begin_confined(setup.confined)
         self._bell = bell
+        self._begun = Path(setup.state) / BEGUN
         self._link, theirs = link.pair()
         self._unsent: deque[link.Message] = deque([setup])
         self._sending = threading.Lock()
@@ -84,6 +87,23 @@ class PoolProcess:
             self.queues |= set(queues)
         self.say(link.Confine(self._confinement, queues))
 
+    def ask_for_answer(self, now: float) -> None:
+        """Ask whether its threads can run, unless the last answer is still to come."""
+        if self._asked == self._answered:
+            self._asked, self._asked_at = self._asked + 1, now
+            self.say(link.Ping(self._asked))
+
+    def silent_for(self, now: float) -> float:
+        """How long it has not answered, in seconds. Before its first answer it is loading its app:
+        that takes what it takes.
+        """
+        waits = self._asked != self._answered and self._answered > 0
+        return now - self._asked_at if waits else 0.0
+
+    def at_work_on(self) -> set[tuple[str, int]]:
+        """Which tasks have begun there and not ended: ids and attempts."""
+        return read_begun(self._begun)
+
     def pass_on(self) -> None:
         """Send what it can take without making us wait: a task may keep it from listening."""
         with self._sending, suppress(OSError):
@@ -114,6 +134,8 @@ class PoolProcess:
                     self._bell.ring()
             elif isinstance(message, link.Confined):
                 self._on_confined(message)
+            elif isinstance(message, link.Pong):
+                self._answered = message.number
 
     def _on_confined(self, message: link.Confined) -> None:
         with self._confining:

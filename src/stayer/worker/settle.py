@@ -91,7 +91,11 @@ def _steps(held: Held, happening: Happening) -> list[Change]:
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [decide(task, happening, ago)]
     start = decide(task, Start(running.get("pid")), started_ago(held))
-    return [start, decide(replace(task, state="started"), happening, ago)]
+    end = decide(replace(task, state="started"), happening, ago)
+    took = took_altogether(held.run)
+    if took is not None:  # told together, they would be of the same moment
+        start = replace(start, ago=end.ago + max(0.0, took))
+    return [start, end]
 
 
 def _outcome(held: Held) -> Happening:
@@ -105,7 +109,7 @@ def _outcome(held: Held) -> Happening:
 def _read_outcome(held: Held) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
-    happening = outcome(exit, run.error(), run.log_tail())
+    happening = outcome(exit, run.error(), run.log_tail(), own=held.task.command is None)
     return _read_result(run) if isinstance(happening, Done) else happening
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
+from contextlib import suppress
+from typing import Any
 
-from msgspec import UNSET
-from msgspec.structs import replace
-
-from stayer import inputs
-from stayer.core.errors import StoreUnreachable, TooLarge
-from stayer.core.lifecycle import Fail, Interrupt, Snooze, decide
+from stayer import control, inputs
+from stayer.core.errors import NotHeld, StoreUnreachable, TooLarge
+from stayer.core.lifecycle import Fail, Happening, Interrupt, Snooze, decide
 from stayer.core.model import Fault, Task
+from stayer.core.refusals import Refusals
 from stayer.core.units import format_duration
 from stayer.keeper.cgroup import delegated
 from stayer.store import Store
@@ -21,7 +20,9 @@ from stayer.worker.holdings import Holdings
 from stayer.worker.lease import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
 from stayer.worker.options import Options
+from stayer.worker.outcome import NOT_FOUND
 from stayer.worker.patience import Patience
+from stayer.worker.programs import Missing, NotAllowed
 from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
 
@@ -51,6 +52,7 @@ class Starter:
         self._nursery = nursery
         self._cgroup: str | None = None
         self._patience = Patience(longest=_LONGEST_REST)
+        self._refusals = Refusals()
 
     @property
     def rests(self) -> bool:
@@ -81,17 +83,20 @@ class Starter:
         """If this node can't, the task is handed back."""
         run = self._state.run_for(task)
         try:
+            process = self._process(task)
+            if process is None:
+                return
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
             given = inputs.shown(inputs.of(self._store, task)) if task.upstreams else None
-            run.prepare(task, self._spec(task, run, options), saved.data if saved else None, given)
+            spec = process | self._spec(task, run, options)
+            run.prepare(task, spec, saved.data if saved else None, given)
             held = Held(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
         except StoreUnreachable as error:
             # The results that it needs may be in a part of the store that is away: others begin.
             logger.warning("task %s can't begin yet: %s", task.id, error)
-            later = decide(task, Snooze(_AWAY))
-            self._store.commit([replace(later, losses=UNSET, note="what it needs is away")])
+            self._store.commit([decide(task, Snooze(_AWAY, "what it needs is away"))])
         except TooLarge as error:
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
@@ -105,6 +110,26 @@ class Starter:
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
 
+    def _process(self, task: Task) -> dict[str, Any] | None:
+        """What to execute; None if that is settled otherwise. Before anything of it is written."""
+        try:
+            return self._handlers.process(task)
+        except NotAllowed as error:
+            if self._refusals.is_new(task):
+                logger.warning("task %s is refused: %s", task.id, error)
+            self._settle(task, self._refusals.snooze(task, str(error)))
+        except Missing as error:
+            if task.command is None:
+                raise  # what this worker was told to run: that is no fault of the task
+            why = f"it could not be started: can't run {task.command[0]}: {error.strerror}"
+            self._settle(task, Fail(Fault("NotStarted", why, exit_code=NOT_FOUND)))
+        return None
+
+    def _settle(self, task: Task, happening: Happening) -> None:
+        """Also if an order came in between; what has been taken from us is not ours to settle."""
+        with suppress(NotHeld):
+            control.settle(self._store, task, happening)
+
     @staticmethod
     def _is_void(run: Run) -> bool:
         """No keeper starts there; also where not even a folder could be made."""
@@ -115,9 +140,7 @@ class Starter:
 
     def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
         return {
-            "argv": self._handlers.argv(task),
             "env": self._handlers.env(task, run.task_folder),
-            "cwd": task.cwd or os.getcwd(),
             "lease": str(self._leases.path(task.queue)),
             "stack_signal": self._handlers.stack_signal(task),
             "cgroup": self._cgroup,

@@ -52,15 +52,10 @@ def said():
         import stayer.runners.__main__
     except Exception as error:
         return f"can't import stayer.runners: {error}"
-    if about["file"]:
-        try:
-            open(about["file"], "rb").close()
-        except OSError as error:
-            return f"can't read {about['file']}: {error.strerror}"
     if about["program"]:
         import shutil
         if shutil.which(about["program"]) is None:
-            return f"can't run {about['program']}: it is not in its PATH, or not executable for it"
+            return f"can't run {about['program']}: it can't reach it, or may not execute it"
 print(json.dumps(said()), flush=True)
 sys.stdin.read()
 """
@@ -163,10 +158,10 @@ def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
     return TaskUsers(by_queue, others)
 
 
-def try_out(user: TaskUser, runs: Path, *, file: str | None, program: str | None) -> None:
+def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
     """Start a process of this user's, and end it: what can't work is said before a task is taken.
 
-    `file` is what it must be able to read, `program` what it must be able to run. Raises BadConfig.
+    `program` is what it must be able to run. Raises BadConfig.
     """
     folder = runs / f"{NEW}trial-{user.uid}"
     with suppress(FileNotFoundError):
@@ -176,7 +171,6 @@ def try_out(user: TaskUser, runs: Path, *, file: str | None, program: str | None
         "cwd": os.getcwd(),
         "folder": str(folder),
         "word": _WORD.decode(),
-        "file": file,
         "program": program,
     }
     try:

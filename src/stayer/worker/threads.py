@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import (
     NOT_TO_THREADS,
+    Happening,
     Interrupt,
     Lose,
     Start,
@@ -25,13 +26,14 @@ from stayer.core.lifecycle import (
     Tell,
     decide,
 )
-from stayer.core.model import RUNNING, Beat, Change, Handles, Kept, Orders, Report, Task, Worker
+from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import moment
 from stayer.partly import held_by
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
+from stayer.runners.pool.rules import handles_of
 from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.beating import TICK, BeatingWorker
@@ -46,6 +48,7 @@ from stayer.worker.pool_process import (
 )
 from stayer.worker.state import StateDirectory
 from stayer.worker.tidying import Tidying
+from stayer.worker.watchdog import Watchdog
 
 logger = logging.getLogger("stayer.worker")
 
@@ -93,6 +96,10 @@ class ThreadsWorker(BeatingWorker):
         self._start_at = 0.0
         self._restart_pause = _RESTART[0]
         self._kill_at: float | None = None
+        self._watchdog = Watchdog(options.lease, options.grace, options.time_limit)
+        self._answered_at: float | None = None
+        """When the threads last answered, by the store's clock, if they don't any more."""
+        self._overdue: Mapping[tuple[str, int], Happening] = {}
         self._tidying = Tidying(store, options.retention)
 
     def _begin(self) -> None:
@@ -130,7 +137,7 @@ class ThreadsWorker(BeatingWorker):
             version=__version__,
             draining=self._draining,
             lease=self._options.lease,
-            handles=Handles(names=self._options.names, threads=True),
+            handles=replace(handles_of(self._options.names), answered_at=self._answered_at),
         )
 
     def _finished(self) -> bool:
@@ -211,6 +218,48 @@ class ThreadsWorker(BeatingWorker):
             self._let_go_of_pool(pool)
         else:
             pool.pass_on()
+            self._try(lambda: self._watch(pool))
+
+    def _watch(self, pool: PoolProcess) -> None:
+        """Say so if its threads don't answer, and kill it for those that are past their time."""
+        now = moment()
+        silence = self._watchdog.silence(pool, now)
+        if silence is None:
+            if self._answered_at is not None:
+                logger.info("the threads answer again")
+                self._be_stuck_since(None)
+            return
+        at_work = pool.at_work_on()
+        names = ", ".join(sorted(id for id, _ in at_work)) or "none"
+        if self._answered_at is None:
+            answered_at = self._store.now() - silence
+            logger.error(
+                "the threads have not answered for %s: one of these tasks may keep all from "
+                "running: %s", format_duration(silence), names,
+            )  # fmt: skip
+            self._be_stuck_since(answered_at)
+        if not self._watchdog.is_time_to_look(now):
+            return
+        ours = self._state.worker_id
+        tasks = [
+            task
+            for task in self._store.get([id for id, _ in at_work])
+            if task is not None and task.worker == ours and (task.id, task.attempt) in at_work
+        ]
+        self._overdue = self._watchdog.overdue(tasks, silence, now)
+        if self._overdue:
+            late = ", ".join(sorted(id for id, _ in self._overdue))
+            self._why = f"its threads did not answer for {format_duration(silence)}"
+            self._charged = True
+            logger.error("%s, and %s should have ended: killing all of them", self._why, late)
+            pool.kill()
+            self._let_go_of_pool(pool)
+
+    def _be_stuck_since(self, answered_at: float | None) -> None:
+        self._answered_at = answered_at
+        self._tell_about_me()
+        if self._heart is not None:
+            self._heart.beat_now()
 
     def _explain(self, code: int) -> None:
         """Why the pool is gone, and whether what it ran may have done that."""
@@ -239,6 +288,9 @@ class ThreadsWorker(BeatingWorker):
         self._pool, self._ended_at = None, moment()
         self._took_back = False
         self._passed_on.clear()
+        if self._answered_at is not None:
+            self._answered_at = None
+            self._tell_about_me()
 
     def _take_back(self) -> None:
         """What the pool held when it ended, or the one of the worker before, goes to others."""
@@ -254,7 +306,10 @@ class ThreadsWorker(BeatingWorker):
         ago = moment() - self._ended_at if self._ended_at else 0.0
         changes: list[Change] = []
         for task in held:
-            if (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
+            late = self._overdue.get((task.id, task.attempt))
+            if late is not None and not task.cancel_wanted:
+                changes += _ended(task, late, ago)
+            elif (task.id, task.attempt) in begun or (self._charged and task.state == "started"):
                 changes += _lost(task, self._why, ago)
             else:
                 changes.append(decide(task, Interrupt(self._why), ago))
@@ -263,6 +318,7 @@ class ThreadsWorker(BeatingWorker):
             raise _SomebodyWasFaster
         if held:
             logger.warning("handed back %d tasks: %s", len(held), self._why)
+        self._overdue = {}
         forget_begun(self._state.path)
 
     def _start_pool(self) -> None:
@@ -389,10 +445,15 @@ def _lost(task: Task, why: str, ago: float) -> list[Change]:
     """It had begun, though the store may not know; that nothing of it is left, we do."""
     if task.cancel_wanted:
         return [decide(task, Stop(), ago)]
+    return _ended(task, Lose(why), ago)
+
+
+def _ended(task: Task, happening: Happening, ago: float) -> list[Change]:
+    """The end of what had begun, though the store may not know that either."""
     if task.state == "started":
-        return [decide(task, Lose(why), ago)]
+        return [decide(task, happening, ago)]
     begun = replace(task, state="started")
-    return [decide(task, Start(None), ago), decide(begun, Lose(why), ago)]
+    return [decide(task, Start(None), ago), decide(begun, happening, ago)]
 
 
 def _signal_name(number: int) -> str:

@@ -1,16 +1,23 @@
 // Swaps what is behind the # of a login link for a session. No server and no log sees that part of
 // the URL, and it is taken out of the history at once.
+import { keep } from "../ui/session.js";
+
 const news = document.getElementById("news");
 const form = document.getElementById("form");
 
 async function login(secret) {
   const answer = await fetch("v1/session", {
     method: "POST",
-    headers: { "Content-Type": "application/json", "X-Stayer-Request": "1" },
+    headers: { "Content-Type": "application/json" },
     body: JSON.stringify(secret),
   });
   if (answer.ok) {
-    location.replace("./");
+    try {
+      keep((await answer.json()).page);
+      location.replace("./");
+    } catch {
+      say("This browser keeps nothing for this page (local storage): allow that, and log in again.");
+    }
     return;
   }
   const problem = await answer.json().catch(() => ({ detail: answer.statusText }));
@@ -48,6 +55,6 @@ function enter() {
 
 addEventListener("hashchange", enter);
 if (!enter()) {
-  say("Use the login link that `stayer serve` prints, or a token.");
+  say("Use a login link, which `stayer token link` prints, or a token.");
   form.hidden = false;
 }

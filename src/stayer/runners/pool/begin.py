@@ -20,7 +20,7 @@ from stayer.keeper import kernel
 from stayer.runners.load import load_app
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
-from stayer.runners.pool.link import Link, Setup
+from stayer.runners.pool.link import Link, Ping, Pong, Setup
 from stayer.runners.pool.pool import Pool
 from stayer.stores import open_store
 
@@ -77,7 +77,11 @@ def _collect_less_often() -> None:
 
 def _listen(link: Link, pool: Pool) -> None:
     while (message := link.receive()) is not None:
-        pool.hear(message)
+        if isinstance(message, Ping):
+            with suppress(OSError):
+                link.send(Pong(message.number))
+        else:
+            pool.hear(message)
     _leave(CAN_NOT_BEGIN)  # the worker is gone
 
 

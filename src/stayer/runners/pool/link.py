@@ -72,7 +72,19 @@ class Confined(Struct, frozen=True, tag=True):
     number: int
 
 
-Message: TypeAlias = Setup | News | Delivered | Ask | Finish | Confine | Confined
+class Ping(Struct, frozen=True, tag=True):
+    """From the worker: are you there? Answered by the thread that hears it."""
+
+    number: int
+
+
+class Pong(Struct, frozen=True, tag=True):
+    """From the pool: its threads can run."""
+
+    number: int
+
+
+Message: TypeAlias = Setup | News | Delivered | Ask | Finish | Confine | Confined | Ping | Pong
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -16,7 +16,8 @@ from contextlib import suppress
 from stayer import clock
 from stayer.core.errors import LeaseLost, StoreError
 from stayer.core.lifecycle import Happening, Interrupt, Stop
-from stayer.core.model import Handles, Orders, Report, Task
+from stayer.core.model import Orders, Report, Task
+from stayer.core.refusals import Refusals
 from stayer.partly import held_by
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
@@ -33,6 +34,7 @@ from stayer.runners.pool.link import (
     News,
     Setup,
 )
+from stayer.runners.pool.rules import handles_of, refusal
 from stayer.runners.pool.settle import Settling
 from stayer.store import Store, Waiter
 
@@ -62,7 +64,8 @@ class Pool:
         self._store = store
         self._app = app
         self._link = link
-        self._handles = Handles(names=app.names)
+        self._handles = handles_of(app.names)
+        self._refusals = Refusals()
         self._hands = Hands(app, setup.threads, begun, self._on_end)
         self._held: dict[tuple[str, int], InHand] = {}
         self._arrived: Sequence[Task] = ()
@@ -298,6 +301,10 @@ class Pool:
                 self._settle(job, Interrupt("not found on its node"))
             elif self._is_elsewhere(job):
                 self._settle(job, Interrupt("its queue is away"))
+            elif why := refusal(task, self._handles):
+                if self._refusals.is_new(task):
+                    logger.warning("task %s is refused: %s", task.id, why)
+                self._settle(job, self._refusals.snooze(task, why))
             else:
                 fresh.append(job)
         self._hands.take(fresh)

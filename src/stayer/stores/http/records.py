@@ -129,7 +129,7 @@ def _times_read(shown: Mapping[str, Any]) -> dict[str, Any]:
 def _field(name: str, value: Any) -> Any:
     if isinstance(value, str) and (name in codec.TIMES or name.endswith("_at")):
         return instant(value)
-    if name in ("error", "progress", "usage") and isinstance(value, dict):
+    if name in ("error", "progress", "usage", "handles") and isinstance(value, dict):
         return _times_read(value)
     if name == "data":
         return _value(value)

@@ -7,7 +7,9 @@ operator wants is asked for by its verb, and decided by the server.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, NoReturn, Unpack
 from urllib.parse import quote, urlsplit
 
@@ -69,6 +71,10 @@ _EARLIEST, _LATEST = 1e8, 253402300799.0
 """Moments that can't be taken for a duration, nor for no moment at all."""
 
 
+class PlainHttpWarning(UserWarning):
+    """A token is sent over plain http to another machine."""
+
+
 def open_server(url: str, token: str | None) -> HttpStore:
     """The store behind the server at `http://host:port/prefix`."""
     parts = urlsplit(url)
@@ -85,8 +91,24 @@ def open_server(url: str, token: str | None) -> HttpStore:
         raise BadConfig(f"store {url!r}: write for example http://localhost:8787")
     plain = url.rstrip("/")
     prefix = parts.path.rstrip("/")
+    if token and parts.scheme == "http" and not _is_here(parts.hostname):
+        warnings.warn(
+            f"{plain} is not encrypted: the token can be read on the way. Use https",
+            PlainHttpWarning,
+            stacklevel=3,
+        )
     address = Address(plain, parts.scheme == "https", parts.hostname, port, prefix)
     return HttpStore(plain, Connection(address, token))
+
+
+def _is_here(host: str) -> bool:
+    """Whether what is sent to this host stays on this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _path(kind: str, name: str, *rest: str) -> str:
@@ -153,8 +175,10 @@ class HttpStore:
         match happening:
             case Cancel(grace=grace):
                 return self._verb(id, "cancel", {"grace": grace})
-            case Retry(from_start=from_start):
-                return self._verb(id, "retry", {"from_start": from_start})
+            case Retry(from_start=from_start, keeps_eta=keeps_eta):
+                # Only if it is wanted: an older server does not know of it.
+                at_once: dict[str, JSON] = {} if keeps_eta else {"now": True}
+                return self._verb(id, "retry", {"from_start": from_start, **at_once})
             case Hold() | Release():
                 return self._verb(id, type(happening).__name__.lower())
             case Ask(verb=verb, arguments=arguments):
@@ -409,8 +433,8 @@ class HttpStore:
 
     def _for_workers(self) -> NoReturn:
         raise StoreUnusable(
-            f"{self.url} is a server: workers and listeners need the database itself, give them "
-            "its URL (sqlite:…)"
+            f"{self.url} is a server: workers and listeners need the store behind it, give them "
+            "the URL of that (sqlite:…, redis:…)"
         )
 
     def reserve(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from redis.connection import Connection, SSLConnection, UnixDomainSocketConnecti
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from stayer.config.trust import distrust
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.units import duration
 from stayer.stores.findings import Finding
@@ -27,7 +29,15 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
 _HOSTS = re.compile(r"((\[[^]]*\]|[^:,]*)(:\d+)?(,|$))*")
 _PORTS = range(1, 65536)
 _SECRET = ("password", "sentinel_password", "ssl_password")
-_MAY_HAVE_AT = (*_SECRET, "username", "sentinel_username", "client_name")
+_LONGEST_PASSWORD = 10_000
+_MAY_HAVE_AT = (
+    *_SECRET,
+    "password_file",
+    "sentinel_password_file",
+    "username",
+    "sentinel_username",
+    "client_name",
+)
 
 
 class Address(Struct, frozen=True):
@@ -99,6 +109,13 @@ def read_options(url: str) -> Options:
     if _is_cut(url):
         raise bad(url, "write @ / ? # in a user or password as %40 %2F %3F %23")
     given = dict(parse_qsl(split(url).query, keep_blank_values=True))
+    for name in ("password", "sentinel_password"):
+        if (file := given.pop(f"{name}_file", None)) is not None:
+            if name in given or (
+                name == "password" and ":" in split(url).netloc.rpartition("@")[0]
+            ):
+                raise bad(url, f"give either a {name} or a {name}_file, not both")
+            given[name] = _password_in(url, file)
     prefix = given.pop("prefix", DEFAULT_PREFIX)
     if not _PREFIX.fullmatch(prefix):
         raise bad(url, f"the prefix {prefix!r} may have letters, digits, and -_. only")
@@ -114,6 +131,26 @@ def read_options(url: str) -> Options:
     if confirming == 0:
         raise bad(url, "wait_timeout should be more than 0: how long replicas may take, as in 2s")
     return Options(prefix, int(wait), confirming, given)
+
+
+def _password_in(url: str, file: str) -> str:
+    """What a file says, but for the end of its line: so a password is in no list of processes."""
+    place = os.path.expanduser(file)
+    if not os.path.isabs(place):
+        raise bad(url, f"password_file={file}: give the whole path, from / or ~ on")
+    try:
+        with open(place, encoding="utf-8") as opened:
+            why_not = distrust(os.fstat(opened.fileno()))
+            password = opened.read(_LONGEST_PASSWORD + 1).rstrip("\r\n")
+    except OSError as error:
+        raise bad(url, f"{place} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise bad(url, f"{place} is not UTF-8") from None
+    if why_not is not None:
+        raise bad(url, f"{place} is not read: {why_not}. Make it yours, and chmod 600 it")
+    if not password or len(password) > _LONGEST_PASSWORD or "\n" in password:
+        raise bad(url, f"{place} should have one line, the password")
+    return password
 
 
 def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str, Any]]:

@@ -51,6 +51,7 @@ from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
 from stayer.stores.sql.sqlite.check import check
 from stayer.stores.sql.sqlite.database import Database, translated
+from stayer.stores.sql.sqlite.rights import SHARED, as_shared
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.submit import IdTaken, submit, submit_flow
 
@@ -60,16 +61,36 @@ _SYNCHRONOUS = ("normal", "full", "extra", "off")
 
 
 def open_store(url: str, clock: Callable[[], float] | None = None) -> SqliteStore:
-    """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`."""
+    """`sqlite:///relative/path.db` or `sqlite:////absolute/path.db`, `?synchronous=full`,
+    `&shared=group`.
+    """
     path, _, query = url.removeprefix("sqlite:").partition("?")
+    _refuse_memory(url, _unquote(path).lower(), query.lower())
     if not path.startswith("///") or path == "///":
         raise BadConfig(
             f"store {url!r}: write sqlite:///relative/path.db or sqlite:////absolute/path.db"
         )
-    option, _, synchronous = (query or "synchronous=normal").lower().partition("=")
-    if option != "synchronous" or synchronous not in _SYNCHRONOUS:
-        raise BadConfig(f"store {url!r}: the only option is synchronous={'|'.join(_SYNCHRONOUS)}")
-    return SqliteStore(url, Database(os.path.abspath(_unquote(path[3:])), synchronous, clock))
+    options = {"synchronous": "normal", "shared": "no"}
+    for option in filter(None, query.lower().split("&")):
+        name, _, value = option.partition("=")
+        options[name] = value
+    synchronous, shared = options["synchronous"], as_shared(options["shared"])
+    if len(options) > 2 or synchronous not in _SYNCHRONOUS or shared is None:
+        raise BadConfig(
+            f"store {url!r}: the only options are synchronous={'|'.join(_SYNCHRONOUS)} and "
+            f"shared={'|'.join(SHARED)}"
+        )
+    place = os.path.abspath(_unquote(path[3:]))
+    return SqliteStore(url, Database(place, synchronous, clock, shared))
+
+
+def _refuse_memory(url: str, path: str, query: str) -> None:
+    """What others call a database in memory would be a file of that name here."""
+    if ":memory:" in path or path.lstrip("/").startswith("file:") or "mode=memory" in query:
+        raise BadConfig(
+            f"store {url!r}: there is no store in memory, for others could not reach it. Give the "
+            "path of a file: sqlite:///relative/path.db or sqlite:////absolute/path.db"
+        )
 
 
 def _unquote(path: str) -> str:

@@ -20,6 +20,7 @@ from stayer.stores.sql.rows import (
     TASK_COLUMNS,
     UNUSUAL,
 )
+from stayer.stores.sql.sqlite import rights
 from stayer.stores.sql.sqlite.carrier import Carrier
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
 from stayer.stores.sql.transaction import Cell, Row, load_statements
@@ -85,7 +86,9 @@ class SqliteTransaction:
 class _Connection:
     """A connection and its place in the line of writers."""
 
-    def __init__(self, path: str, synchronous: str) -> None:
+    def __init__(self, path: str, synchronous: str, shared: rights.Shared) -> None:
+        rights.make(path)
+        rights.check(path, shared)
         self.sqlite = sqlite3.connect(
             path, timeout=BUSY, isolation_level=None, check_same_thread=False
         )
@@ -118,8 +121,15 @@ _inherited: list[_Connection] = []
 class Database:
     """A SQLite file, used by many threads, and again after a fork."""
 
-    def __init__(self, path: str, synchronous: str, clock: Callable[[], float] | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        synchronous: str,
+        clock: Callable[[], float] | None,
+        shared: rights.Shared = "no",
+    ) -> None:
         self.path = path
+        self._shared = shared
         self.clock = clock or time.time
         self._synchronous = synchronous
         self._statements = statements()
@@ -183,7 +193,7 @@ class Database:
         with self._guard:
             if self._idle:
                 return self._idle.pop()
-        return _Connection(self.path, self._synchronous)
+        return _Connection(self.path, self._synchronous, self._shared)
 
     def _put(self, connection: _Connection) -> None:
         with self._guard:

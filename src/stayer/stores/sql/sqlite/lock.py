@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from stayer.stores.sql.sqlite.rights import make_lock
+
 try:
     import fcntl
 except ImportError:  # not Unix: SQLite's own lock must do
@@ -58,7 +60,7 @@ class WriterLock:
         if not self._usable or self._descriptor >= 0:
             return
         try:
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._descriptor = make_lock(self._path, self._path.removesuffix("-lock"))
         except OSError:  # a read-only folder: let SQLite say so, in its own words
             self._usable = False
 

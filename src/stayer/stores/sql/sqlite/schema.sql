@@ -387,6 +387,8 @@ WHEN new.updated IS NULL
 BEGIN
     SELECT raise(ABORT, 'stayer: leave out the state of a task that you insert')
     WHERE new.state <> 'pending';
+    SELECT raise(ABORT, 'stayer: an id may not begin with -, nor be . or ..')
+    WHERE substr(new.id, 1, 1) = '-' OR new.id = '.' OR new.id = '..';
     SELECT raise(ABORT, 'stayer: a task with this id has been here and was purged')
     WHERE EXISTS (
         SELECT 1 FROM stayer_purged

@@ -1,32 +1,10 @@
 -- Who gets what: the best tasks of the lanes that a worker can run.
+-- needs: patterns
 
 -- So many lanes are looked into, each by itself; with more, so many tasks beyond those wanted are looked at.
 local MANY_LANES, LOOKED_AT_FIRST, LOOKED_AT = 32, 50, 1000
 
 -- In a queue with lines a lane has a share, too (see lib/lines.lua).
---
--- handles: {everything, plain, names, name patterns, programs, program patterns}; the patterns are
--- Lua's (see handles.py)
-local function handled(lane, handles)
-  if handles[1] then return true end
-  if lane == '' then return handles[2] end
-  local first = string.sub(lane, 1, 5) == 'name ' and 3 or 5
-  local word = string.sub(lane, first == 3 and 6 or 9)
-  for _, name in ipairs(handles[first]) do
-    if name == word then return true end
-  end
-  for _, pattern in ipairs(handles[first + 1]) do
-    if string.find(word, pattern) then return true end
-  end
-  return false
-end
-
--- The mark \1 stands for the bytes that continue a character.
-local function with_bytes(patterns)
-  for number, pattern in ipairs(patterns) do
-    patterns[number] = string.gsub(pattern, '\1', '\128-\191')
-  end
-end
 
 -- The node that has a lane for itself, if one has, and the lane apart from that.
 local function parts_of_near(lane)
@@ -320,10 +298,6 @@ local function reserve(worker, node, queues, limit, handles)
   my_node = node
   if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
-  if not handles[1] then
-    with_bytes(handles[4])
-    with_bytes(handles[6])
-  end
   for _, queue in ipairs(queues) do
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then

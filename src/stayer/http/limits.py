@@ -1,0 +1,165 @@
+"""How much anybody may take of a server, before and after it is known who they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+
+from msgspec import Struct
+
+from stayer.http.problem import Problem
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Sizes are bytes, times are seconds."""
+
+    connections: int = 4000
+    """In all; less if the machine gives fewer descriptors. Where there are more, those that wait
+    for a request are closed, the oldest of the busiest address first.
+    """
+    connections_by_address: int = 250
+    """Not of this machine, nor of trusted proxies."""
+    local_too: bool = False
+    """Whether limits by address hold for addresses of this machine, too."""
+    header: int = 64_000
+    """The request line and all header fields together."""
+    header_fields: int = 200
+    header_time: float = 10.0
+    """From its first byte, or the beginning of the connection, to its end."""
+    body_silence: float = 30.0
+    """How long nothing may come of a body that is waited for."""
+    body_rate: float = 1000.0
+    """Bytes a second that a body has to come with, on average, after `body_silence`."""
+    idle_time: float = 75.0
+    """Of a connection between two requests. Longer than a proxy's own, so that it is the proxy who
+    closes it.
+    """
+    pipelined: int = 32
+    """Requests that are sent before the first one is answered."""
+    login_body: int = 4_000
+    bodies: int = 256_000_000
+    """All bodies that are being received, in all and by token."""
+    bodies_by_token: int = 64_000_000
+    requests_by_token: int = 128
+    """That wait for the store at once; half of what may wait in all."""
+    streams: int = 1000
+    """Event streams and logs that are followed: in all, by token or session, and by address, unless
+    it is of this machine.
+    """
+    streams_by_token: int = 50
+    streams_by_address: int = 250
+
+
+def is_local(address: str) -> bool:
+    """Whether this is an address of the machine itself."""
+    try:
+        return ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=1024)
+def counted_as(address: str) -> str:
+    """What an address is counted as: of IPv6, one customer has 2^64 of them."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(IPv6Address(int(found) >> 64 << 64))
+    return address
+
+
+class Streams:
+    """The streams that are open."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.open = 0
+        self._by: Counter[str] = Counter()
+
+    def begin(self, token: str, address: str) -> None:
+        """Count one more; Problem if there are too many."""
+        limits = self._limits
+        if self.open >= limits.streams:
+            raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
+        if self._by[f"token {token}"] >= limits.streams_by_token:
+            raise _too_many(limits.streams_by_token, "token")
+        few = limits.local_too or not is_local(address)
+        address = counted_as(address)
+        if few and self._by[address] >= limits.streams_by_address:
+            raise _too_many(limits.streams_by_address, "address")
+        self.open += 1
+        self._by.update((f"token {token}", address))
+
+    def end(self, token: str, address: str) -> None:
+        """One has ended."""
+        self.open -= 1
+        for key in (f"token {token}", counted_as(address)):
+            self._by[key] -= 1
+            if not self._by[key]:
+                del self._by[key]
+
+
+def _too_many(number: int, what: str) -> Problem:
+    return Problem(
+        "too-many-streams", f"{number} streams are open for this {what}: close some",
+        {"retry-after": "30"},
+    )  # fmt: skip
+
+
+class Bodies:
+    """How much of bodies is in memory that has not come to its end."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held: Counter[str] = Counter()
+        self._sum = 0
+
+    def take(self, token: str, size: int) -> None:
+        """Hold so many bytes more; Problem if that is too much."""
+        if self._sum + size > self._limits.bodies:
+            raise _too_much("large requests are on their way")
+        if self._held[token] + size > self._limits.bodies_by_token:
+            raise _too_much("large requests of this token are on their way")
+        self._sum += size
+        self._held[token] += size
+
+    def give_back(self, token: str, size: int) -> None:
+        """It is read, or gone."""
+        self._sum -= size
+        self._held[token] -= size
+        if not self._held[token]:
+            del self._held[token]
+
+
+class Requests:
+    """How many requests wait for the store, by token."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.requests_by_token
+        self._waiting: Counter[str] = Counter()
+
+    @contextmanager
+    def one_more(self, token: str) -> Iterator[None]:
+        """Count one while it waits; Problem if there are too many."""
+        if self._waiting[token] >= self._most:
+            raise _too_much("requests of this token at once")
+        self._waiting[token] += 1
+        try:
+            yield
+        finally:
+            self._waiting[token] -= 1
+            if not self._waiting[token]:
+                del self._waiting[token]
+
+
+def _too_much(what: str) -> Problem:
+    return Problem(
+        "busy", f"too many {what}: send it again", {"retry-after": "1", "connection": "close"}
+    )

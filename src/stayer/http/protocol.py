@@ -1,0 +1,289 @@
+"""Connections, and what they may take before anybody knows whose they are.
+
+uvicorn waits for a request as long as a client likes, and takes headers of any size. Here each
+connection has a time by which it has to get on, and one watch looks at all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from stayer.http.limits import Limits, counted_as, is_local
+from stayer.http.problem import KINDS, MEDIA, URN
+
+if TYPE_CHECKING:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+logger = logging.getLogger(__name__)
+
+_RESERVED = 100
+"""Descriptors for the store, files and whatever else the server opens."""
+_NEVER = float("inf")
+
+
+class _Refused(Exception):
+    """A request that is not to be read on: lets the parser stop."""
+
+
+class Connections:
+    """All connections of one server."""
+
+    def __init__(self, limits: Limits, trusted: tuple[str, ...] = ()) -> None:
+        self.limits = limits
+        self._trusted = trusted
+        self._most = min(limits.connections, max(10, raise_descriptors() - _RESERVED))
+        self._open: dict[Connection, None] = {}
+        """The oldest first."""
+        self._by_address: Counter[str] = Counter()
+        self._watch: asyncio.TimerHandle | None = None
+
+    def protocol(self) -> type[HttpToolsProtocol]:
+        """What uvicorn makes for each connection."""
+        return type("LimitedConnection", (Connection,), {"room": self})
+
+    def add(self, connection: Connection) -> bool:
+        """Whether there is room for one more. One that only waits for a request makes room."""
+        address = connection.address
+        few = address not in ("", *self._trusted) and (
+            self.limits.local_too or not is_local(address)
+        )
+        counted = connection.counted_as
+        if few and self._by_address[counted] >= self.limits.connections_by_address:
+            if not self._make_room(counted):
+                return False
+        elif len(self._open) >= self._most and not self._make_room(self._busiest()):
+            return False
+        self._open[connection] = None
+        self._by_address[counted] += 1
+        if self._watch is None:
+            self._look_later(connection.loop)
+        return True
+
+    def remove(self, connection: Connection) -> None:
+        """It is closed, or about to be."""
+        if connection not in self._open:
+            return
+        del self._open[connection]
+        counted = connection.counted_as
+        self._by_address[counted] -= 1
+        if not self._by_address[counted]:
+            del self._by_address[counted]
+
+    def _busiest(self) -> str | None:
+        """The address with the most connections that wait for a request."""
+        waiting = Counter(each.counted_as for each in self._open if each.waits)
+        return waiting.most_common(1)[0][0] if waiting else None
+
+    def _make_room(self, address: str | None) -> bool:
+        oldest = next(
+            (each for each in self._open if each.waits and each.counted_as == address), None
+        )
+        if oldest is None:
+            return False
+        oldest.drop()
+        return True
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        limits = self.limits
+        shortest = min(limits.header_time, limits.body_silence, limits.idle_time)
+        self._watch = loop.call_later(min(1.0, shortest / 4), self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close what has not got on in time."""
+        self._watch = None
+        now = loop.time()
+        for connection in [each for each in self._open if each.is_late(now)]:
+            connection.drop()
+        if self._open:
+            self._look_later(loop)
+
+
+class Connection(HttpToolsProtocol):
+    """One of them."""
+
+    room: Connections
+
+    def __init__(self, config: Config, server_state: ServerState, *rest: Any, **more: Any) -> None:
+        super().__init__(config, server_state, *rest, **more)
+        self._limits = self.room.limits
+        self.address = self.counted_as = ""
+        self._waits = True
+        """For a request."""
+        self._unsent = 0
+        self._until = _NEVER
+        """When it has to have got on."""
+        self._header = 0
+        """So many bytes have come of a header that has not ended."""
+        self._in_header = True
+        self._begun = False
+        """A request has begun that is not understood yet."""
+        self._body_due = False
+        """A body is on its way."""
+        self._body_begun = 0.0
+        self._body_size = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self.counted_as = counted_as(self.address)
+        if not self.room.add(self):
+            self._refuse("busy", "too many connections are open: try again", retry_after=5)
+            return
+        self._until = self.loop.time() + self._limits.header_time
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.room.remove(self)
+        super().connection_lost(exc)
+
+    @property
+    def waits(self) -> bool:
+        """Whether nobody is kept from an answer if it is closed."""
+        return self._waits and not self.transport.get_write_buffer_size()
+
+    def drop(self) -> None:
+        """Close it without a word."""
+        self.room.remove(self)
+        self.transport.abort()
+
+    def is_late(self, now: float) -> bool:
+        """Whether it has not got on in time."""
+        if self.flow is not None and self.flow.read_paused:
+            return False  # it is the server that does not read
+        if now < self._until:
+            return False
+        before, self._unsent = self._unsent, self.transport.get_write_buffer_size()
+        if self._waits and self._unsent and self._unsent != before:  # a slow reader, but it reads
+            self._until = now + self._limits.idle_time
+            return False
+        return True
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._in_header:
+            if not self._header:
+                self._until = min(self._until, self.loop.time() + self._limits.header_time)
+            self._header += len(data)
+        super().data_received(data)
+        if self._in_header and self._header > self._limits.header:
+            self._refuse_header()
+        elif self._body_due:
+            self._wait_for_body(len(data))
+
+    def _wait_for_body(self, more: int) -> None:
+        limits = self._limits
+        now = self.loop.time()
+        self._body_size += more
+        slowest = self._body_begun + limits.body_silence + self._body_size / limits.body_rate
+        self._until = min(now + limits.body_silence, slowest)
+
+    def on_message_begin(self) -> None:
+        self._begun = True
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) > self._limits.header_fields:
+            self._refuse_header()
+            raise _Refused
+
+    def on_headers_complete(self) -> None:
+        if self._header > self._limits.header and self._size() > self._limits.header:
+            self._refuse_header()
+            raise _Refused
+        if not self.url.startswith(b"/") and not self._names_one_host():
+            self._refuse("bad-request", "the request names two hosts: send one")
+            raise _Refused
+        self._in_header, self._begun, self._header = False, False, 0
+        self._waits, self._body_due = False, True
+        self._body_begun, self._body_size = self.loop.time(), 0
+        super().on_headers_complete()
+        if len(self.pipeline) > self._limits.pipelined:
+            self._refuse("bad-request", "too many requests before the first answer")
+            raise _Refused
+
+    def _size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _names_one_host(self) -> bool:
+        """Whether an absolute URI (`GET http://host/path`) means the host of the header."""
+        _, _, rest = self.url.partition(b"://")
+        named = rest.partition(b"/")[0].partition(b"?")[0]
+        return [named.lower()] == [v.lower() for name, v in self.headers if name == b"host"]
+
+    def on_message_complete(self) -> None:
+        self._body_due, self._in_header = False, True
+        self._until = _NEVER
+        super().on_message_complete()
+        if self.cycle.response_complete and not self.pipeline:
+            self._wait_for_request()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.pipeline or not self.cycle.response_complete:
+            return
+        if self._body_due:  # answered before the body has come: it may end, soon
+            self._until = self.loop.time() + self._limits.header_time
+        elif not self.transport.is_closing():
+            self._wait_for_request()
+
+    def _wait_for_request(self) -> None:
+        self._waits = True
+        self._unset_keepalive_if_required()  # the watch has an eye on it
+        time = self._limits.header_time if self._begun else self._limits.idle_time
+        self._until = self.loop.time() + time
+
+    def _refuse_header(self) -> None:
+        self._refuse("header-too-large", f"the limit is {self._limits.header:,} bytes: send less")
+
+    def _refuse(self, kind: str, detail: str, retry_after: int | None = None) -> None:
+        """Say why, and close: nothing more is read."""
+        self.room.remove(self)
+        if self.transport.is_closing():
+            return
+        status, title = KINDS[kind]
+        problem = {"type": URN + kind, "title": title, "status": status, "detail": detail}
+        content = msgspec.json.encode(problem)
+        lines = [
+            f"HTTP/1.1 {status} {title.rstrip('.')}",
+            f"content-type: {MEDIA}",
+            f"content-length: {len(content)}",
+            "cache-control: no-store",
+            "connection: close",
+        ]
+        if retry_after is not None:
+            lines.append(f"retry-after: {retry_after}")
+        self.transport.write("\r\n".join((*lines, "", "")).encode() + content)
+        self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.transport.is_closing():  # else it was refused in words of ours
+            self._refuse("bad-request", "this is no HTTP request")
+
+
+def raise_descriptors() -> int:
+    """Have as many descriptors as the machine allows; returns how many."""
+    if os.name != "posix":
+        return 1024
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return 65536 if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) != errno.EPERM:
+            logger.info("the limit of open files stays at %d: %s", soft, error)
+        return soft
+    return wanted
