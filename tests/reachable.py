@@ -82,8 +82,9 @@ def _needed(name: str, known: set[str]) -> set[str]:
         return known
     known.add(name)
     for line in wanted:
-        found = re.match(r"[A-Za-z0-9._-]+", line)
+        words = re.findall(r"[A-Za-z0-9._-]+", re.split(r"[;<>=!~ ]", line)[0])
         is_development = re.search(r"extra == ['\"](?!redis|web)", line)
-        if found and not is_development and found[0] not in known:
-            _needed(found[0], known)
+        for word in words:  # also `hiredis` of `redis[hiredis]`
+            if not is_development and word not in known:
+                _needed(word, known)
     return known
