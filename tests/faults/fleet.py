@@ -86,10 +86,18 @@ class Fleet:
                     "--lease", f"{lease}s", "--node", name, *options,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                env=stayer_for(self.task_user)[1] if self.task_user else None,
+                env=self._environment(),
             )  # fmt: skip
         self.workers.append(process)
         return process.pid
+
+    def _environment(self) -> dict[str, str]:
+        """Where the user of the tasks finds Stayer too; a test may say where it is found first."""
+        if self.task_user is None:
+            return dict(os.environ)
+        paths = [os.environ.get("PYTHONPATH"), stayer_for(self.task_user)[1].get("PYTHONPATH")]
+        found = os.pathsep.join(dict.fromkeys(path for path in paths if path))
+        return {**os.environ, "PYTHONPATH": found} if found else dict(os.environ)
 
     def signal(self, pid: int, number: int) -> None:
         if number == signal.SIGSTOP:

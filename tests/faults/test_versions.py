@@ -10,7 +10,7 @@ import pytest
 
 import stayer
 from stayer import control
-from tests.faults.fleet import Fleet, until
+from tests.faults.fleet import TASK_USER, Fleet, until
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def flat_version(other_version: Path) -> Path:
     return other_version
 
 
+@pytest.mark.skipif(TASK_USER is not None, reason="versions before had no --task-user")
 def test_a_run_directory_without_a_part_for_the_task_is_adopted(
     fleet: Fleet, flat_version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
