@@ -397,8 +397,27 @@ def settle(store: Store, task: Task, happening: Happening) -> Task:
 
 def lose(store: Store, tasks: Iterable[Task]) -> int:
     """Decide what buried workers held as lost; how many this call returned."""
-    changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in tasks]
-    return sum(applied is not None for applied in store.commit(changes)) if changes else 0
+    lost = {task.id: task for task in tasks}
+    returned = 0
+    while lost:
+        changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in lost.values()]
+        answers = store.commit(changes)
+        returned += sum(answer is not None for answer in answers)
+        refused = [task for task, answer in zip(lost.values(), answers, strict=True) if not answer]
+        # Somebody was faster, unless only the count of losses has changed since it was read.
+        current = store.get([task.id for task in refused]) if refused else []
+        lost = {
+            now.id: now
+            for was, now in zip(refused, current, strict=True)
+            if now is not None and now.losses != was.losses and _is_as_it_was(now, was)
+        }
+    return returned
+
+
+def _is_as_it_was(now: Task, was: Task) -> bool:
+    """In the same hands, and as it was but for its counters."""
+    known = was.state, was.worker, was.attempt, was.last_order
+    return (now.state, now.worker, now.attempt, now.last_order) == known
 
 
 def drain(store: Store, worker: str) -> Worker:

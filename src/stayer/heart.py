@@ -220,13 +220,15 @@ class Heart:
         with self._reporting:
             carried, self._reports = self._reports, {}
         self._number += 1
-        before = moment()
+        before, wall = moment(), time.time()
         try:
             answer = self._deliver((*carried.values(), *self._gather()))
         except StoreError:
             self._put_back(carried)  # else they are what went wrong, and would go wrong again
             raise
-        self._good_until = before + self._worker.lease
+        # A machine that is paused from outside has a clock that stood still, and is set right then.
+        paused = max(0.0, time.time() - wall - (moment() - before))
+        self._good_until = max(self._good_until, before + self._worker.lease - paused)
         self.watched = answer.watched
         self._tell_who_is_away(answer.away)
         untold = set(answer.untold)

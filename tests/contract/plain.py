@@ -184,6 +184,8 @@ class Plain:
         )
         if not late and named != (task.state, task.worker, task.attempt, task.last_order):
             return None
+        if change.losses_before not in (None, task.losses):
+            return None
         if (
             task.state in FINISHED
             and change.to not in FINISHED
@@ -259,7 +261,7 @@ class Plain:
     def _moment_of(self, task: Task, change: Change) -> float:
         """When it was, which may be before it was told."""
         if not change.ago:
-            return self.now()
+            return max(self.now(), task.started_at or 0.0)
         reserved_at = [run.begin for run in self.runs if run.id == task.id][-1]
         return max(self.now() - change.ago, task.started_at or reserved_at)
 

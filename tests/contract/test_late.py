@@ -144,3 +144,20 @@ def test_the_second_loss_is_remembered_not_the_first(store: Store, lost: Task) -
     # Then the first one's result is refused and the second one's is welcome
     assert commit(store, lost, Done("first")) is None
     assert apply(store, again, Done("second")).result == "second"
+
+
+def test_a_late_result_brings_what_its_attempt_saved(store: Store, lost: Task) -> None:
+    change = replace(decide(lost, Done("late")), checkpoint=b"the last of it")
+    assert store.commit([change])[0] is not None
+    saved = store.checkpoint(lost.id)
+    assert saved is not None
+    assert (saved.attempt, saved.data) == (1, b"the last of it")
+    assert get(store, lost.id).checkpoint_at is not None
+
+
+def test_a_late_result_that_is_refused_leaves_the_checkpoint(store: Store, lost: Task) -> None:
+    register(store, "v")
+    take_one(store, "v")
+    change = replace(decide(lost, Done("late")), checkpoint=b"the last of it")
+    assert store.commit([change])[0] is None
+    assert store.checkpoint(lost.id) is None

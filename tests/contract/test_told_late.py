@@ -200,9 +200,10 @@ def test_only_what_an_attempt_does_can_be_told_late(store: Store) -> None:
     [waiting] = submit(store, new())
     assert decide(waiting, Cancel(), 60).ago == 0
     assert decide(running, Cancel(), 60).ago == 0
-    for ago in (0.01, -5.0, float("nan"), float("inf")):
+    for ago in (0.01, -0.01, float("nan"), float("inf"), -float("inf")):
         assert decide(running, Done(), ago).ago == 0
     assert decide(running, Done(), 60).ago == 60
+    assert decide(running, Done(), -60).ago == -60
 
 
 def test_leaving_its_end_it_begins_anew(store: Store, clock: Clock) -> None:
@@ -219,3 +220,27 @@ def test_leaving_its_end_it_begins_anew(store: Store, clock: Clock) -> None:
 
 def _as_started(task: Task) -> Task:
     return replace(task, state="started")
+
+
+YEAR = 365 * 86400.0
+
+
+def test_a_clock_that_is_set_back_lets_nothing_end_before_it_began(
+    store: Store, clock: Clock
+) -> None:
+    running = started(store)
+    clock.advance(-YEAR)
+    done = apply(store, running, Done("here"))
+    assert (done.started_at, done.finished_at) == (BEGIN, BEGIN)
+    [attempt] = store.attempts(running.id)
+    assert (attempt.started_at, attempt.finished_at) == (BEGIN, BEGIN)
+
+
+def test_an_end_may_be_ahead_of_a_clock_that_was_set_back(store: Store, clock: Clock) -> None:
+    """Its node knows how long it took."""
+    running = started(store)
+    clock.advance(-YEAR)
+    done = tell(store, running, Done("here"), ago=-(YEAR + 40))
+    assert (done.started_at, done.finished_at) == (BEGIN, BEGIN + 40)
+    [attempt] = store.attempts(running.id)
+    assert (attempt.started_at, attempt.finished_at) == (BEGIN, BEGIN + 40)

@@ -242,3 +242,20 @@ def test_what_is_no_server_of_ours_is_said(site: Site) -> None:
         pytest.raises(StoreUnusable, match="has nothing under /elsewhere: leave that out"),
     ):
         store.setup()
+
+
+def test_the_id_of_a_deleted_task_is_refused(client: stayer.Client) -> None:
+    queue = client.get_queue("q")
+    assert queue.submit(1, id="gone").fresh
+    assert queue.submit(1, id="gone").fresh is False
+    client.get_task("gone").cancel().delete()
+    with pytest.raises(stayer.DeletedId, match="gone has been deleted"):
+        queue.enqueue(1, id="gone")
+
+
+def test_a_task_that_was_cancelled_before_its_eta_waits_for_it_or_runs_now(
+    client: stayer.Client,
+) -> None:
+    task = client.get_queue("q").submit(1, delay=3600)
+    assert task.cancel().retry().state == "scheduled"
+    assert task.cancel().retry(now=True).state == "pending"

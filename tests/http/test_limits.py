@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,30 +152,52 @@ def test_a_body_that_does_not_come_is_closed(tmp_path: Path, store: Store, url: 
         assert said(slow) == b""
 
 
+@contextmanager
+def trickling(connection: socket.socket, what: bytes) -> Iterator[None]:
+    """A little now and then, for ever."""
+    done = threading.Event()
+
+    def trickle() -> None:
+        with suppress(OSError):
+            while not done.wait(0.05):
+                connection.sendall(what)
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_a_body_that_comes_byte_by_byte_is_closed(tmp_path: Path, store: Store, url: str) -> None:
     limits = Limits(body_silence=0.3)
-    done = threading.Event()
     with served_here(tmp_path, url, limits=limits) as site, connect(site) as slow:
         slow.sendall(LOGIN % 4000)
-
-        def trickle() -> None:
-            with suppress(OSError):
-                while not done.wait(0.05):
-                    slow.sendall(b" ")
-
-        thread = threading.Thread(target=trickle)
-        thread.start()
-        try:
+        with trickling(slow, b" "):
             assert said(slow) == b""
-        finally:
-            done.set()
-            thread.join()
 
 
 def test_a_body_after_the_answer_has_to_end(tmp_path: Path, store: Store, url: str) -> None:
-    with served_here(tmp_path, url, limits=Limits(header_time=0.3)) as site, connect(site) as slow:
-        slow.sendall((LOGIN % 4000).replace(b"/v1/session", b"/v1/tasks") + b"{")
-        assert said(slow).startswith(b"HTTP/1.1 401 ")
+    head = (LOGIN % 100_000_000).replace(b"/v1/session", b"/v1/tasks")
+    with served_here(tmp_path, url, limits=Limits(header_time=0.3)) as site:
+        for piece in (b"", b" ", b" " * 10_000):
+            with connect(site) as slow:
+                slow.sendall(head + b"{")
+                with trickling(slow, piece):
+                    assert said(slow).startswith(b"HTTP/1.1 401 ")
+
+
+def test_who_has_not_sent_a_whole_request_makes_room(
+    tmp_path: Path, store: Store, url: str
+) -> None:
+    with served_here(tmp_path, url, limits=Limits(connections=3)) as site, ExitStack() as opened:
+        slow = [opened.enter_context(connect(site)) for _ in range(3)]
+        for each in slow:
+            each.sendall(LOGIN % 4000 + b"{")
+        assert site("GET", "/healthz", role=None).status == 200
+        assert said(slow[0]) == b""
 
 
 def poured(connection: socket.socket, piece: bytes, most: int) -> int:
@@ -273,7 +295,14 @@ def test_one_token_has_so_many_requests_under_way(tmp_path: Path, store: Store, 
         with closing(sqlite3.connect(tmp_path / "stayer.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")  # who writes waits
             first = pool.submit(site, "POST", "/v1/tasks/t/hold")
-            until(lambda: site("GET", "/v1/tasks/t").status == 503, "for the first to be under way")
+
+            def is_under_way() -> bool:
+                nonlocal first
+                if first.done():  # the look before was under way itself, and kept it out
+                    first = pool.submit(site, "POST", "/v1/tasks/t/hold")
+                return site("GET", "/v1/tasks/t").status == 503
+
+            until(is_under_way, "for the first to be under way")
             assert site("GET", "/v1/tasks/t", role="read").status == 200
             other.execute("ROLLBACK")
         assert first.result().status == 200

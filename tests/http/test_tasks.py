@@ -345,8 +345,10 @@ def test_a_finished_task_can_be_forgotten(site: Site, store: Store, worker: str)
     assert site("DELETE", "/v1/tasks/t").status == 204
     site("GET", "/v1/tasks/t").is_problem(404, "unknown-task")
     gone = site("POST", "/v1/tasks", {"id": "t", "queue": "q"})
-    assert (gone.status, gone.json["purged"]) == (200, True)
-    assert "not accepted again" in gone.json["warning"]
+    gone.is_problem(409, "deleted-id")
+    assert "not accepted again" in gone.json["detail"]
+    [of_many] = site("POST", "/v1/tasks", [{"id": "t", "queue": "q"}]).json["tasks"]
+    assert (of_many["purged"], of_many["fresh"]) == (True, False)
 
 
 def test_verbs_on_many_go_page_by_page(site: Site, store: Store, worker: str) -> None:

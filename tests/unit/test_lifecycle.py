@@ -320,6 +320,7 @@ def test_a_lost_task_is_returned_and_its_late_result_still_welcome():
         "ending": "lost",
         "interruptions": 5,
         "losses": 2,
+        "losses_before": 1,
         "orders": (),
         "returned": True,
         "note": "worker w lost",

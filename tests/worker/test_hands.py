@@ -106,6 +106,45 @@ def test_an_order_that_was_passed_on_is_not_passed_on_by_the_next_worker(hands: 
     assert heir.run.asked["signals"] == [[1, "SIGHUP"], [2, "SIGHUP"]]
 
 
+def test_that_one_goes_on_is_said_when_it_does_with_the_time_that_it_stood_still(
+    hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not when the store confirms that it may: its keeper may wait for the lease for long."""
+    held = hands.take("a", "fenced")
+    running = held.run.folder / "running"
+    said = {**NOBODY, "fenced_since": 1000.0, "fenced_until": 0.0}
+    running.write_text(json.dumps({**said, "stopped": ["fenced"]}))
+    reconcile(hands.store, hands.state, hands.holdings)
+    held.tell_of_standstill()
+    assert (list(held.to_tell), caplog.text) == ([], "")
+    later = {**said, "fenced_until": 1012.9, "stopped": []}
+    running.with_name("running.new").write_text(json.dumps(later))
+    running.with_name("running.new").replace(running)
+    held.tell_of_standstill()
+    held.tell_of_standstill()
+    assert [tell.note for tell in held.to_tell] == ["stood still for 12.9s without a lease"]
+    assert caplog.text.count("task a goes on") == 1
+
+
+def test_a_go_ahead_is_of_the_moment_before_the_store_was_asked(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine may sleep while we wait for the answer."""
+    held = hands.take("a", "fenced")
+    answered: list[float] = []
+    ask = hands.store.holdings
+
+    def slow(*given: Any) -> list[Task]:
+        found = ask(*given)
+        answered.append(moment())
+        return found
+
+    monkeypatch.setattr(hands.store, "holdings", slow)
+    before = moment()
+    reconcile(hands.store, hands.state, hands.holdings)
+    assert before <= held.run.asked["thaw"] < answered[0]
+
+
 def test_only_what_is_still_ours_may_go_on(hands: Hands) -> None:
     ours, taken = hands.take("ours", "fenced"), hands.take("taken", "fenced")
     hands.store.commit([decide(taken.task, Interrupt("somebody took it"))])

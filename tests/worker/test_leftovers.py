@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from stayer.worker.leftovers import clear_leftovers
 from stayer.worker.refused import KEPT_FOR, forget_refused, refused_results
 from stayer.worker.run import Run
 from stayer.worker.state import StateDirectory
+from tests.cli.running import Apart
 from tests.faults.fleet import Fleet, until
 
 KILLED = 9
@@ -132,6 +134,13 @@ def test_a_refused_result_goes_with_its_task_or_with_time(fleet: Fleet) -> None:
     by_task = {str(each.task): each.path for each in refused_results(state)}
     assert sorted(by_task) == ["kept", "old", "purged"]
     assert all(str(path) in repr(fleet.get(id)) for id, path in by_task.items())
+    settings = fleet.folder / "stayer.toml"
+    settings.write_text(f'store = "{fleet.url}"\n[worker]\nstate_dir = "{state}"\n')
+    doctor = Apart({"HOME": str(fleet.folder), "PATH": os.environ["PATH"]}, fleet.folder)
+    said = json.loads(doctor("doctor", "--json", "--config", str(settings)).out)
+    [found] = [each for each in said if each["check"] == "refused"]
+    assert "3 results" in found["message"]
+    assert "kept, old, purged" in found["message"]
     control.delete(fleet.store, "purged")
     then = by_task["old"].stat().st_mtime - KEPT_FOR
     os.utime(by_task["old"], (then, then))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from stayer import control
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Fail, Start, decide
-from stayer.core.model import EVERYTHING, Change, Fault, Order, Task, Worker
+from stayer.core.model import EVERYTHING, Change, Fault, Order, Progress, Report, Task, Worker
 from stayer.core.submission import new_task
 from stayer.heart import Heart
 from stayer.runners.pool.begin import LOCK
@@ -60,6 +64,62 @@ def test_what_becomes_of_a_failure_is_not_decided_unseen(hands: Hands) -> None:
     [after] = hands.store.get(["a"])
     assert after is not None
     assert (after.failures, after.state in ("pending", "scheduled")) == (1, True)
+
+
+def test_a_loss_is_counted_from_what_the_store_knows(hands: Hands) -> None:
+    """Not from the worker's copy: progress since the reservation has set the count to 0."""
+    held = hands.take("a")
+    held.task = replace(held.task, losses=2)  # as they were when it was taken
+    news = Report(id="a", attempt=1, progress=Progress(done=1.0))
+    hands.store.beat(worker_like(hands), 2, "second", [news])
+    held.run.declare_ended({"keeper_died": 9, "stop": None})
+    assert settle_outcomes(hands.store, [held]) == [held]
+    [after] = hands.store.get(["a"])
+    assert after is not None
+    assert (after.state, after.losses) == ("pending", 1)
+
+
+def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) -> None:
+    held = hands.take("a")
+    judge = replace(worker_like(hands), id="judge")
+    hands.store.beat(judge, 1, "first", [])
+    [known] = [each for each in hands.store.workers() if each.id == hands.state.worker_id]
+    lost = hands.store.bury("judge", {known.id: known.number})
+    assert control.lose(hands.store, lost) == 1
+    (held.run.folder / "checkpoint").write_bytes(b"the last of it")
+    held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None})
+    assert settle_outcomes(hands.store, [held]) == [held]
+    [after] = hands.store.get(["a"])
+    saved = hands.store.checkpoint("a")
+    assert after is not None
+    assert (after.state, saved and saved.data) == ("complete", b"the last of it")
+
+
+def test_a_clock_that_is_set_back_does_not_make_a_run_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SQLite the store's clock is that of this machine."""
+    year = 365 * 86400.0
+    began = time.time()
+    hands = Hands(tmp_path)
+    held = hands.take("a")
+    held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None, "took": 40.0})
+    monkeypatch.setattr("time.time", lambda: began - year)
+    monkeypatch.setattr(hands.store._database, "clock", lambda: began - year)  # type: ignore[attr-defined]
+    assert settle_outcomes(hands.store, [held]) == [held]
+    [after] = hands.store.get(["a"])
+    assert after is not None
+    assert after.started_at is not None
+    assert after.finished_at is not None
+    assert after.started_at >= began
+    assert after.finished_at - after.started_at == pytest.approx(40.0, abs=0.1)
+    hands.state.close()
+    hands.store.close()
+
+
+def worker_like(hands: Hands) -> Worker:
+    """What the store knows of the worker."""
+    return next(each for each in hands.store.workers() if each.id == hands.state.worker_id)
 
 
 class Unheard:

@@ -204,7 +204,8 @@ class Context:
 
     def checkpoint(self, state: object) -> None:
         """Save a state for the next attempt, should there be one: a JSON value, or bytes; on disk
-        when this returns. Raises BadInput for what JSON can't say, TooLarge over 16 MB.
+        when this returns (in a thread: on its way to the store). Raises BadInput for what JSON
+        can't say, TooLarge over 16 MB.
         """
         self._checkpoints.save(state)
 

@@ -25,13 +25,14 @@ class Judge:
     """
 
     def __init__(self, interval: float) -> None:
-        self._interval = interval
+        self.interval = interval
+        """How often it is to look, in seconds."""
         self._last: float | None = None
         self._seen: dict[str, tuple[int, float, int]] = {}
 
     def observe(self, moment: float, suspects: Iterable[Suspect]) -> dict[str, int]:
         """What a beat at this moment told; the answer is whom to bury, with the number seen."""
-        if self._last is not None and moment - self._last > _GAP * self._interval:
+        if self._last is not None and moment - self._last > _GAP * self.interval:
             self._seen = {}
         self._last = moment
         seen: dict[str, tuple[int, float, int]] = {}

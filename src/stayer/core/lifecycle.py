@@ -239,9 +239,11 @@ def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
 
 
 def told_late(change: Change, ago: float) -> Change:
-    """The same, of what happened so many seconds ago."""
+    """The same, of what happened so many seconds ago; less than 0: later than the store's clock
+    says, which was set back while it ran.
+    """
     is_of_attempt = change.to == "started" != change.state or change.ending is not None
-    is_late = LATE <= ago < inf and change.worker is not None
+    is_late = LATE <= abs(ago) < inf and change.worker is not None
     return replace(change, ago=ago) if is_of_attempt and is_late else change
 
 
@@ -433,8 +435,9 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        return _failed(task, "lost", fault, losses=losses)
-    return _hand_back(task, "lost", note, losses=losses, returned=True)
+        return _failed(task, "lost", fault, losses=losses, losses_before=task.losses)
+    counted = {"losses": losses, "losses_before": task.losses}
+    return _hand_back(task, "lost", note, returned=True, **counted)
 
 
 def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:

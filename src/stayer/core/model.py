@@ -307,6 +307,11 @@ class Change(Struct, frozen=True, kw_only=True):
     """Burial gave the task back: a late `done` of this very attempt is still welcome."""
     late: bool = False
     """Applies also if the task was `returned` from this very attempt and not touched since."""
+    losses_before: int | None = None
+    """It was decided from so many losses, and applies only if they are still these: news that came
+    meanwhile may have set them to 0. None: whatever they are."""
+    checkpoint: bytes | None = None
+    """What the attempt saved last, if no beat could bring it: kept along with a `late` change."""
     note: str | None = None
     ago: float = 0.0
     """How many seconds ago the start or the end was of which it tells, as measured where it was:

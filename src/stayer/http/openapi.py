@@ -51,7 +51,7 @@ _BYTES: Schema = {
     "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
     "required": ["base64"],
 }
-_ALWAYS = (400, 401, 403, 421, 429, 500, 503)
+_ALWAYS = (400, 401, 403, 421, 429, 431, 500, 503)
 _MEANING = {
     200: "Done.",
     201: "Accepted: this request made it.",

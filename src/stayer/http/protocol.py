@@ -117,7 +117,7 @@ class Connection(HttpToolsProtocol):
         self._limits = self.room.limits
         self.address = self.counted_as = ""
         self._waits = True
-        """For a request."""
+        """For a whole request: nothing is being done for it."""
         self._unsent = 0
         self._until = _NEVER
         """When it has to have got on."""
@@ -170,13 +170,13 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_header:
-            if not self._header:
+            if self._waits and not self._header:
                 self._until = min(self._until, self.loop.time() + self._limits.header_time)
             self._header += len(data)
         super().data_received(data)
         if self._in_header and self._header > self._limits.header:
             self._refuse_header()
-        elif self._body_due:
+        elif self._body_due and not self.cycle.response_complete:
             self._wait_for_body(len(data))
 
     def _wait_for_body(self, more: int) -> None:
@@ -204,7 +204,7 @@ class Connection(HttpToolsProtocol):
             self._refuse("bad-request", "the request names two hosts: send one")
             raise _Refused
         self._in_header, self._begun, self._header = False, False, 0
-        self._waits, self._body_due = False, True
+        self._body_due = True
         self._body_begun, self._body_size = self.loop.time(), 0
         super().on_headers_complete()
         if len(self.pipeline) > self._limits.pipelined:
@@ -222,16 +222,18 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._body_due, self._in_header = False, True
-        self._until = _NEVER
         super().on_message_complete()
         if self.cycle.response_complete and not self.pipeline:
             self._wait_for_request()
+        else:
+            self._waits, self._until = False, _NEVER
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.pipeline or not self.cycle.response_complete:
             return
         if self._body_due:  # answered before the body has come: it may end, soon
+            self._waits = True
             self._until = self.loop.time() + self._limits.header_time
         elif not self.transport.is_closing():
             self._wait_for_request()

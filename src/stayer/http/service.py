@@ -22,6 +22,7 @@ from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Sessions
 from stayer.http.submitting import Submitter
+from stayer.judging import Watcher
 from stayer.sampling import Sampler
 from stayer.store import Store
 
@@ -80,6 +81,7 @@ class Service:
         self._prober = ThreadPoolExecutor(1, "probe")
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
+        self._watcher = Watcher(store)
         self._passing: list[asyncio.Task[None]] = []
         self._forgetful = False
         """It was said that last uses can't be written down."""
@@ -88,6 +90,7 @@ class Service:
         """Begin what is done in passing."""
         loop = asyncio.get_running_loop()
         self._passing = [loop.create_task(self._sample()), loop.create_task(self._remember())]
+        self._watcher.start()
 
     async def _sample(self) -> None:
         """Count what the queues did, unless a worker has."""
@@ -157,6 +160,7 @@ class Service:
     def close(self) -> None:
         """Let go of the threads and the store."""
         self.hub.close()
+        self._watcher.stop()
         for each in self._passing:
             each.cancel()
         self._write_uses()

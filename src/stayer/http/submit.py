@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 from stayer import control, telemetry
 from stayer.core import codec, ids, submission
 from stayer.core.accepted import accepted
-from stayer.core.errors import BadInput, Refused, TooLarge
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
 from stayer.core.written import parse_submission
 from stayer.doubt import naming_drawn_ids
@@ -46,7 +46,7 @@ async def submit(call: Call) -> Answer:
         if answer.purged:  # nothing is there under this id, and nothing may be
             assert call.who is not None
             check_answer(call.who, answer)
-            raise Refused(f"task {asked.id} {control.difference(asked, answer)}")
+            control.refuse_deleted(asked, answer)
         location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
         shown = _accepted(call, asked, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})

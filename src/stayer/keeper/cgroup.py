@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from .kernel import contents, moment, write_once
+from .kernel import awake, contents, write_once
 
 _FREEZE_ROUND = 0.001
 _REMOVE_ROUND = 0.01
@@ -52,7 +52,7 @@ class Cgroup:
         """Stop all that is in it; True: the kernel says that nothing moves."""
         self._write("cgroup.freeze", "1")
         while not self.frozen():
-            if moment() >= deadline:
+            if awake() >= deadline:
                 return False
             time.sleep(_FREEZE_ROUND)
         return True
@@ -87,8 +87,8 @@ class Cgroup:
 
     def remove(self) -> None:
         """Once nothing is in it. What stands in the way is left: the next worker will not mind."""
-        end = moment() + _REMOVE_PATIENCE
-        while not _removed(self.path) and moment() < end:
+        end = awake() + _REMOVE_PATIENCE
+        while not _removed(self.path) and awake() < end:
             time.sleep(_REMOVE_ROUND)
 
     def _write(self, name: str, text: str) -> bool:

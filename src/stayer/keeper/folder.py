@@ -237,25 +237,28 @@ class Lease:
         self._path = path
         self._text: bytes | None = None
         self.boot = boot_id()
-        self.until = 0.0
+        self.until = self.since = 0.0
         self.margin = 0.0
         self.void = False
         self.read()
 
-    def read(self) -> None:
-        """Look again; a file that can't be read, or makes no sense, says nothing new."""
+    def read(self) -> bool:
+        """Look again; True if it says something new. A file that can't be read, or makes no sense,
+        does not.
+        """
         text = contents(self._path)
         # Twice the same, for it is written in place and may be met half written.
         while text != (again := contents(self._path)):
             text = again
         if not text or text == self._text:
-            return
+            return False
         words = text.decode("ascii", "replace").split()
         if words[:1] == ["void"] or (len(words) == 3 and words[0] != self.boot):
             self.void = True
         elif len(words) == 3:
             self._believe(words[1], words[2])
         self._text = text
+        return True
 
     def _believe(self, until: str, length: str) -> None:
         try:
@@ -264,7 +267,7 @@ class Lease:
             return
         # No honest moment is further away than a whole lease.
         if seconds > 0 and end <= moment() + seconds + _ROUNDING:
-            self.until = end
+            self.until, self.since = end, end - seconds
             self.margin = min(_WIDEST_MARGIN, seconds / 6)
 
     @property
@@ -286,3 +289,8 @@ class Lease:
     def kill_at(self) -> float:
         """When the kernel kills if the freeze is not proven."""
         return self.until - self.margin / 2
+
+    @property
+    def continue_at(self) -> float:
+        """When the kernel continues whoever is stopped and was not killed: the machine slept."""
+        return self.until - self.margin * 0.4

@@ -23,7 +23,7 @@ class Grip:
         return tree.below(self._root)
 
     def freeze(self, deadline: float) -> bool:
-        """Stop everything. True: proven."""
+        """Stop everything, by this time of `awake`. True: proven."""
         if self._cgroup is not None and not self._cgroup.freeze(deadline):
             return False
         return tree.freeze(self._root, deadline, self._spare)

@@ -17,18 +17,19 @@ from .cgroup import Cgroup
 from .cgroup import make as make_cgroup
 from .folder import Lease, RunDirectory
 from .grip import Grip
-from .kernel import DeathTimer, adopt_orphans, moment
+from .kernel import Alarm, DeathTimer, adopt_orphans, awake, moment, slept, wall
 from .lean import Content, loads, signal, signal_number
 from .limits import Limits, as_limits
 from .log import Log
 from .orders import Orders
 from .spawn import Birth, Refused
 
-_HEARD = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGIO)
+_HEARD = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGIO, *Alarm.SIGNALS)
 _HEARD_BY_THE_WAY = (signal.SIGCHLD, signal.SIGUSR1)
 _LONGEST_SLEEP = 10.0
 _FROZEN_LOOK = 2.0
 _PAUSE_PATIENCE = 0.5
+_A_NAP = 1.0
 _SAMPLE = 5.0
 _QUICK_SAMPLE = 1.0
 _SPEW_SAMPLE = 0.1
@@ -63,7 +64,8 @@ class Keeper:
         self._log = Log(folder, int(spec.get("log_cap") or 0))
         self._stack_signal: int | None = spec.get("stack_signal")
         self._lease = Lease(spec["lease"])
-        self._timer = DeathTimer()
+        self._timer, self._alarm = DeathTimer(), Alarm()
+        self._slept, self._wall = slept(), wall()
         self._birth: Birth | None = None
         self._cgroup: Cgroup | None = None
         self._grip = Grip(os.getpid(), None, None)
@@ -72,7 +74,8 @@ class Keeper:
         self._identity: dict[str, object] = {}
         self._status: int | None = None
         self._stopped: set[str] = set()
-        self._fenced_since = 0.0
+        self._fenced_since = self._fenced_until = self._slept_before = 0.0
+        self._ask_after = self._renew_after = self._froze_for = 0.0
         self._stop: Content | None = None
         self._next_term = self._kill_from = 0.0
         self._leftovers = 0
@@ -94,7 +97,7 @@ class Keeper:
             self._sample()
             self._listen_and_rest()
             self._limits.tick(bool(self._stopped))
-        self._timer.set(None)
+        self._disarm()
         self._hear_its_last_words()
         failure = self._birth.failure() if self._birth else None
         self._record(**({"not_started": failure} if failure else {}))
@@ -104,7 +107,7 @@ class Keeper:
         while self._alive():
             self._grip.kill()
             signal.sigtimedwait((signal.SIGCHLD,), _KILL_ROUND)
-        self._timer.set(None)
+        self._disarm()
         self._record(keeper_died=_DIED, note=repr(error))
 
     def _start(self, spec: Content) -> bool:
@@ -117,7 +120,7 @@ class Keeper:
             self._record(not_started=said, node=True)
             return False
         if self._fence != "keep":
-            self._timer.set(self._lease.kill_at)
+            self._arm()
         name = f"stayer-{os.path.basename(self._folder.path)}-{os.getpid()}"
         self._cgroup = make_cgroup(spec.get("cgroup"), name, self._limits.memory)
         try:
@@ -186,30 +189,110 @@ class Keeper:
 
     def _hold_the_fence(self) -> None:
         lease = self._lease
-        lease.read()
+        renewed = lease.read()
         if lease.void:
             self._end_now("the worker was given up as dead")
         elif self._fence == "keep":
             pass
+        elif self._may_have_been_paused(renewed):
+            # What was asked and answered before does not count: nobody knows how long ago it was.
+            self._ask_after = self._renew_after = moment()
+            self._wall = wall()
+            if "fenced" not in self._stopped:
+                self._freeze()
         elif "fenced" in self._stopped:
             if self._stop is not None or self._status is not None:
                 return  # the ladder is at it, and what dies is not still
             if not self._grip.frozen():
                 self._end_now("something woke the frozen task")
-            elif self._orders.thaw > self._fenced_since and lease.good:
-                self._timer.set(lease.kill_at)
+            elif self._fence == "kill" and not lease.good:
+                self._end_now("the lease was over")
+            elif self._is_proven():
+                self._slept_before = self._last_nap()
+                self._arm()
                 self._release("fenced")
                 if "fenced" in self._stopped:
-                    self._timer.set(None)
+                    self._disarm()
         elif lease.good:
-            self._timer.set(lease.kill_at)
-        elif self._fence == "kill" or not self._grip.freeze(lease.freeze_by):
+            self._arm()
+            if self._may_sleep() and not self._stand_still():
+                self._grip.thaw()  # it may not be killed for that: the lease is good
+        elif self._fence == "kill":
             self._end_now("the lease was over")
         else:
-            self._timer.set(None)
-            self._stopped.add("fenced")
-            self._fenced_since = moment()
-            self._say()
+            self._freeze()
+
+    def _may_have_been_paused(self, renewed: bool) -> bool:
+        """The wall clock has jumped ahead since the lease was renewed. Somebody may have corrected
+        it; or this machine stood still for a while without any clock of its own to tell: then the
+        lease may be over though it looks good.
+        """
+        ahead = wall() - self._wall
+        if ahead > self._lease.margin / 2:
+            return True
+        if renewed or ahead < 0.0:
+            self._wall = wall()
+        return False
+
+    def _is_proven(self) -> bool:
+        """The worker has asked, after it was frozen and under the very lease that is good now, and
+        the task was still its own. Whatever the machine slept through in between, nobody can have
+        been given the task since: the lease was good all the time.
+        """
+        lease, asked = self._lease, self._orders.thaw
+        if not lease.good or lease.since < self._renew_after:
+            return False
+        return asked > self._ask_after and asked >= lease.since
+
+    def _arm(self) -> None:
+        """The lease is good: have the kernel see to it that we look when it ends, or end with it.
+
+        It kills by the time that we are awake, for whoever sleeps past the end of the lease shall
+        come back and ask; and it wakes us by the time that has gone by.
+        """
+        lease = self._lease
+        self._slept = slept()
+        self._timer.set(lease.kill_at - self._slept)
+        self._alarm.set(lease.fence_at, lease.continue_at)
+
+    def _disarm(self) -> None:
+        self._timer.set(None)
+        self._alarm.set(None)
+
+    def _freeze(self) -> None:
+        """Stop the task. There is time for it until the lease says; after a sleep, or if the lease
+        may be over without looking so, as much as there always is.
+        """
+        lease = self._lease
+        self._timer.set(min(lease.kill_at - self._slept, awake() + lease.margin * 0.5))
+        if not self._stand_still():
+            self._end_now("it could not be stopped" if lease.good else "the lease was over")
+
+    def _stand_still(self) -> bool:
+        """False if that can't be proven in time."""
+        lease = self._lease
+        soon = awake() + lease.margin * 0.3
+        if not self._grip.freeze(min(lease.freeze_by - self._slept, soon)):
+            return False
+        self._disarm()
+        self._stopped.add("fenced")
+        self._fenced_since = self._ask_after = moment()
+        self._slept_before = self._last_nap()
+        self._say()
+        return True
+
+    def _may_sleep(self) -> bool:
+        """The machine is about to, and the task is to stand still meanwhile, if it is not being
+        ended: it goes on when the machine has woken up and the worker has asked.
+        """
+        is_new = self._orders.freeze > self._froze_for
+        self._froze_for = max(self._froze_for, self._orders.freeze)
+        return is_new and self._fence == "freeze" and self._stop is None and self._status is None
+
+    def _last_nap(self) -> float:
+        """How long the machine has slept since the lease was seen to be good."""
+        asleep = slept() - self._slept
+        return asleep if asleep > _A_NAP else 0.0
 
     def _mind_the_limits(self) -> None:
         if self._stop is not None or self._stopped or self._status is not None:
@@ -222,7 +305,7 @@ class Keeper:
 
     def _climb_the_ladder(self) -> None:
         """TERM, again and again, then KILL until nothing is left."""
-        now = moment()
+        now = awake()
         if self._status is not None and not self._leftovers:
             self._count_what_is_left(now)
         if self._stop is None and not self._leftovers:
@@ -251,13 +334,13 @@ class Keeper:
         self._stopped.add("paused")
         if "fenced" not in self._stopped:
             # Not proven is no harm here: it is tried again at the next turn.
-            self._grip.freeze(min(moment() + _PAUSE_PATIENCE, self._lease.fence_at))
+            self._grip.freeze(min(awake() + _PAUSE_PATIENCE, self._lease.fence_at - self._slept))
         if new:
             self._say()
 
     def _sample(self) -> None:
-        now = moment()
-        watched = now < self._orders.watched
+        now = awake()
+        watched = moment() < self._orders.watched
         if watched:
             self._next_sample = min(self._next_sample, self._said + _QUICK_SAMPLE)
         if now < self._next_sample:
@@ -292,12 +375,12 @@ class Keeper:
 
     def _rest(self) -> float:
         """How long nothing needs to be done, if nobody calls."""
-        now = moment()
+        now = awake()
         until = [now + _LONGEST_SLEEP, self._next_sample]
         if self._stopped:
             until.append(now + _FROZEN_LOOK)
         if self._fence != "keep" and "fenced" not in self._stopped:
-            until.append(self._lease.fence_at)
+            until.append(self._lease.fence_at - self._slept)
         if self._stop is not None or self._leftovers:
             stuck = now > self._kill_from + _LEFTOVER_GRACE
             if now >= self._kill_from:
@@ -318,11 +401,15 @@ class Keeper:
                 return  # it may be another's by now: the fence has the next word
             self._grip.thaw()
         self._stopped.discard(reason)
+        if reason == "fenced":
+            self._fenced_until = moment()
         self._say()
+        # The machine may have slept between the look at the lease and the end of the standstill.
+        self._hold_the_fence()
 
     def _begin_to_stop(self, why: str, grace: float, limit: float | None = None) -> None:
         """By a limit, or by an order; a later order may shorten the time that is left, not add."""
-        now = moment()
+        now = awake()
         if self._status is not None:
             self._end_leftovers_by(now + grace)
             return
@@ -336,10 +423,10 @@ class Keeper:
     def _end_now(self, why: str) -> None:
         """No grace: what runs here may run elsewhere by now."""
         if self._status is not None:
-            self._end_leftovers_by(moment())
+            self._end_leftovers_by(awake())
         elif self._stop is None or "note" not in self._stop:
             self._stop = {**(self._stop or {"why": "fence", "grace": 0.0}), "note": why}
-            self._kill_from = moment()
+            self._kill_from = awake()
             self._say()
 
     def _end_leftovers_by(self, end: float) -> None:
@@ -376,12 +463,14 @@ class Keeper:
                 **self._identity,
                 "stopped": sorted(self._stopped),
                 "fenced_since": self._fenced_since,
+                "fenced_until": self._fenced_until,
+                "slept": self._slept_before,
                 "stop": self._stop,
                 "ran": self._limits.ran,
                 "usage": self._accounts.usage,
             },
         )
-        self._said = moment() if written else _NEVER
+        self._said = awake() if written else _NEVER
 
     def _record(self, **extra: object) -> None:
         """How it ended: as often as it takes, unless nobody can read it any more."""

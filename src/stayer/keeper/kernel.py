@@ -20,6 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _TIMER_ABSTIME = 1
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 _CHUNK = 16384
+_CLOSE_ENOUGH = 0.001
 NEW_PIDS, NEW_USERS, NEW_MOUNTS = 0x20000000, 0x10000000, 0x00020000
 _SLAVE_ALL = 1 << 19 | 1 << 14
 _NOTHING_SPECIAL = 2 | 4 | 8
@@ -46,6 +47,31 @@ class _Timer(ctypes.Structure):
 def moment() -> float:
     """Time since boot, suspension included: the clock of leases."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def awake() -> float:
+    """Time since boot without suspension: the clock of patience. What a task, or we, may take for
+    something is not used up while the machine sleeps.
+    """
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def slept() -> float:
+    """How long this machine has been suspended since boot."""
+    while True:  # others may have had their turn between two looks
+        before, now = awake(), moment()
+        if awake() - before < _CLOSE_ENOUGH:
+            return now - before
+
+
+def wall() -> float:
+    """How far the wall clock is ahead of `moment`: steady, unless somebody sets the clock, as
+    happens when a virtual machine that was paused goes on. In its pause the other clocks stand.
+    """
+    while True:
+        before, now = moment(), time.clock_gettime(time.CLOCK_REALTIME)
+        if moment() - before < _CLOSE_ENOUGH:
+            return now - before
 
 
 def contents(path: str, folder: int | None = None) -> bytes | None:
@@ -130,22 +156,20 @@ def mount_proc() -> bool:
     )
 
 
-class DeathTimer:
-    """Kills this process at a moment, by the kernel: also if it is stopped or frozen then."""
+class Timer:
+    """Has the kernel send this process a signal at a time of a clock."""
 
-    def __init__(self) -> None:
-        event = _Event(None, signal.SIGKILL, 0, b"")
+    def __init__(self, clock: int, number: int) -> None:
+        event = _Event(None, number, 0, b"")
         self._timer = ctypes.c_void_p()
         self._setting = _Timer()
         self._at: float | None = None
-        made = _libc.timer_create(
-            time.CLOCK_BOOTTIME, ctypes.byref(event), ctypes.byref(self._timer)
-        )
+        made = _libc.timer_create(clock, ctypes.byref(event), ctypes.byref(self._timer))
         _check(made, "timer_create")
 
     def set(self, at: float | None) -> None:
         """Fire then; None: never."""
-        if at == self._at:
+        if at == self._at or (at and self._at and abs(at - self._at) < _CLOSE_ENOUGH):
             return
         value = self._setting.value
         if at is None:
@@ -160,6 +184,33 @@ class DeathTimer:
             "timer_settime",
         )
         self._at = at
+
+
+class DeathTimer(Timer):
+    """Kills this process at a time of `awake`: also if it is stopped or frozen then. Not by
+    `moment`: a machine that wakes up would have its keepers killed before they can look.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(time.CLOCK_MONOTONIC, signal.SIGKILL)
+
+
+class Alarm:
+    """Wakes this process at a `moment`, though the machine slept past it; a second one, set a bit
+    later, also continues a process that somebody had stopped before the machine fell asleep.
+    """
+
+    SIGNALS = (signal.SIGALRM, signal.SIGCONT)
+    """What it sends: to be waited for."""
+
+    def __init__(self) -> None:
+        self._wake = Timer(time.CLOCK_BOOTTIME, signal.SIGALRM)
+        self._continue = Timer(time.CLOCK_BOOTTIME, signal.SIGCONT)
+
+    def set(self, wake: float | None, go_on: float | None = None) -> None:
+        """At these moments; None: never."""
+        self._wake.set(wake)
+        self._continue.set(go_on)
 
 
 def punch(descriptor: int, start: int, end: int) -> bool:

@@ -16,7 +16,7 @@ class Orders:
         self._signals_done = 0
         self.stop: Content | None = None
         self.paused = False
-        self.thaw = 0.0
+        self.thaw = self.freeze = 0.0
         self.watched = 0.0
         self.limits: dict[str, float | None] = {}
         self.signals: list[str] = []
@@ -38,10 +38,11 @@ class Orders:
         if stop:
             grace = stop.get("grace")
             stop = {"why": str(stop["why"]), "grace": None if grace is None else float(grace)}
-        thaw, watched = (float(orders.get(name) or 0.0) for name in ("thaw", "watched"))
+        names = ("thaw", "watched", "freeze")
+        thaw, watched, freeze = (float(orders.get(name) or 0.0) for name in names)
         limits = as_limits(orders.get("limits"))
         signals = [(int(number), str(name)) for number, name in orders.get("signals") or ()]
         self.stop, self.paused = stop or None, bool(orders.get("paused"))
-        self.thaw, self.watched, self.limits = thaw, watched, limits
+        self.thaw, self.watched, self.freeze, self.limits = thaw, watched, freeze, limits
         self.signals = [name for number, name in signals if number > self._signals_done]
         self._signals_done = max([self._signals_done, *(number for number, _ in signals)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from .kernel import contents, moment
+from .kernel import awake, contents
 from .lean import TYPE_CHECKING, signal
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def send(processes: Iterable[tuple[int, Stat]], number: int) -> None:
 
 
 def freeze(root: int, deadline: float, spare: Spare = None) -> bool:
-    """Stop everything below. True: two walks in a row found all stopped and nothing new."""
+    """Stop everything below, by this time of `awake`. True: two walks in a row found all stopped
+    and nothing new.
+    """
     seen: list[int] | None = None
     while True:
         processes = below(root)
@@ -93,7 +95,7 @@ def freeze(root: int, deadline: float, spare: Spare = None) -> bool:
         pids = sorted(pid for pid, _ in processes)
         if not moving and pids == seen:
             return True
-        if moment() >= deadline:
+        if awake() >= deadline:
             return False
         seen = None if moving else pids
         if moving:

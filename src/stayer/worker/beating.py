@@ -19,6 +19,7 @@ from stayer.core.units import format_duration
 from stayer.heart import Heart, moment
 from stayer.store import PartedStore, Store, known_workers
 from stayer.worker.bell import Bell
+from stayer.worker.naps import Naps
 from stayer.worker.patience import Patience
 from stayer.worker.signals import Signals
 from stayer.worker.state import StateDirectory
@@ -45,6 +46,8 @@ class BeatingWorker(ABC):
         self._has_begun = state.resumed
         self._is_in_its_store = False
         self._leave_at: float | None = None
+        self._naps = Naps()
+        self._was_away = False
 
     @property
     def drained(self) -> bool:
@@ -153,6 +156,16 @@ class BeatingWorker(ABC):
         if self._state.resumed and id not in known:
             raise LeaseLost(f"worker {id} was given up as dead")
         return known[id].number if id in known else 0
+
+    def _ask_after_a_nap(self) -> None:
+        """Whether we still hold our tasks, as soon as we are back: what runs here stands still
+        until that is known. The next beat would be due in a while.
+        """
+        if (away := self._naps.noticed(self._about_me().lease)) is not None:
+            logger.warning("%s: asking the store what is still ours", away)
+            self._was_away = True
+        if self._was_away and self._heart is not None and self._try(self._heart.beat_now):
+            self._was_away = False
 
     def _abandon_heart(self) -> None:
         if self._heart is not None:

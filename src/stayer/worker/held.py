@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import re
+import time
 from collections import deque
 from signal import SIGKILL, SIGUSR1
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.lifecycle import Tell
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
-from stayer.core.units import format_size
+from stayer.core.units import format_duration, format_size
 from stayer.heart import moment
 from stayer.store import LOG_HEAD, LOG_PIECE, LOG_TAIL
 from stayer.worker import files
@@ -59,8 +60,8 @@ class Held:
         self.stop_grace: float | None = None
         self.lost = False
         self.lost_at = 0.0
-        self.thawed_of = 0.0
-        """When the freeze began that the store has been told of."""
+        self._standstill_told = 0.0 if self.is_fenced() else self.fenced_since
+        """When the freeze began of whose end was told: of one before our time, by another."""
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
@@ -111,12 +112,28 @@ class Held:
     @property
     def fenced_since(self) -> float:
         """When its keeper froze it, the last time that it did."""
-        since: float = (self.run.running or {}).get("fenced_since", 0.0)
-        return since
+        return _as_number((self.run.running or {}).get("fenced_since"))
+
+    def tell_of_standstill(self) -> None:
+        """Once for each: when its keeper has let it go on, and for how long it had stood still."""
+        running = self.run.running
+        if running is None or "fenced" in running["stopped"]:
+            return  # it stands still, or did until it was killed
+        since = self.fenced_since
+        if since == self._standstill_told:
+            return
+        self._standstill_told = since
+        until, slept = (_as_number(running.get(name)) for name in ("fenced_until", "slept"))
+        still = max(0.0, (until or moment()) - since)
+        said = f"stood still for {format_duration(still)} without a lease"
+        if slept:
+            said = f"{said}, after its machine slept for {format_duration(slept)}"
+        logger.warning("task %s goes on: it %s", self.task.id, said)
+        self.to_tell.append(Tell("thawed", said))
 
     def take_away(self) -> None:
         """It is not ours any more: have it end at once."""
-        self.lost, self.lost_at = True, moment()
+        self.lost, self.lost_at = True, time.monotonic()
         self.ask(stop={"why": "fence", "grace": 0.0})
 
     def ask(self, **wanted: object) -> bool:
@@ -166,6 +183,12 @@ class Held:
         is_new = self._checkpoint_signature() != self._checkpoint_sent
         checkpoint = self._size("checkpoint") if is_new else 0
         return checkpoint + max(0, self._size("log") - self._log_sent)
+
+    def unsent_checkpoint(self) -> bytes | None:
+        """The checkpoint, if the store has not got it."""
+        if self._checkpoint_signature() == self._checkpoint_sent:
+            return None
+        return self._read_checkpoint()
 
     def gather(self, room: int) -> Report | None:
         """The news, with so many bytes of log and checkpoint at most; `delivered` says that they
@@ -344,6 +367,11 @@ class Held:
     def _size(self, name: str) -> int:
         found = self.run.part.seen(name)
         return 0 if found is None else found.st_size
+
+
+def _as_number(said: object) -> float:
+    """What a keeper wrote, or a task in its place; 0 if it is no number."""
+    return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0
 
 
 def parse_report(line: str) -> Progress | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -105,7 +106,7 @@ class Holdings:
 
         What is not gone after a while hangs in the kernel, and dies when it comes out of there.
         """
-        dead_by = moment() - _TIME_TO_DIE
+        dead_by = time.monotonic() - _TIME_TO_DIE  # it does not die while the machine sleeps
         return any(
             held.lost and held.lost_at > dead_by and not held.run.has_ended() for held in self
         )

@@ -23,6 +23,7 @@ from stayer.sampling import Sampler
 from stayer.store import Store
 from stayer.worker.adoption import is_over, speak_for_keeper, take_back_unbegun
 from stayer.worker.beating import TICK, BeatingWorker
+from stayer.worker.bedtime import Bedtime
 from stayer.worker.ear import Ear
 from stayer.worker.handlers import Handlers
 from stayer.worker.held import Held
@@ -72,7 +73,9 @@ class WorkerLoop(BeatingWorker):
         self._ear: Ear | None = None
         self._holdings = Holdings(state, self._bell)
         self._standstill = StandstillTeller(self._holdings, self._leases)
+        self._bedtime = Bedtime(self._bell.ring, self._all_stand_still)
         self._keeps = options.fence == "keep"
+        self._asked_to_sleep: set[tuple[str, int]] = set()
         self._stop_within = 0.0
         self._store_is_away = False
         self._next_due = 0.0
@@ -85,6 +88,8 @@ class WorkerLoop(BeatingWorker):
 
     def _once(self) -> None:
         self._hear_signals()
+        self._ask_after_a_nap()
+        self._stop_before_sleep()
         self._become_new_if_buried()
         self._stop_what_runs()
         self._carry_out_orders()
@@ -113,6 +118,7 @@ class WorkerLoop(BeatingWorker):
         # Some may have been told to run on without a lease.
         self._keeps = self._keeps or any(run.fence == "keep" for run in kept)
         self._standstill.start()
+        self._bedtime.start()
         self._start_heart()
         for run in self._state.runs():
             held = self._holdings.adopt(run)
@@ -229,6 +235,22 @@ class WorkerLoop(BeatingWorker):
         self._lease_lost = False
         self._start_heart()
 
+    def _stop_before_sleep(self) -> None:
+        """Have all stand still that can, once for each night."""
+        if not self._bedtime.is_near:
+            self._asked_to_sleep.clear()
+            return
+        for held in self._holdings.ours():
+            if held.key not in self._asked_to_sleep and held.ask(freeze=moment()):
+                self._asked_to_sleep.add(held.key)
+
+    def _all_stand_still(self) -> bool:
+        """What can has come to, and was asked to."""
+        return all(
+            held.is_fenced() or held.run.has_ended() or held.run.fence in ("kill", "keep")
+            for held in self._holdings.ours()
+        )
+
     def _carry_out_orders(self) -> None:
         while self._orders:
             orders = self._orders.popleft()
@@ -270,6 +292,7 @@ class WorkerLoop(BeatingWorker):
     def _tell_history(self) -> None:
         """What befell a task that runs on."""
         for held in self._holdings:
+            held.tell_of_standstill()
             if held.to_tell and held.task.state in RUNNING and held.known:
                 self._try(lambda held=held: tell(self._store, held), held.task.queue)  # type: ignore[misc]
 
@@ -287,8 +310,12 @@ class WorkerLoop(BeatingWorker):
                 )
 
     def _tell_outcomes(self, ended: list[Held]) -> None:
-        # The last of log and checkpoint come before the end.
+        # The last of log and checkpoint come before the end; so does what befell it just before.
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
+        for held in mine:
+            held.tell_of_standstill()
+            if held.to_tell and held.task.state in RUNNING and held.known:
+                tell(self._store, held)
         if self._heart is not None and any(held.has_news() for held in mine):
             before, left = 0, 1
             while left and left != before:  # one that can't be read must not keep us here
@@ -309,6 +336,8 @@ class WorkerLoop(BeatingWorker):
 
     def _reconcile(self) -> None:
         """Compare what runs here with what the store says we hold."""
+        if self._bedtime.is_near:
+            return  # what stands still is to do so until the machine has slept
         now = moment()
         may_be_frozen = now < self._leases.frozen_until and len(self._holdings) > 0
         look_now = may_be_frozen and now >= self._next_thaw
@@ -349,7 +378,7 @@ class WorkerLoop(BeatingWorker):
         free = self._options.slots - len(self._holdings)
         if free <= 0 or not self._stirred or self._stopping or self._draining or self._leaving:
             return
-        if self._starter.rests or self._holdings.still_dying():
+        if self._bedtime.is_near or self._starter.rests or self._holdings.still_dying():
             return  # what was taken from us may be given to us again, and must not run twice
         self._stirred = False
         if not self._try(lambda: self._reserve(free)):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from stayer.core.lifecycle import Interrupt, Tell, decide
+from stayer.core.lifecycle import Interrupt, decide
 from stayer.core.model import Task
-from stayer.core.units import format_duration
 from stayer.heart import moment
 from stayer.partly import held_by
 from stayer.store import Store
@@ -34,9 +33,11 @@ def reconcile(
     """
     fenced = holdings.fenced()
     asked = {*queues, *(held.task.queue for held in holdings.ours())}
+    # The answer is of a moment after this one. Taken when it is here, it could be an hour later:
+    # the machine may sleep while we wait for it.
+    confirmed = moment()
     found = held_by(store, state.worker_id, asked)
     theirs = {(task.id, task.attempt): task for task in found.tasks}
-    confirmed = moment()
     for held in holdings.ours():
         is_gone = held.key not in theirs and found.is_whole_of(held.task.queue)
         if is_gone and not held.lost and not held.run.has_ended():
@@ -48,23 +49,6 @@ def reconcile(
     for key, task in theirs.items():
         if key not in holdings:
             _find_or_hand_back(store, state, holdings, task)
-    _tell_thawed(store, [(held, theirs[held.key]) for held in fenced if held.key in theirs])
-
-
-def _tell_thawed(store: Store, thawed: Sequence[tuple[Held, Task]]) -> None:
-    """Once for each time that one was frozen: its keeper takes a moment to let it go. Last of all:
-    a store that fails here keeps nobody waiting.
-    """
-    changes = []
-    for held, task in thawed:
-        since = held.fenced_since
-        if held.thawed_of != since:
-            held.thawed_of = since
-            said = f"stood still for {format_duration(max(0.0, moment() - since))} without a lease"
-            logger.warning("task %s goes on: it %s", task.id, said)
-            changes.append(decide(task, Tell("thawed", said)))
-    if changes:
-        store.commit(changes)
 
 
 def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -22,6 +23,9 @@ from stayer.worker.run import Run
 from stayer.worker.times import ended_ago, started_ago, stood_still, took_altogether
 
 logger = logging.getLogger("stayer.worker")
+
+_STEP = 1.0
+"""What clocks are set back by without anybody taking note, in seconds."""
 
 
 def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
@@ -47,7 +51,7 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
         # Of what was adopted while the store was away only a result can be told unseen: what
         # becomes of a failure depends on its policy and orders.
         if held.task.state in RUNNING and (held.known or isinstance(happening, Done)):
-            changes += _steps(held, happening)
+            changes += _steps(store, held, happening)
             position[held.key] = len(changes) - 1
     answers = store.commit(changes) if changes else []
     for held, _ in batch:
@@ -80,22 +84,42 @@ def tell(store: Store, held: Held) -> None:
         held.to_tell.popleft()
 
 
-def _steps(held: Held, happening: Happening) -> list[Change]:
+def _steps(store: Store, held: Held, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
     task, running = held.task, held.run.running or {}
     if "paused" in (asked := held.run.asked):  # what ends stands still no more, and has said so
         task = replace(task, paused=bool(asked["paused"]))
     # What kills its keeper at once must not escape being counted for it.
     never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
-    ago = ended_ago(held.run)
+    ago = ended_ago(held.run) - _set_back(store, held)
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
-        return [decide(task, happening, ago)]
+        return [_with_checkpoint(held, decide(task, happening, ago))]
     start = decide(task, Start(running.get("pid")), started_ago(held))
     end = decide(replace(task, state="started"), happening, ago)
     took = took_altogether(held.run)
     if took is not None:  # told together, they would be of the same moment
         start = replace(start, ago=end.ago + max(0.0, took))
-    return [start, end]
+    return [start, _with_checkpoint(held, end)]
+
+
+def _set_back(store: Store, held: Held) -> float:
+    """How far behind the store's clock is of when the attempt must have ended, by when it began and
+    how long it took: with SQLite that is the clock of this machine, which somebody may set back.
+    """
+    began, took = held.task.started_at, took_altogether(held.run)
+    if began is None or took is None or time.time() > began + took - _STEP:
+        return 0.0
+    behind = began + took + ended_ago(held.run) - store.now()
+    return behind if behind > _STEP else 0.0
+
+
+def _with_checkpoint(held: Held, end: Change) -> Change:
+    """A result that may come late brings along what no beat could: the beats of a worker that was
+    given up are refused, and a retry by hand goes on from what is saved.
+    """
+    if not end.late or (saved := held.unsent_checkpoint()) is None:
+        return end
+    return replace(end, checkpoint=saved)
 
 
 def _outcome(held: Held) -> Happening:
@@ -137,13 +161,13 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
     left to do.
     """
     if not refresh(store, held):
-        end = _steps(held, happening)[-1] if held.task.state in RUNNING else None
+        end = _steps(store, held, happening)[-1] if held.task.state in RUNNING else None
         if end is not None and is_told(store, end):
             _tell(held, end)
         else:
             logger.warning("the outcome of task %s is refused: it is not ours", held.task.id)
         return True
-    steps = _steps(held, happening)
+    steps = _steps(store, held, happening)
     if store.commit(steps)[-1] is None:
         return False
     _tell(held, steps[-1])

@@ -114,6 +114,7 @@ class ThreadsWorker(BeatingWorker):
 
     def _once(self) -> None:
         self._hear_signals()
+        self._ask_after_a_nap()
         self._become_new_if_buried()
         self._look_after_pool()
         self._take_back()

@@ -7,16 +7,17 @@ because a timer that is set in the pool could not be set anew then.
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 from typing import NoReturn
 
-from stayer.keeper import kernel
+from stayer.keeper import kernel, tree
 from stayer.keeper.folder import Lease
 
 _LOOKS_IN_A_LEASE = 16
 _LONGEST_LOOK = 1.0
+_A_NAP = 0.01
+"""What two clocks may differ by though the machine did not sleep, in seconds."""
 
 
 def guard(lease_path: str, length: float, parent: int, descriptor: int) -> None:
@@ -33,17 +34,52 @@ def guard(lease_path: str, length: float, parent: int, descriptor: int) -> None:
 
 def _watch(pool: int, lease: Lease, pause: float) -> NoReturn:
     kernel.set_name("stayer-guard")
-    timer = kernel.DeathTimer()
-    poll = select.poll()
-    poll.register(os.pidfd_open(pool), select.POLLIN)
-    while True:
+    heard = {signal.SIGCHLD, *kernel.Alarm.SIGNALS}
+    signal.pthread_sigmask(signal.SIG_BLOCK, heard)
+    fence = _Fence(pool, lease)
+    while (ended := os.waitpid(pool, os.WNOHANG))[0] == 0:
+        fence.hold()
+        signal.sigtimedwait(heard, pause)
+    code = os.waitstatus_to_exitcode(ended[1])
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+class _Fence:
+    """Ends the pool before the lease does. But if that ran out while the machine slept, the pool
+    stands still until the worker has renewed it, which it can only if nobody has given it up.
+    """
+
+    def __init__(self, pool: int, lease: Lease) -> None:
+        self._pool = pool
+        self._lease = lease
+        self._timer, self._alarm = kernel.DeathTimer(), kernel.Alarm()
+        self._slept = kernel.slept()
+        self._stopped_at: float | None = None
+
+    def hold(self) -> None:
+        lease = self._lease
         lease.read()
         if lease.void:
-            os.kill(pool, signal.SIGKILL)
+            os.kill(self._pool, signal.SIGKILL)
+        elif self._stopped_at is not None:
+            if lease.good and lease.since > self._stopped_at:
+                self._stopped_at = None
+                self._arm()
+                tree.thaw(os.getpid())
+        elif lease.good or kernel.slept() - self._slept < _A_NAP:
+            self._arm()
         else:
-            timer.set(lease.kill_at)
-        if poll.poll(pause * 1000):
-            break
-    _, status = os.waitpid(pool, 0)
-    code = os.waitstatus_to_exitcode(status)
-    sys.exit(code if code >= 0 else 128 - code)
+            self._stop()
+
+    def _arm(self) -> None:
+        self._slept = kernel.slept()
+        self._timer.set(self._lease.kill_at - self._slept)
+        self._alarm.set(self._lease.fence_at, self._lease.continue_at)
+
+    def _stop(self) -> None:
+        soon = kernel.awake() + self._lease.margin * 0.3
+        if not tree.freeze(os.getpid(), soon):
+            os.kill(os.getpid(), signal.SIGKILL)  # and the pool with us, as the timer would
+        self._timer.set(None)
+        self._alarm.set(None)
+        self._stopped_at = kernel.moment()

@@ -18,6 +18,7 @@ from stayer.core.errors import LeaseLost, StoreError
 from stayer.core.lifecycle import Happening, Interrupt, Stop
 from stayer.core.model import Orders, Report, Task
 from stayer.core.refusals import Refusals
+from stayer.keeper.kernel import slept
 from stayer.partly import held_by
 from stayer.runners.pool.begun import Begun
 from stayer.runners.pool.calling import ThreadApp
@@ -49,6 +50,7 @@ _BREATH = 0.002
 _PATIENCE = 1.0
 """How long a task waits here for a hand before it is handed back, and runs before it is told."""
 _LONGEST_SLEEP = 60.0
+_A_NAP = 1.0
 _BACKOFF = (0.05, 5.0)
 
 
@@ -82,6 +84,7 @@ class Pool:
         self._asleep = self._has_slept = False
         self._stirred = True
         self._unsure = True
+        self._slept = slept()
         self._next_due = 0.0
         self._next_look = 0.0
         self._next_reckoning = 0.0
@@ -218,8 +221,12 @@ class Pool:
             job.context.ask_to_stop("timeout")
 
     def _reckon(self) -> None:
-        """Compare with the store: at first, after an answer that got lost, and once a lease."""
-        now = time.monotonic()
+        """Compare with the store: at first, after an answer that got lost, when the machine has
+        slept, and once a lease.
+        """
+        now, asleep = time.monotonic(), slept()
+        if asleep - self._slept > _A_NAP:
+            self._slept, self._unsure = asleep, True
         if not self._unsure and now < self._next_reckoning:
             return
         self._take_arrived()

@@ -60,7 +60,8 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
             attempts: list[int] = []
             results: list[Raw] = []
             said = words(change) or False
-            groups.append((*mine, waits, _sets(change), said, ids, attempts, results, change.ago))
+            group = (*mine, waits, _sets(change), said, ids, attempts, results, change.ago)
+            groups.append((*group, *_rare(change, arguments)))
         ids.append(change.id)
         attempts.append(change.attempt)
         results.append(_result(change, arguments))
@@ -79,13 +80,24 @@ def _likeness(change: Change) -> tuple[Raw, ...]:
     )  # fmt: skip
 
 
+def _rare(change: Change, arguments: Arguments) -> tuple[Raw, Raw]:
+    """What a change has that stands alone: the losses that it counted from, and a checkpoint."""
+    before, saved = change.losses_before, change.checkpoint
+    return (
+        False if before is None else before,
+        False if saved is None else arguments.add(saved),
+    )
+
+
 def _is_special(change: Change) -> bool:
     """It sets what is rarely alike in two changes."""
     said = (change.orders, change.error, change.policy, change.waits, change.near)
     return (
         any(said)
         or change.fingerprint is not None
-        or change.ago > 0
+        or change.ago != 0
+        or change.losses_before is not None
+        or change.checkpoint is not None
         or not (
             change.held is UNSET
             and change.pid is UNSET

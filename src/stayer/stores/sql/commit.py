@@ -34,8 +34,11 @@ _RETURNING = (
     " RETURNING seq, queue, share, reserved_at, dependents, notify, "
     "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
 )
-_NOT_BEFORE = {"started_at": "reserved_at", "finished_at": "coalesce(started_at, reserved_at)"}
-"""What was told late did not happen before what is known, whatever clock somebody went by."""
+_NOT_BEFORE = {
+    "started_at": "coalesce(reserved_at, 0)",
+    "finished_at": "coalesce(started_at, reserved_at, 0)",
+}
+"""Nothing happens before what is known, whatever clock somebody went by."""
 _LONG_WAIT = 1.0
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
@@ -95,13 +98,14 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
-    update = _update(tuple(columns), change.order, change.to, change.ago > 0)
+    update = _update(tuple(columns), change.order, change.to)
     before = change.state
     number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
+    counted = change.losses_before is not None
     row = tx.one(
         f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
-        f"{_NOT_TAKEN if revives else ''}{_RETURNING}",
+        f"{_NOT_TAKEN if revives else ''}{' AND losses = ?' if counted else ''}{_RETURNING}",
         *columns.values(),
         line,
         change.id,
@@ -110,6 +114,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         change.attempt,
         change.last_order,
         *((tx.now,) if revives else ()),
+        *((change.losses_before,) if counted else ()),
     )
     if row is None and change.late:
         before = "pending"
@@ -131,6 +136,9 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
         ledger.ended_for_others(change.id, change.to)
     if change.from_start:
         tx.run("checkpoint.forget", seq)
+    if change.checkpoint is not None:
+        tx.run("report.checkpoint", seq, change.attempt, tx.now, change.checkpoint)
+        tx.run("report.saved", tx.now, seq)
     if notify != _NOBODY and (happened := words(change)):
         hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
         ledger.heard_of(seq, number, happened, told(hooks, happened))
@@ -230,9 +238,9 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool, to: State, late: bool) -> str:
+def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
     """The statement for this shape of change; there are about a dozen."""
-    bounded = _NOT_BEFORE if late and to not in QUEUED else {}
+    bounded = _NOT_BEFORE if to not in QUEUED else {}
     assignments = ", ".join(
         f"{column} = max(?, {bounded[column]})" if column in bounded else f"{column} = ?"
         for column in columns

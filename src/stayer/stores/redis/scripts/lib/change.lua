@@ -2,18 +2,20 @@
 -- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
 -- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
 -- what it means to those who want to hear (words, or false), ids, attempts, results, how many seconds ago it
--- was (0 but in a group of one)}; what is not there is false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
+-- was (0 but in a group of one), the losses that it was decided from, the argument that is its checkpoint (both
+-- false but in a group of one)}; what is not there is false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
 -- is kept apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
 
 local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
-  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19, 20
+  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO, C_LOSSES, C_CHECKPOINT =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
 -- The state in which a change finds the task as it names it; nothing if it does not.
 local function found_as_named(r, group, attempt)
   if r[ATTEMPT] ~= attempt then return nil end
+  if group[C_LOSSES] and (r[LOSSES] or 0) ~= group[C_LOSSES] then return nil end
   if r[STATE] == group[C_STATE] and (r[WORKER] or false) == group[C_WORKER]
     and (r[LAST_ORDER] or 0) == group[C_LAST_ORDER] then
     return r[STATE]
@@ -36,9 +38,9 @@ local function set_result(entry, result)
   end
 end
 
--- When it was; what was told late did not happen before what is known, whatever clock somebody went by.
+-- When it was; nothing happens before what is known, whatever clock somebody went by.
 local function moment_of(entry, group)
-  if group[C_AGO] == 0 then return now end
+  if group[C_AGO] == 0 then return math.max(now, RUNNING[entry.r[STATE]] and entry.r[STARTED_AT] or now) end
   return math.max(now - group[C_AGO], entry.r[STARTED_AT] or reserved_at(entry))
 end
 
@@ -82,7 +84,7 @@ local function words_of(group, before, r, fault)
   end
   ending = worker and ending
   local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
-  if group[C_AGO] > 0 then about[#about + 1] = now - group[C_AGO] end
+  if group[C_AGO] ~= 0 then about[#about + 1] = now - group[C_AGO] end
   local said = (event or ending) and saying(about)
   return {event = event, note = note, said = said}
 end
@@ -154,7 +156,7 @@ local function apply(group, entry, attempt, result)
     if sets[number] == ERROR then fault = sets[number + 1] end
   end
   set_result(entry, result)
-  if group[C_AGO] > 0 or entry.ago then entry.ago = group[C_AGO] end
+  if group[C_AGO] ~= 0 or entry.ago then entry.ago = group[C_AGO] end
   set_what_follows(entry, group, attempt)
   local number, said = traced(group, before, r, r[ID], attempt, fault)
   if said then remember(entry, number, attempt, said) end
@@ -166,6 +168,10 @@ local function apply(group, entry, attempt, result)
   if group[C_FROM_START] then
     r[PROGRESS], r[CHECKPOINT_AT] = nil, nil
     call('DEL', key_checkpoint(r[ID]))
+  end
+  if group[C_CHECKPOINT] then
+    call('HSET', key_checkpoint(r[ID]), 'attempt', attempt, 'at', exact(now), 'data', ARGV[group[C_CHECKPOINT]])
+    r[CHECKPOINT_AT], r[LOSSES] = now, nil
   end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
   if r[DEPENDENTS] and FINISHED[r[STATE]] then

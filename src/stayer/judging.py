@@ -1,0 +1,76 @@
+"""Judging workers without being one: for whoever runs no tasks, but should notice who is dead.
+
+By the same rule as workers judge each other (`core.judge`): what a worker's number does, seen in an
+unbroken row of looks, by the watcher's own clock. It registers nothing, so nobody takes it for a
+worker; that the number still stands when it buries is for the store to check.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from stayer import control, trouble
+from stayer.core.errors import LeaseLost, StoreError, UnknownWorker
+from stayer.core.judge import BEATS_IN_A_LEASE, Judge
+from stayer.core.model import Suspect
+from stayer.heart import moment
+from stayer.store import Store
+
+logger = logging.getLogger(__name__)
+
+_PAUSE = (0.2, 5.0)
+"""The shortest and the longest time between two looks, in seconds."""
+
+
+class Watcher:
+    """Looks at the workers as often as those beat, and gives up who has fallen silent."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.pause = _PAUSE[1]
+        """Until the next look is due: an eighth of the shortest lease."""
+        self._judge = Judge(self.pause)
+        self._dead: dict[str, int] = {}
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own: a store that is slow keeps nobody else waiting."""
+        threading.Thread(target=self._run, name="watcher of workers", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except StoreError as error:
+                trouble.tell(logger, "workers can't be watched now", error, whoever_told=True)
+            except Exception:
+                logger.exception("workers can't be watched now")
+            self._stopping.wait(self.pause)
+
+    def look(self) -> None:
+        """Once; a worker that is `kept` stays its own until somebody says otherwise."""
+        at = moment()
+        workers = [worker for worker in self._store.workers() if not worker.keeps]
+        shortest = min((worker.lease for worker in workers), default=_PAUSE[1] * BEATS_IN_A_LEASE)
+        self.pause = min(max(_PAUSE[0], shortest / BEATS_IN_A_LEASE), _PAUSE[1])
+        self._judge.interval = self.pause
+        suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
+        self._dead.update(self._judge.observe(at, suspects))
+        for worker, number in list(self._dead.items()):
+            self._give_up(worker, number)
+
+    def _give_up(self, worker: str, number: int) -> None:
+        """What fails for want of the store is tried again at the next look; if we die in between,
+        the next worker that beats finishes it.
+        """
+        try:
+            returned = control.lose(self._store, self._store.drop_worker(worker, number))
+            logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
+        except (LeaseLost, UnknownWorker):
+            pass  # it has beaten again, or somebody else was faster
+        del self._dead[worker]

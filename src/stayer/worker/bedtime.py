@@ -1,0 +1,76 @@
+"""Stopping tasks before this machine sleeps, where logind tells of it.
+
+Without it all is well too: keepers stop their tasks when the machine wakes up. But then a task runs
+for some milliseconds before it is stopped, which others may have begun anew meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from stayer.worker.logind import Logind
+
+logger = logging.getLogger("stayer.worker")
+
+_PATIENCE = 3.0
+"""How long tasks may take to stand still, in seconds: logind waits for five."""
+_ROUND = 0.02
+_NO_SLEEP = 60.0
+"""After so many seconds awake the sleep that was announced has not come."""
+
+
+class Bedtime:
+    """Listens in a thread of its own; what there is to do is done by whoever rings are for."""
+
+    def __init__(self, ring: Callable[[], None], stands_still: Callable[[], bool]) -> None:
+        """`ring` when a sleep has been announced, or is over; `stands_still` says that the machine
+        need not wait for us any more.
+        """
+        self._ring = ring
+        self._stands_still = stands_still
+        self._announced: float | None = None
+        self._logind: Logind | None = None
+
+    @property
+    def is_near(self) -> bool:
+        """The machine is about to sleep, and has not woken up."""
+        announced = self._announced
+        return announced is not None and time.monotonic() - announced < _NO_SLEEP
+
+    def start(self) -> None:
+        """Listen, if there is anybody to listen to."""
+        threading.Thread(target=self._listen, name="bedtime", daemon=True).start()
+
+    def _listen(self) -> None:
+        try:
+            self._logind = Logind()
+            while True:
+                self._wait_for_a_night(self._logind)
+        except OSError as error:
+            logger.debug("not told before this machine sleeps: %s", error)
+        finally:
+            self._announced = None
+
+    def _wait_for_a_night(self, logind: Logind) -> None:
+        lock = logind.delay_sleep()
+        try:
+            while not logind.wait():
+                pass
+            self._announced = time.monotonic()
+            logger.info("this machine is about to sleep: tasks are stopped")
+            self._ring()
+            end = time.monotonic() + _PATIENCE
+            while not self._stands_still() and time.monotonic() < end:
+                time.sleep(_ROUND)
+        finally:
+            with suppress(OSError):
+                os.close(lock)
+        while logind.wait():
+            pass
+        self._announced = None
+        self._ring()

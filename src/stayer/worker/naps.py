@@ -1,0 +1,30 @@
+"""Noticing that this machine was not there for a while: suspended, or paused from outside."""
+
+from __future__ import annotations
+
+from stayer.core.units import format_duration
+from stayer.keeper.kernel import slept, wall
+
+_NAP = 1.0
+"""Shorter ones are not worth a word, in seconds."""
+_JUMP = 5.0
+
+
+class Naps:
+    """Looked at often; tells of each once."""
+
+    def __init__(self) -> None:
+        self._slept, self._wall = slept(), wall()
+
+    def noticed(self, lease: float) -> str | None:
+        """What has happened since the last look, in words. `lease`: its length; keepers want to be
+        told that a task is still ours when the clock jumps by a twelfth of it, or 5 seconds.
+        """
+        asleep, ahead = slept() - self._slept, wall() - self._wall
+        self._slept, self._wall = slept(), wall()
+        if asleep > _NAP:
+            return f"this machine slept for {format_duration(asleep)}"
+        if ahead > min(_JUMP, lease / 12):
+            step = format_duration(ahead)
+            return f"the clock jumped ahead by {step}, as after a pause of this machine"
+        return None
