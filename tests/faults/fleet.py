@@ -17,8 +17,11 @@ from stayer.core.model import FINISHED, Task
 from stayer.core.submission import new_task
 from stayer.store import Store
 from stayer.stores import open_store
+from tests.reachable import stayer_for
 
-PATIENCE = 120.0
+TASK_USER = os.environ.get("STAYER_TEST_TASK_USER") if os.geteuid() == 0 else None
+"""Whom tasks run as, if not as their worker: `STAYER_TEST_TASK_USER=nobody`, as root."""
+PATIENCE = float(os.environ.get("STAYER_TEST_PATIENCE", "120"))
 """A cap for waits that only a defect reaches."""
 
 STAMPER = """
@@ -50,8 +53,13 @@ def is_stopped(pid: int) -> bool:
 class Fleet:
     """A store and the workers on it."""
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, url: str | None = None, task_user: str | None = TASK_USER
+    ) -> None:
         self.folder = folder
+        self.task_user = task_user
+        self.python = stayer_for(task_user)[0] if task_user else sys.executable
+        """One that its tasks can run."""
         self.url = url or f"sqlite:///{folder}/stayer.db"
         self.store: Store = open_store(self.url)
         self.store.setup()
@@ -68,17 +76,28 @@ class Fleet:
         """Start a worker on the state directory of that name; its pid."""
         options += ("--take-over",) if take_over else ()
         options += ("--slots", str(slots)) if slots else ()
+        if self.task_user and "--task-user" not in options:
+            options += ("--task-user", self.task_user)
         with open(self.folder / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "stayer", "worker", "--store", self.url,
+                    self.python, "-m", "stayer", "worker", "--store", self.url,
                     "--state-dir", str(self.folder / name), "--allow-commands",
                     "--lease", f"{lease}s", "--node", name, *options,
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                env=self._environment(),
             )  # fmt: skip
         self.workers.append(process)
         return process.pid
+
+    def _environment(self) -> dict[str, str]:
+        """Where the user of the tasks finds Stayer too; a test may say where it is found first."""
+        if self.task_user is None:
+            return dict(os.environ)
+        paths = [os.environ.get("PYTHONPATH"), stayer_for(self.task_user)[1].get("PYTHONPATH")]
+        found = os.pathsep.join(dict.fromkeys(path for path in paths if path))
+        return {**os.environ, "PYTHONPATH": found} if found else dict(os.environ)
 
     def signal(self, pid: int, number: int) -> None:
         if number == signal.SIGSTOP:
@@ -109,7 +128,7 @@ class Fleet:
     def stamper(self, id: str) -> str:
         """A task that stamps the clock until `finish` is called."""
         stamps, stop = str(self.stamps(id)), str(self.folder / f"{id}.stop")
-        return self.submit(id, sys.executable, "-c", STAMPER, stamps, stop)
+        return self.submit(id, self.python, "-c", STAMPER, stamps, stop)
 
     def finish(self, id: str) -> None:
         (self.folder / f"{id}.stop").touch()

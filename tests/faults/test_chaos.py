@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 from contextlib import suppress
 
 import pytest
@@ -113,7 +112,7 @@ def play(fleet: Fleet, chaos: Chaos, wanted: int, task: str = TASK) -> None:
             busy = sum(fleet.get(id).state not in ("complete", "failed") for id in ids)
             for _ in range(6 - busy):
                 id = f"task-{len(ids)}"
-                command = [sys.executable, "-c", task, str(fleet.stamps(id)), "150"]
+                command = [fleet.python, "-c", task, str(fleet.stamps(id)), "150"]
                 new = new_task(queue="default", id=id, command=command)
                 chaos.submit(replace(new, policy=Policy(retries=1000, losses=1000)))
                 ids.append(id)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,7 +55,7 @@ def pools(cluster: Cluster, tmp_path: Path) -> Iterator[PoolFleet]:
 def stamper(fleet: Fleet, queue: str) -> str:
     """A task that stamps the clock, named like its queue."""
     stop = str(fleet.folder / f"{queue}.stop")
-    command = (sys.executable, "-c", STAMPER, str(fleet.stamps(queue)), stop)
+    command = (fleet.python, "-c", STAMPER, str(fleet.stamps(queue)), stop)
     fleet.store.submit([new_task(queue=queue, id=queue, command=command)])
     return queue
 

@@ -23,7 +23,7 @@ def disk(fleet: Fleet) -> Iterator[Path]:
     place = fleet.folder / "one"
     place.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", str(place)],
         capture_output=True, check=False,
     )  # fmt: skip
     if made.returncode != 0:
@@ -49,7 +49,7 @@ def test_what_filled_the_disk_is_cancelled_and_its_worker_stopped(fleet: Fleet, 
     worker = fleet.worker("one", lease=10)
     _stamping(fleet, "other")
     full = fleet.folder / "full"
-    for hog, first in (("mean", 'rm "$STAYER_DIR/go.spare"; '), ("hog", ""), ("again", "")):
+    for hog, first in (("mean", 'rm -f "$STAYER_DIR/../go.spare"; '), ("hog", ""), ("again", "")):
         fleet.submit(hog, "sh", "-c", first + HOG.format(full))
         until(full.exists, "for the disk to be full")
         control.pause(fleet.store, "other")  # orders reach others, one after the other

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +40,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
 
 
 def add(fleet: Fleet, id: str) -> str:
-    command = [sys.executable, "-c", TASK, str(fleet.stamps(id)), "10"]
+    command = [fleet.python, "-c", TASK, str(fleet.stamps(id)), "10"]
     new = new_task(queue="default", id=id, command=command, key="licence")
     fleet.store.submit([replace(new, policy=Policy(retries=1000, losses=1000))])
     return id

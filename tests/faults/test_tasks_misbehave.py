@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import pytest
 
 from stayer import control
-from tests.faults.fleet import Fleet, until
+from tests.faults.fleet import TASK_USER, Fleet, until
 
 NASTY = {
     "setsid": "setsid sleep 1000 & sleep 1000",
@@ -119,9 +118,7 @@ def test_a_command_that_is_not_there_is_told(fleet: Fleet) -> None:
 
 def test_a_flood_of_output_is_bounded_in_the_store(fleet: Fleet) -> None:
     fleet.worker("one", lease=30)
-    fleet.submit(
-        "a", sys.executable, "-c", "import sys\nfor n in range(200_000): print(f'{n:0>99}')"
-    )
+    fleet.submit("a", fleet.python, "-c", "import sys\nfor n in range(200_000): print(f'{n:0>99}')")
     assert fleet.until_ended("a").state == "complete"
     pieces = fleet.store.log("a", 1, 0, 100_000_000)
     text = b"".join(piece.data for piece in pieces)
@@ -139,12 +136,13 @@ def test_many_children_do_no_harm(fleet: Fleet) -> None:
     assert fleet.strays() == []
 
 
+@pytest.mark.skipif(TASK_USER is not None, reason="a task of another user can't kill its keeper")
 def test_a_task_that_kills_its_keeper_each_time_is_set_aside(fleet: Fleet) -> None:
     fleet.worker("one", lease=30)
     until_started = (
         "import os, signal, time; time.sleep(0.5); os.kill(os.getppid(), signal.SIGKILL)"
     )
-    fleet.submit("a", sys.executable, "-c", until_started)
+    fleet.submit("a", fleet.python, "-c", until_started)
     task = fleet.until_ended("a")
     assert (task.state, task.ending) == ("failed", "lost")
     assert task.error is not None

@@ -10,7 +10,7 @@ import pytest
 
 import stayer
 from stayer import control
-from tests.faults.fleet import Fleet, until
+from tests.faults.fleet import TASK_USER, Fleet, until
 
 
 @pytest.fixture
@@ -30,6 +30,52 @@ def other_version(tmp_path: Path) -> Path:
         text = text.replace(said, otherwise)
     keeper.write_text(text)
     return folder
+
+
+@pytest.fixture
+def flat_version(other_version: Path) -> Path:
+    """Code that gives the task no part of its own of the run directory, as versions before did."""
+    run = other_version / "stayer" / "worker" / "run.py"
+    text = run.read_text()
+    for now, before in (
+        ('_TASK = "task"', '_TASK = ""'),
+        ("part.mkdir(mode=0o700)", "part.mkdir(mode=0o700, exist_ok=True)"),
+    ):
+        assert now in text
+        text = text.replace(now, before)
+    run.write_text(text)
+    return other_version
+
+
+@pytest.mark.skipif(TASK_USER is not None, reason="versions before had no --task-user")
+def test_a_run_directory_without_a_part_for_the_task_is_adopted(
+    fleet: Fleet, flat_version: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = start(fleet, flat_version, monkeypatch, lease=60)
+    go = fleet.folder / "go"
+    script = (
+        f"echo early; touch {fleet.folder}/begun;"
+        f" until [ -e {go} ]; do sleep 0.05; done; echo late;"
+        ' echo 1/2 > "$STAYER_REPORT"; echo state > "$STAYER_CHECKPOINT"; echo 7 > "$STAYER_RESULT"'
+    )
+    fleet.submit("a", "sh", "-c", script)
+    fleet.submit("b", "sh", "-c", "sleep 1000")
+    until((fleet.folder / "begun").exists)
+    fleet.until_state("b", "started")
+    assert (fleet.folder / "one" / "run" / "a.1" / "input").exists()
+    fleet.signal(worker, signal.SIGKILL)
+    start(fleet, None, monkeypatch, lease=60)
+    go.touch()
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt, task.result) == ("complete", 1, 7)
+    assert task.progress is not None
+    assert task.progress.done == 1
+    pieces = fleet.store.log("a", 1, 0, 1000)
+    assert b"".join(piece.data for piece in pieces) == b"early\nlate\n"
+    control.cancel(fleet.store, "b", grace=0)
+    assert fleet.until_ended("b").state == "cancelled"
+    until(lambda: not any((fleet.folder / "one" / "run").iterdir()))
+    assert not fleet.strays()
 
 
 def start(fleet: Fleet, code: Path | None, monkeypatch: pytest.MonkeyPatch, lease: float) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from stayer.core.model import FINISHED
 from stayer.heart import moment
@@ -57,7 +56,7 @@ def test_what_is_lost_with_its_node_runs_again_elsewhere(fleet: Fleet) -> None:
         "import time; time.sleep(1000)\n"
     )
     worker = fleet.worker("one")
-    fleet.submit("a", sys.executable, "-c", script)
+    fleet.submit("a", fleet.python, "-c", script)
     until(lambda: fleet.store.checkpoint("a"))
     fleet.signal(worker, signal.SIGSTOP)
     for pid in fleet.keepers("one"):
@@ -94,7 +93,7 @@ def test_a_healthy_task_much_longer_than_the_lease_runs_once(fleet: Fleet) -> No
     for name in ("one", "two"):
         fleet.worker(name, lease=lease)
     hold_the_gil = "import re, os; re.match('(a+)+b', 'a' * 27); print('done')"
-    fleet.submit("gil", sys.executable, "-c", hold_the_gil)
+    fleet.submit("gil", fleet.python, "-c", hold_the_gil)
     fleet.submit("long", "sh", "-c", f"sleep {10 * lease}")
     heard: dict[str, tuple[int, float]] = {}
     silence = 0.0

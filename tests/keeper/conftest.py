@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import shutil
@@ -14,13 +15,23 @@ from typing import Any
 
 import pytest
 
-from tests.keeper.harness import PYTHON, SOURCE, Node, for_others
+from tests.keeper.harness import PYTHON, SOURCE, TASK_USER, Node, for_others
 from tests.servers.finding import NOT_TESTED
 
 NOBODY = 65534
 PUBLIC = ("/usr/bin", "/usr/local/bin")
 
 collect_ignore = ["nasty.py"] if sys.platform == "linux" else ["."]
+
+if TASK_USER is not None:
+
+    @pytest.fixture
+    def tmp_path() -> Path:
+        """Where the user of the tasks can go: not below pytest's own folder."""
+        folder = Path(tempfile.mkdtemp(prefix="stayer-keeper-"))
+        folder.chmod(0o755)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)  # nodes that end use it
+        return folder
 
 
 @pytest.fixture
@@ -35,6 +46,8 @@ def make_node() -> Iterator[Callable[..., Node]]:
         if state is None:
             state = folder / f"state-{len(nodes)}"
             state.mkdir()
+        if TASK_USER is not None:
+            more.setdefault("interpreter", python_for_others() or PYTHON)
         node = Node(state, **more)
         node.renew()
         nodes.append(node)

@@ -8,6 +8,7 @@ import fcntl
 import functools
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,10 @@ SOURCE = Path(stayer.keeper.nursery.__file__).parent
 NASTY = Path(__file__).parent / "nasty.py"
 PYTHON = str(Path(sys.executable).resolve())
 CAP = 60.0
+_NAME = os.environ.get("STAYER_TEST_TASK_USER") if os.geteuid() == 0 else None
+TASK_USER = pwd.getpwnam(_NAME).pw_uid if _NAME else None
+"""Whom tasks run as, if not as their keeper."""
+PATH = os.environ["PATH"] if TASK_USER is None else os.defpath
 
 Found = TypeVar("Found")
 
@@ -76,6 +81,8 @@ class Attempt:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.files = path / "task"
+        """The part of it that the task has."""
         self.life: int | None = None
         self.births = b""
 
@@ -95,7 +102,7 @@ class Attempt:
         return wait_for(lambda: self.read("exit"), "its exit")
 
     def log(self) -> str:
-        return (self.path / "log").read_text()
+        return (self.files / "log").read_text()
 
     def go(self, **orders: Any) -> None:
         """Give orders, as the worker does."""
@@ -160,7 +167,7 @@ class Attempt:
 
     def last_stamp(self) -> float:
         """The last instruction of any process of a nasty tree."""
-        texts = (path.read_text() for path in (self.path / "stamps").iterdir())
+        texts = (path.read_text() for path in (self.files / "stamps").iterdir())
         return max(float(text) for text in texts if text)
 
 
@@ -177,13 +184,18 @@ class Node:
     ) -> None:
         self.state = state
         self.interpreter = interpreter
-        self.nasty_program = NASTY if user is None else for_others() / NASTY.name
+        is_for_others = user is not None or TASK_USER is not None
+        self.nasty_program = for_others() / NASTY.name if is_for_others else NASTY
         is_ours = source == SOURCE
         self.source = for_others() / SOURCE.name if is_ours and user is not None else source
         self.user = user
         self.prefix = prefix
         self.attempts: list[Attempt] = []
         self.until = 0.0
+        self.runs = state / "run"
+        self.runs.mkdir(exist_ok=True)
+        if user is not None:
+            os.chown(self.runs, user, user)
         self.nursery = self.start_nursery()
 
     def version(self) -> str:
@@ -237,23 +249,33 @@ class Node:
 
     def prepare(self, argv: list[str], **spec: Any) -> Attempt:
         """A run directory that nobody was told of."""
-        path = self.state / f"run-{len(self.attempts)}"
-        path.mkdir(mode=0o700)
+        attempt = Attempt(self.runs / f"run-{len(self.attempts)}")
+        attempt.path.mkdir()
+        attempt.files.mkdir(mode=0o700)
         content = {
             "argv": argv,
-            "env": {"PATH": os.environ["PATH"], "STAYER_DIR": str(path)},
-            "cwd": str(path),
+            "env": {"PATH": PATH, "STAYER_DIR": str(attempt.files)},
+            "cwd": str(attempt.files),
             "lease": str(self.state / "lease"),
             **spec,
         }
-        (path / "task.json").write_text(json.dumps({"keeper": content}))
-        (path / "input").write_text("the input")
+        if TASK_USER is not None and self.user is None:
+            content["user"] = {"uid": TASK_USER, "gid": TASK_USER, "groups": [], "umask": 0o022}
+        (attempt.path / "task.json").write_text(json.dumps({"keeper": content}))
+        (attempt.files / "input").write_text("the input")
         if self.user is not None:
-            for each in (path, *path.iterdir()):
+            for each in (attempt.path, *attempt.path.iterdir()):
                 os.chown(each, self.user, self.user)
-        attempt = Attempt(path)
+        self.give(attempt.files, attempt.files / "input")
         self.attempts.append(attempt)
         return attempt
+
+    def give(self, *paths: Path) -> None:
+        """Make them the task's."""
+        owner = TASK_USER if self.user is None else self.user
+        if owner is not None:
+            for path in paths:
+                os.chown(path, owner, owner)
 
     def start(self, *argv: str, **spec: Any) -> Attempt:
         attempt = self.prepare(list(argv), **spec)
@@ -270,15 +292,13 @@ class Node:
         """One of the trees of `nasty.py`, once so many of its processes live."""
         attempt = self.prepare([], **spec)
         content = attempt.read("task.json")
-        words = [self.interpreter, "-I", "-S", str(self.nasty_program), kind, str(attempt.path)]
+        words = [self.interpreter, "-I", "-S", str(self.nasty_program), kind, str(attempt.files)]
         content["keeper"]["argv"] = words
         (attempt.path / "task.json").write_text(json.dumps(content))
-        (attempt.path / "stamps").mkdir()
-        os.mkfifo(attempt.path / "life")
-        if self.user is not None:
-            for name in ("stamps", "life"):
-                os.chown(attempt.path / name, self.user, self.user)
-        attempt.life = os.open(attempt.path / "life", os.O_RDONLY | os.O_NONBLOCK)
+        (attempt.files / "stamps").mkdir()
+        os.mkfifo(attempt.files / "life")
+        self.give(attempt.files / "stamps", attempt.files / "life")
+        attempt.life = os.open(attempt.files / "life", os.O_RDONLY | os.O_NONBLOCK)
         self.tell(f"start {attempt.path}")
         attempt.hear_births(births)
         attempt.running()

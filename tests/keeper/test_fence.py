@@ -211,7 +211,7 @@ time.sleep(0.05)
 ctypes.CDLL(None).pthread_exit(None)
 """
     attempt = node.python(script)
-    stamp = attempt.path / "stamp"
+    stamp = attempt.files / "stamp"
     wait_for(stamp.exists)
     wait_for(lambda: state_of(attempt.running()["pid"]) == "Z", "the end of the first thread")
     first = stamp.read_text()
@@ -237,7 +237,7 @@ os.posix_spawn("/bin/true", ["true"], {}, file_actions=[opens])
     node.renew()
     attempt.go(thaw=moment())
     wait_for(lambda: attempt.stopped() == [], "the thaw")
-    os.close(os.open(attempt.path / "pipe", os.O_WRONLY))
+    os.close(os.open(attempt.files / "pipe", os.O_WRONLY))
     assert attempt.exit()["exit_code"] == 0
 
 

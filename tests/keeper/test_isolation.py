@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.keeper.harness import Node, wait_for
+from tests.keeper.harness import TASK_USER, Node, wait_for
 from tests.keeper.test_fence import lose
 from tests.keeper.test_nasty_trees import every_kind
 
@@ -37,9 +37,9 @@ def test_it_is_in_a_namespace_of_its_own_with_its_own_proc(any_node: Node) -> No
 def test_its_user_and_its_rights_stay_the_same(any_node: Node) -> None:
     attempt = any_node.shell("id -u; id -g; touch mine", isolate=PIDNS)
     assert attempt.exit()["exit_code"] == 0
-    user = os.getuid() if any_node.user is None else any_node.user
+    user = any_node.user or TASK_USER or os.getuid()
     assert attempt.log().split()[0] == str(user)
-    assert (attempt.path / "mine").stat().st_uid == user
+    assert (attempt.files / "mine").stat().st_uid == user
 
 
 def test_nobody_else_sees_the_proc_of_a_task(node: Node) -> None:
@@ -82,7 +82,7 @@ def test_where_the_kernel_refuses_it_says_what_to_do(make_node: Callable[..., No
     assert ended["node"]
     assert "pidns" in ended["not_started"]
     assert "start the worker without" in ended["not_started"]
-    assert not (attempt.path / "began").exists()
+    assert not (attempt.files / "began").exists()
 
 
 def test_inside_nobody_can_kill_or_stop_the_first_process(any_node: Node) -> None:
@@ -92,7 +92,7 @@ echo alive; while [ ! -e leave ]; do sleep 0.02; done; exit 3
 """
     attempt = any_node.shell(script, isolate=PIDNS)
     wait_for(lambda: attempt.read("running") and attempt.log())
-    (attempt.path / "leave").touch()
+    (attempt.files / "leave").touch()
     assert attempt.exit()["exit_code"] == 3
 
 

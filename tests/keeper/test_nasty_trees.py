@@ -38,7 +38,7 @@ def test_cancel_leaves_nothing(node: Node, kind: str) -> None:
 @every_kind
 def test_the_end_of_the_main_process_leaves_nothing(node: Node, kind: str) -> None:
     attempt = node.nasty(kind)
-    (attempt.path / "leave").touch()
+    (attempt.files / "leave").touch()
     is_over(attempt)
     ended = attempt.exit()
     assert ended["exit_code"] == 0

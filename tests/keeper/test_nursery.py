@@ -19,7 +19,7 @@ def test_keepers_outlive_their_nursery_and_record(node: Node) -> None:
     attempt.running()
     node.nursery.kill()
     node.nursery.wait()
-    (attempt.path / "leave").touch()
+    (attempt.files / "leave").touch()
     assert attempt.exit()["exit_code"] == 5
 
 
@@ -118,7 +118,7 @@ def test_an_older_version_works_beside(make_node: Callable[..., Node], tmp_path:
         path.write_text("broken(")
     new.attempts.append(running_old)
     assert new.shell("exit 7").exit()["exit_code"] == 7
-    (running_old.path / "leave").touch()
+    (running_old.files / "leave").touch()
     assert running_old.exit()["exit_code"] == 6
 
 

@@ -41,7 +41,7 @@ def test_input_log_directory_and_environment_are_the_tasks(node: Node) -> None:
     })  # fmt: skip
     attempt.exit()
     lines = attempt.log().splitlines()
-    assert lines[0] == f"the input{attempt.path}"
+    assert lines[0] == f"the input{attempt.files}"
     assert lines[1] == "here"
     assert lines[-1] == "error"
 
@@ -82,7 +82,7 @@ def test_a_lease_that_is_over_starts_nothing(node: Node) -> None:
     for fence in ("freeze", "kill", "keep"):
         attempt = node.shell("touch began", fence=fence)
         assert "lease was over" in attempt.exit()["not_started"]
-        assert not (attempt.path / "began").exists()
+        assert not (attempt.files / "began").exists()
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_a_void_directory_never_starts(node: Node) -> None:
     node.start("true").exit()
     wait_for(lambda: not attempt.locked())
     assert sorted(path.name for path in attempt.path.iterdir()) == [
-        "input",
         "lock",
+        "task",
         "task.json",
         "void",
     ]
@@ -117,7 +117,8 @@ def test_a_directory_is_never_started_twice(node: Node) -> None:
     attempt = node.shell("echo begun; exec sleep 1000")
     attempt.running()
     node.tell(f"start {attempt.path}")
-    node.tell(f"start {attempt.path}/.")  # by another name, so that only the lock knows
+    # By another name, so that only the lock knows.
+    node.tell(f"start {node.state}/run/../run/{attempt.path.name}")
     node.start("true").exit()
     assert attempt.read("exit") is None
     attempt.cancel()
@@ -222,7 +223,7 @@ def test_a_full_disk_loses_no_ending(make_node: Callable[..., Node], small_disk:
     assert ended["exit_code"] == 3
     assert os.statvfs(small_disk).f_bavail <= 4
     wait_for(lambda: not attempt.locked())
-    (attempt.path / "fill").unlink()
+    (attempt.files / "fill").unlink()
 
 
 def test_a_full_disk_costs_the_log_and_not_the_task(
@@ -242,23 +243,23 @@ def test_a_full_disk_costs_the_log_and_not_the_task(
 def test_who_writes_to_the_device_of_standard_error_does_not_empty_the_log(node: Node) -> None:
     attempt = node.shell("echo 1; echo 2 > /dev/stderr; echo 3; echo 4 > /dev/stdout; echo 5")
     attempt.exit()
-    assert (attempt.path / "log").read_text().split() == ["1", "2", "3", "4", "5"]
+    assert (attempt.files / "log").read_text().split() == ["1", "2", "3", "4", "5"]
 
 
 def test_the_last_words_of_a_task_that_is_killed_are_kept(node: Node) -> None:
     attempt = node.shell("seq 5000; kill -9 $$")
     assert attempt.exit()["signal"] == 9
-    assert (attempt.path / "log").read_text().split() == [str(n) for n in range(1, 5001)]
+    assert (attempt.files / "log").read_text().split() == [str(n) for n in range(1, 5001)]
 
 
 def test_a_log_is_capped_while_it_grows_and_no_line_moves(node: Node) -> None:
     cap, lines = 1_000_000, 3_000_000
     attempt = node.shell(f"seq -f %07.0f 1 {lines}; echo end", log_cap=cap)
     attempt.exit()
-    seen = (attempt.path / "log").stat()
+    seen = (attempt.files / "log").stat()
     assert seen.st_size == 8 * lines + 4 > 20 * cap
     assert seen.st_blocks * 512 < 1.2 * cap
-    with (attempt.path / "log").open("rb") as file:
+    with (attempt.files / "log").open("rb") as file:
         for number in (1, 2, 20_000, lines - 50_000, lines):
             file.seek(8 * (number - 1))
             assert file.read(8) == b"%07d\n" % number
@@ -279,7 +280,7 @@ def test_names_that_are_not_known_are_passed_over(node: Node) -> None:
     wait_for(lambda: attempt.stopped() == ["paused"])
     attempt.go(paused=False, **orders)
     wait_for(lambda: attempt.stopped() == [])
-    (attempt.path / "leave").touch()
+    (attempt.files / "leave").touch()
     assert (attempt.exit()["exit_code"], attempt.exit()["stop"]) == (6, None)
 
 

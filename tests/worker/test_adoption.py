@@ -18,7 +18,7 @@ def test_a_checkpoint_written_while_no_worker_lived_is_uploaded(fleet: Fleet) ->
     fleet.signal(one, signal.SIGKILL)
     go.touch()
     [run] = (fleet.folder / "one" / "run").iterdir()
-    until((run / "checkpoint").exists)
+    until((run / "task" / "checkpoint").exists)
     fleet.worker("one", lease=30)
     until(lambda: fleet.store.checkpoint("a"), "for the checkpoint")
     saved = fleet.store.checkpoint("a")

@@ -21,7 +21,7 @@ LARGE = codec.CHECKPOINT_LIMIT
 
 
 def write(held: Held, name: str, size: int) -> None:
-    with open(held.run.folder / name, "wb") as file:
+    with open(held.run.task_folder / name, "wb") as file:
         os.truncate(file.fileno(), size)
 
 
@@ -92,9 +92,9 @@ def test_many_long_logs_arrive_whole(hands: Hands, tmp_path: Path) -> None:
 
 def test_what_did_not_arrive_is_told_again(hands: Hands) -> None:
     held = hands.take("a")
-    (held.run.folder / "log").write_text("a line\n")
-    (held.run.folder / "report").write_text("1/2 half\n")
-    (held.run.folder / "checkpoint").write_text("state")
+    (held.run.task_folder / "log").write_text("a line\n")
+    (held.run.task_folder / "report").write_text("1/2 half\n")
+    (held.run.task_folder / "checkpoint").write_text("state")
     first = hands.holdings.gather()  # and the beat fails
     [told] = again = hands.holdings.gather()
     assert again == first
@@ -107,7 +107,7 @@ def test_what_did_not_arrive_is_told_again(hands: Hands) -> None:
 
 def test_half_a_line_of_a_report_is_left_for_later(hands: Hands) -> None:
     held = hands.take("a")
-    report = held.run.folder / "report"
+    report = held.run.task_folder / "report"
     report.write_text("1/10 one\n2/1")
     [told] = beat(hands)
     assert told.progress is not None

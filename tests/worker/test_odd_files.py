@@ -26,6 +26,8 @@ SCRIPT = """
 put() { %s; rm -rf "$1"; mv -T "$1.odd" "$1"; }
 cd "$STAYER_DIR"
 put %s
+cd ..
+[ -n "%s" ] || put %s
 until [ -e %s ]; do sleep 0.05; done
 exit %d
 """
@@ -37,7 +39,8 @@ TOO_LARGE = {
 
 def _odd(fleet: Fleet, kind: str, name: str, code: int = 0) -> str:
     stop = fleet.folder / "odd.stop"
-    return fleet.submit(f"odd-{name}", "sh", "-c", SCRIPT % (PUT[kind], name, stop, code))
+    words = (PUT[kind], name, fleet.task_user or "", name, stop, code)
+    return fleet.submit(f"odd-{name}", "sh", "-c", SCRIPT % words)
 
 
 def _peak_memory(pid: int) -> int:

@@ -247,6 +247,7 @@ def _unattended(given: Given) -> Iterator[Finding]:
 
     named = given.config().worker.get("state_dir")
     for state in [Path(named)] if named else [default_state(), default_state(threads=True)]:
+        yield from _refused_results(state)
         found = unattended(state)
         if not found:
             continue
@@ -258,6 +259,25 @@ def _unattended(given: Given) -> Iterator[Finding]:
             "start a worker there (`stayer worker`): it goes on with what is still its own, and "
             f"kills the rest. Without one, `rm -r {found[0].folder}` ends such a task",
         )
+
+
+def _refused_results(state: Path) -> Iterator[Finding]:
+    """What the store would not take, and stays on this node for a while."""
+    from stayer.worker.refused import KEPT_FOR, refused_results
+
+    found = refused_results(state)
+    if not found:
+        return
+    size = format_size(sum(each.size for each in found))
+    names = ", ".join(each.task or each.path.parent.name for each in found[:_MANY])
+    yield Finding(
+        "refused",
+        "warn",
+        f"{many(len(found), 'result')} ({size}) in {state / 'run'} that the store would not take, "
+        f"of: {names}",
+        f"take what you need from there: it is removed {format_duration(KEPT_FOR)} after its task "
+        "ended, or when the task is purged or completes after all",
+    )
 
 
 def _store(store: Store) -> Iterator[Finding]:

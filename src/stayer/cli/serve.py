@@ -62,7 +62,10 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
     Only this machine can reach it unless --host says otherwise. Programs need a token: see
     `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
     """
+    from stayer.cli.shield import shield
+
     run = _server()
+    shield()
     if parent is not None:
         _die_with(parent)
     config = given.config()

@@ -105,11 +105,13 @@ def _work(
 ) -> int:
     from msgspec import convert
 
+    from stayer.cli.shield import shield
     from stayer.delivery.deliverer import delivering
     from stayer.worker.handlers import configure
     from stayer.worker.loop import WorkerLoop
     from stayer.worker.options import Options
     from stayer.worker.state import StateDirectory, node_name
+    from stayer.worker.task_user import task_users
 
     def behaviour() -> dict[str, Any]:
         return {**planned().behaviour, "retention": given.config().kept}
@@ -117,17 +119,21 @@ def _work(
     def reload() -> Options:
         return convert(behaviour(), Options)
 
+    shield()
     plan = planned()
     _refuse_server(given.config().store)
     if plan.left_aside:
         note(plan.left_aside)
     settings = dict(plan.handlers)
     environment = dict(map(_pair, settings.pop("env", ())))
-    handlers = configure(**settings, environment=environment)
+    users = task_users(plan.task_users, plan.behaviour["queues"])
+    handlers = configure(**settings, environment=environment, users=users)
     _start_log(plan.log)
     folder = Path(plan.state_dir) if plan.state_dir else default_state(plan.threads is not None)
     state = StateDirectory(folder, plan.node or node_name())
-    state.open(take_over=plan.take_over)
+    state.open(take_over=plan.take_over, shared=bool(users.all()))
+    for user in users.all():
+        handlers.try_out(user, state.path / "run")
     store = _reached(lambda: _prepared_store(given, handlers))
     ready()
     if handlers.runs_anything:

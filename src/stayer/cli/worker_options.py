@@ -104,6 +104,12 @@ _OPTIONS = (
         help="Let tasks set variables whose name matches, such as 'CUDA_*'. Without it, none. May "
         "be repeated.",
     ),
+    click.option(
+        "--task-user",
+        multiple=True,
+        metavar="[QUEUE=]NAME",
+        help="Run tasks (of this queue) as this user, not as root. May be repeated.",
+    ),
     click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this for the tasks."),
     click.option(
         "--grace",
@@ -192,6 +198,8 @@ class Wanted(NamedTuple):
     handlers: dict[str, Any]
     threads: int | None
     behaviour: dict[str, Any]
+    task_users: tuple[str, ...]
+    """As `NAME` or `QUEUE=NAME`."""
     state_dir: str | None
     node: str | None
     log: str | None
@@ -211,8 +219,14 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     both: dict[str, Any] = {**in_file, **said}
     if "threads" in both:
         _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
+        if "task_user" in both:
+            raise BadConfig(
+                "--task-user is for tasks in processes of their own, and --threads runs all of "
+                "them in one that talks to the store: start that worker as the user itself"
+            )
     return Wanted(
         threads=both.get("threads"),
+        task_users=tuple(both.get("task_user", ())),
         handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
         behaviour={
             "queues": _queues(both.get("queues") or (config.queue,)),

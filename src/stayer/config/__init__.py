@@ -168,6 +168,7 @@ WORKER: dict[str, Callable[[object], object]] = {
     "allow_commands": parse_flag,
     "allow_command": parse_texts,
     "allow_env": parse_texts,
+    "task_user": parse_variables,
     "env": parse_variables,
     "log": parse_text,
 }

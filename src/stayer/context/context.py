@@ -56,7 +56,7 @@ class Context:
         self.record = task
         """The task as it was when this attempt began."""
         self.folder = folder
-        """The run directory of this attempt."""
+        """The part of the run directory that this attempt has."""
         self.result_path = result
         self._reports = Reports(report)
         self._checkpoints = Checkpoints(checkpoint)

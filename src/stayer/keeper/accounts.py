@@ -13,7 +13,11 @@ import resource
 
 from . import tree
 from .cgroup import Cgroup
-from .kernel import contents
+from .kernel import contents, is_dumpable, set_dumpable
+
+_LONGEST = 4096
+_counters: dict[int, tuple[int, int]] = {}
+"""Of this process, by its pid: after a fork those of the parent are found here."""
 
 
 class Accounts:
@@ -97,11 +101,34 @@ def _reaped_cpu() -> tuple[float, float]:
 
 def _reaped_bytes() -> tuple[int, int]:
     """Read and written by all that this process has reaped: what it says, less its own."""
-    with_all = contents("/proc/self/io") or b""
+    whole, main = _own_counters()
+    with_all = os.pread(whole, _LONGEST, 0)
     read, written = _moved(with_all)
-    own_read, own_written = _moved(contents(f"/proc/self/task/{os.getpid()}/io"))
+    own_read, own_written = _moved(os.pread(main, _LONGEST, 0))
     # Since the first was written we have read it ourselves.
     return read - own_read + len(with_all), written - own_written
+
+
+def _own_counters() -> tuple[int, int]:
+    """The files with those of this process and those of its thread, open: a process that is not
+    dumpable may read them, but not open them.
+    """
+    me = os.getpid()
+    if me not in _counters:
+        for inherited in [each for pair in _counters.values() for each in pair]:
+            os.close(inherited)
+        _counters.clear()
+        before = is_dumpable()
+        set_dumpable(True)
+        try:
+            whole, main = (
+                os.open(f"/proc/self/{each}io", os.O_RDONLY | os.O_CLOEXEC)
+                for each in ("", f"task/{me}/")
+            )
+        finally:
+            set_dumpable(before)
+        _counters[me] = whole, main
+    return _counters[me]
 
 
 def _moved(text: bytes | None) -> tuple[int, int]:

@@ -20,26 +20,42 @@ _ROUNDING = 0.1
 _LOCK_ROUND = 0.005
 _NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 """What opening a link, a folder, a pipe or a socket says."""
+_TASK = "task"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class RunDirectory:
-    """One attempt's folder, held by descriptor: whoever deletes it takes the task's life."""
+    """One attempt's folder, held by descriptor: whoever deletes it takes the task's life.
 
-    def __init__(self, path: str) -> None:
+    What lies in it is the keeper's and the worker's; `task` is the folder in it that the task has.
+    """
+
+    def __init__(self, path: str, above: int | None = None) -> None:
+        """`above` is the folder that it must lie in, as a descriptor."""
         self.path = path
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        if above is None:
+            self._descriptor = os.open(path, _FOLDER)
+        else:
+            name = os.path.basename(path)
+            self._descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
         self._lock: int | None = None
-        found = os.fstat(self._descriptor)
-        self._identity = found.st_dev, found.st_ino
+        self._identity = _identity(os.fstat(self._descriptor))
+        self.task = TaskFolder(self._descriptor)
 
     def open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
 
     def close(self) -> None:
         """Let go of it, of its lock too."""
+        self.task.close()
         os.close(self._descriptor)
         if self._lock is not None:
             os.close(self._lock)
+
+    def is_ours(self) -> bool:
+        """No other user owns it or may write to it."""
+        found = os.fstat(self._descriptor)
+        return found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
     def lock(self, patience: float = 0.0) -> bool:
         """Hold it until closed, or the end of this process; False if somebody does."""
@@ -73,20 +89,15 @@ class RunDirectory:
         return whole
 
     def exists(self, name: str) -> bool:
-        return self.seen(name) is not None
-
-    def seen(self, name: str) -> os.stat_result | None:
-        try:
-            return os.stat(name, dir_fd=self._descriptor)
-        except OSError:
-            return None
+        return _seen(name, self._descriptor) is not None
 
     def is_there(self) -> bool:
+        """In its place, with the task's part."""
         try:
             found = os.stat(self.path)
         except OSError:
             return False
-        return (found.st_dev, found.st_ino) == self._identity
+        return _identity(found) == self._identity and self.task.is_there()
 
     def allocate_exit(self) -> bool:
         """So that a full disk can't keep us from saying how it ended; False: done before."""
@@ -113,8 +124,7 @@ class RunDirectory:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if any([self._sync("result"), self._sync("checkpoint")]):
-            os.fsync(self._descriptor)
+        self.task.sync("result", "checkpoint")
         self._rename("exit")
         os.fsync(self._descriptor)
 
@@ -139,20 +149,85 @@ class RunDirectory:
         folder = self._descriptor
         os.rename(name + ".tmp", name, src_dir_fd=folder, dst_dir_fd=folder)
 
-    def _sync(self, name: str) -> bool:
-        """Bring a file to the disk, if there is one."""
+
+class TaskFolder:
+    """The part of a run directory that the task has, where it may put anything in the place of
+    anything. It may be another user's: then nothing is opened here but that user's own plain files.
+    """
+
+    def __init__(self, above: int) -> None:
+        """`above` is the run directory; one of an older worker has no part for the task."""
+        self._above = above
         try:
-            descriptor = self.open(name, os.O_RDONLY | os.O_NONBLOCK)
+            self.descriptor = os.open(_TASK, _FOLDER | os.O_NOFOLLOW, dir_fd=above)
         except OSError:
-            return False
+            self.descriptor = os.dup(above)
+        found, around = os.fstat(self.descriptor), os.fstat(above)
+        self._identity = _identity(found)
+        self._is_apart = self._identity != _identity(around)
+        self._user, self._group = found.st_uid, found.st_gid
+        self._is_foreign = found.st_uid != os.geteuid()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    def is_there(self) -> bool:
+        if not self._is_apart:
+            return True
+        found = _seen(_TASK, self._above)
+        return found is not None and _identity(found) == self._identity
+
+    def seen(self, name: str) -> os.stat_result | None:
+        return _seen(name, self.descriptor)
+
+    def open(self, name: str, flags: int) -> int:
+        """A plain file; OSError if it is something else, or if it is another user's."""
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # not a file at all: a pipe, say
+            descriptor = os.open(name, flags & ~os.O_CREAT, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            if not flags & os.O_CREAT:
                 raise
-        finally:
-            os.close(descriptor)
-        return True
+            return self._make(name, flags)
+        found = os.fstat(descriptor)
+        is_theirs = not self._is_foreign or (found.st_uid, found.st_nlink) == (self._user, 1)
+        if stat.S_ISREG(found.st_mode) and is_theirs:
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EPERM, "no plain file of the task's own", name)
+
+    def sync(self, *names: str) -> None:
+        """Bring files to the disk, those that there are."""
+        found = False
+        for name in names:
+            try:
+                descriptor = self.open(name, os.O_RDONLY)
+            except OSError:
+                continue
+            found = True
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        if found:
+            os.fsync(self.descriptor)
+
+    def _make(self, name: str, flags: int) -> int:
+        descriptor = os.open(name, flags | os.O_EXCL, 0o600, dir_fd=self.descriptor)
+        if self._is_foreign:
+            os.fchown(descriptor, self._user, self._group)
+        return descriptor
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _seen(name: str, folder: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return None
 
 
 class Lease:

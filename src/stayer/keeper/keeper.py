@@ -507,9 +507,8 @@ class Keeper:
         }
 
 
-def keep(path: str) -> None:
+def keep(folder: RunDirectory) -> None:
     """The life of a keeper process. Whatever goes wrong here must not leave the task without it."""
-    folder = RunDirectory(path)
     # The worker may be trying the lock just now, to see whether anybody holds it.
     if not folder.lock(_LOCK_PATIENCE) or folder.exists("void") or folder.exists("exit"):
         return

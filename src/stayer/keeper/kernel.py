@@ -14,6 +14,8 @@ from .lean import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _TIMER_ABSTIME = 1
 _KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
@@ -96,7 +98,20 @@ def boot_id() -> str:
 
 def set_name(name: str) -> None:
     """What `ps` and `top` show."""
-    write_once("/proc/self/comm", name)
+    # Not by /proc/self/comm: a process that is not dumpable can't write there.
+    _check(_libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0), "PR_SET_NAME")
+
+
+def is_dumpable() -> bool:
+    """Other processes of this user may read its memory and its environment."""
+    return bool(_libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) == 1)
+
+
+def set_dumpable(wanted: bool) -> None:
+    """Let other processes of this user read the memory and the environment of this one, or not. A
+    child inherits it until it becomes another program.
+    """
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(wanted), 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def write_once(path: str, text: str) -> bool:

@@ -40,7 +40,7 @@ class Limits:
 
     def exceeded(self, rss: float) -> tuple[str, float] | None:
         """Why the task must stop, if one is, and what the limit was."""
-        seen = map(self._folder.seen, _SIGNS_OF_LIFE)
+        seen = map(self._folder.task.seen, _SIGNS_OF_LIFE)
         activity = tuple(
             found and (found.st_ino, found.st_size, found.st_mtime_ns) for found in seen
         )

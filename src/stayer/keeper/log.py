@@ -33,7 +33,7 @@ class Log:
 
     def open(self) -> int:
         """For the task to write to. SIGIO tells us when it has."""
-        self._file = self._folder.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._file = self._folder.task.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._source, end = os.pipe()
         fcntl.fcntl(self._source, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(self._source, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
@@ -55,13 +55,13 @@ class Log:
 
     def trim(self) -> bool:
         """Give the middle back; True if it grows so fast that we should look again soon."""
-        seen = self._folder.seen("log") if self._cap else None
-        if seen is None:
+        if not self._cap or self._file is None:
             return False
-        grown, self._size = seen.st_size - self._size, seen.st_size
-        end = seen.st_size - (self._cap - self._head)
+        size = os.fstat(self._file).st_size
+        grown, self._size = size - self._size, size
+        end = size - (self._cap - self._head)
         if end > self._punched:
-            self._punch(end)
+            self._punch(self._file, end)
         return grown > self._cap // 8
 
     def _write(self, data: bytes) -> None:
@@ -76,13 +76,8 @@ class Log:
         except OSError:
             self._unwritten += len(data)
 
-    def _punch(self, end: int) -> None:
-        try:
-            descriptor = self._folder.open("log", os.O_RDWR | os.O_NONBLOCK)
-        except OSError:
-            return
-        if punch(descriptor, self._punched, end):
+    def _punch(self, file: int, end: int) -> None:
+        if punch(file, self._punched, end):
             self._punched = end
         else:  # this file system can't: the head is what we can keep
-            os.ftruncate(descriptor, self._head)
-        os.close(descriptor)
+            os.ftruncate(file, self._head)

@@ -5,7 +5,7 @@
 One for a state directory and a version of this code; the lock `nursery-VERSION.lock` says it lives.
 It reads lines from the pipe `nursery-VERSION.fifo`:
 
-    start RUN_DIRECTORY      fork a keeper for it
+    start RUN_DIRECTORY      fork a keeper for it; it must lie in `run` of the state directory
     retire                   end when the last keeper has ended
 """
 
@@ -14,12 +14,13 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import stat
 import sys
 
 from . import cgroup, tree
 from .folder import RunDirectory
 from .keeper import keep
-from .kernel import adopt_orphans, contents, moment, set_name
+from .kernel import adopt_orphans, contents, moment, set_dumpable, set_name
 from .lean import loads, signal
 from .rehearsal import rehearse
 
@@ -29,6 +30,7 @@ _SWEEP_ROUND = 0.05
 _FORGOTTEN_AFTER = 60.0
 _LONGEST_LINE = 65536
 _MODULUS = (1 << 61) - 1
+_PLAINLY = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def version() -> str:
@@ -53,13 +55,12 @@ class Nursery:
         self._retiring = False
         self._asked_at = moment()
         self._buffer = b""
-        self._path = os.path.join(state, f"nursery-{name}.fifo")
-        if not os.path.exists(self._path):
-            os.mkfifo(self._path, 0o600)
-        self._fifo = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._runs = _open_runs(os.path.join(state, "run"))
+        path = os.path.join(state, f"nursery-{name}.fifo")
+        self._fifo = _open_pipe(path)
         # Open for writing too: no worker at the other end is no end of file. Not by the same
         # descriptor: to one that could also write, each read would be news by itself.
-        self._other_end = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._other_end = os.open(path, os.O_WRONLY | _PLAINLY)
         fcntl.fcntl(self._fifo, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(self._fifo, fcntl.F_SETFL, os.O_RDONLY | os.O_NONBLOCK | os.O_ASYNC)
 
@@ -95,16 +96,38 @@ class Nursery:
     def _start(self, path: str) -> None:
         if path in self._keepers.values():
             return
+        folder = self._open(path)
+        if folder is None:
+            return
         try:
             pid = os.fork()
+            if pid == 0:
+                self._become_keeper(folder)
+            self._keepers[pid] = path
         except OSError as error:
-            _write_exit(path, {"not_started": f"no keeper could be made: {error}", "node": True})
-            return
-        if pid == 0:
-            self._become_keeper(path)
-        self._keepers[pid] = path
+            never = {"not_started": f"no keeper could be made: {error}", "node": True}
+            self._write_exit(path, never)
+        finally:
+            folder.close()
 
-    def _become_keeper(self, path: str) -> None:
+    def _open(self, path: str) -> RunDirectory | None:
+        """A folder in our own `run`, that no other user can write to; None if it is another."""
+        try:
+            above, name = os.path.split(path)
+            is_here = os.path.samestat(os.stat(above), os.fstat(self._runs))
+            if not is_here or name in ("", ".", ".."):
+                raise OSError("it does not lie in the folder of run directories")
+            folder = RunDirectory(path, self._runs)
+        except OSError as error:
+            sys.stderr.write(f"not started: {path}: {error}\n")
+            return None
+        if folder.is_ours():
+            return folder
+        sys.stderr.write(f"not started: {path}: other users own it, or may write to it\n")
+        folder.close()
+        return None
+
+    def _become_keeper(self, folder: RunDirectory) -> None:
         code = 1
         try:
             os.setsid()
@@ -112,11 +135,12 @@ class Nursery:
             os.close(self._lock)
             os.close(self._fifo)
             os.close(self._other_end)
+            os.close(self._runs)
             set_name("stayer-keeper")
-            keep(path)
+            keep(folder)
             code = 0
         except BaseException as error:
-            sys.stderr.write(f"keeper of {path}: {error!r}\n")
+            sys.stderr.write(f"keeper of {folder.path}: {error!r}\n")
         finally:
             os._exit(code)
 
@@ -148,9 +172,37 @@ class Nursery:
         for path, status in list(self._died.items()):
             if path in self._keepers.values():
                 continue  # it was asked for again, and what is there now is another's
-            _end_cgroup(path)
-            if _write_exit(path, {"keeper_died": status, "stop": None}):
+            self._end_cgroup(path)
+            if self._write_exit(path, {"keeper_died": status, "stop": None}):
                 del self._died[path]
+
+    def _write_exit(self, path: str, content: dict[str, object]) -> bool:
+        """In a keeper's place; False if it is worth another try."""
+        try:
+            folder = RunDirectory(path, self._runs)
+        except OSError:
+            return True
+        try:
+            if not folder.lock():
+                return False
+            if not folder.exists("exit"):
+                folder.write_exit(content)
+            return True
+        except OSError as error:
+            sys.stderr.write(f"{path}: {error}\n")
+            return False
+        finally:
+            folder.close()
+
+    def _end_cgroup(self, path: str) -> None:
+        """A dead keeper can't remove the cgroup of its task, if it had one."""
+        name = os.path.join(os.path.basename(path), "running")
+        try:
+            running = loads(contents(name, self._runs) or b"{}")
+        except ValueError:
+            return
+        if running.get("cgroup"):
+            cgroup.end(running["cgroup"])
 
     def _forgotten(self) -> bool:
         """Nothing to do for long, and no worker; the next one will start a nursery.
@@ -167,33 +219,27 @@ class Nursery:
         return f":{inode} ".encode() not in locks
 
 
-def _write_exit(path: str, content: dict[str, object]) -> bool:
-    """In a keeper's place; False if it is worth another try."""
-    try:
-        folder = RunDirectory(path)
-    except OSError:
-        return True
-    try:
-        if not folder.lock():
-            return False
-        if not folder.exists("exit"):
-            folder.write_exit(content)
-        return True
-    except OSError as error:
-        sys.stderr.write(f"{path}: {error}\n")
-        return False
-    finally:
-        folder.close()
+def _open_runs(path: str) -> int:
+    """The folder of all run directories, and no other that takes its place later."""
+    if not os.path.isdir(path):
+        os.mkdir(path, 0o700)
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _end_cgroup(path: str) -> None:
-    """A dead keeper can't remove the cgroup of its task, if it had one."""
-    try:
-        running = loads(contents(os.path.join(path, "running")) or b"{}")
-    except ValueError:
-        return
-    if running.get("cgroup"):
-        cgroup.end(running["cgroup"])
+def _open_pipe(path: str) -> int:
+    """The pipe that workers write to, and that no other user can."""
+    while True:
+        try:
+            found = os.open(path, os.O_RDONLY | _PLAINLY)
+        except FileNotFoundError:
+            os.mkfifo(path, 0o600)
+            continue
+        seen = os.fstat(found)
+        is_ours = seen.st_uid == os.geteuid() and not seen.st_mode & 0o077
+        if is_ours and stat.S_ISFIFO(seen.st_mode):
+            return found
+        os.close(found)
+        os.unlink(path)
 
 
 def main() -> None:
@@ -213,6 +259,7 @@ def main() -> None:
     os.chdir(state)
     os.close(os.pidfd_open(os.getpid()))  # Linux before 5.3: better fail here than in a keeper
     adopt_orphans()
+    set_dumpable(False)
     set_name("stayer-nursery")
     _hear_nothing()
     nursery = Nursery(state, name, lock)

@@ -9,7 +9,7 @@ import select
 from . import tree
 from .cgroup import Cgroup
 from .folder import RunDirectory
-from .kernel import contents, die_with_parent, write_once
+from .kernel import contents, die_with_parent, set_dumpable, write_once
 from .lean import Content, signal
 from .namespace import descend
 
@@ -36,14 +36,10 @@ class Birth:
         self._gate = os.pipe()
         self._isolated = bool(spec.get("isolate"))
         self._log = log
-        try:
-            self._stdin = folder.open("input", os.O_RDONLY)
-        except OSError:
-            self._stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         self.pid = os.fork()
         if self.pid == 0:
             self._be_born(folder, spec)
-        for descriptor in (self._complain, self._stdin, self._log, self._tell, self._gate[0]):
+        for descriptor in (self._complain, self._log, self._tell, self._gate[0]):
             os.close(descriptor)
         self.first: int | None = None
         if self._isolated:
@@ -82,6 +78,8 @@ class Birth:
 
     def _be_born(self, folder: RunDirectory, spec: Content) -> None:
         try:
+            # The keeper is not; files in /proc that are written below would be out of reach.
+            set_dumpable(True)
             if self._isolated:
                 descend(self._keeper, self._tell)
                 os.setsid()
@@ -90,7 +88,12 @@ class Birth:
             os.close(self._gate[1])
             if not os.read(self._gate[0], 1):
                 os._exit(127)  # the keeper is dead
-            for descriptor, place in ((self._stdin, 0), (self._log, 1), (self._log, 2)):
+            _prefer_to_be_killed()
+            if spec.get("nice"):
+                os.nice(spec["nice"])
+            if spec.get("user"):
+                self._become(spec["user"])
+            for descriptor, place in ((_input(folder), 0), (self._log, 1), (self._log, 2)):
                 os.dup2(descriptor, place)
             _become_the_task(folder, spec)
         except BaseException as error:
@@ -110,9 +113,28 @@ class Birth:
         fcntl.fcntl(self._told, fcntl.F_SETOWN, self._keeper)
         fcntl.fcntl(self._told, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
 
+    def _become(self, user: Content) -> None:
+        """Be the user that the task is to run as, for good."""
+        # Else it could not open its own output by name, as in `echo text > /dev/stderr`.
+        os.fchown(self._log, user["uid"], user["gid"])
+        os.setgroups(user["groups"])
+        os.setresgid(*[user["gid"]] * 3)
+        os.setresuid(*[user["uid"]] * 3)
+        os.umask(user["umask"])
+        if not self._isolated:
+            # The kernel has forgotten that we die with the keeper; it may have died just now.
+            die_with_parent(self._keeper)
+            if (contents("/proc/self/uid_map") or b"").split()[:2] != [b"0", b"0"]:
+                # The root of a container is not heard when it is about other users.
+                self._arm_life_line()
+
     def _tie(self) -> None:
         os.setsid()
         die_with_parent(self._keeper)
+        # Before rights are given up: a signal from root reaches all that the task may become.
+        self._arm_life_line()
+
+    def _arm_life_line(self) -> None:
         # Either end may go first, so both are armed.
         for end in self._life_line:
             fcntl.fcntl(end, fcntl.F_SETOWN, -os.getpid())
@@ -120,10 +142,17 @@ class Birth:
             fcntl.fcntl(end, fcntl.F_SETFL, fcntl.fcntl(end, fcntl.F_GETFL) | os.O_ASYNC)
 
 
+def _input(folder: RunDirectory) -> int:
+    """Opened by the task's own rights: whatever was put there is nothing that it could not read."""
+    try:
+        found = folder.task.open("input", os.O_RDONLY)
+        os.set_blocking(found, True)
+        return found
+    except OSError:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _become_the_task(folder: RunDirectory, spec: Content) -> None:
-    _prefer_to_be_killed()
-    if spec.get("nice"):
-        os.nice(spec["nice"])
     argv, cwd = spec["argv"], spec.get("cwd") or folder.path
     try:
         os.chdir(cwd)

@@ -65,9 +65,10 @@ def sweep_strays(folder: Path) -> bool:
 
     The last resort: a process that has cleared its environment is not found.
     """
-    tag = b"STAYER_DIR=" + os.fsencode(folder)
+    # What an older worker started has the folder itself.
+    tags = {b"STAYER_DIR=" + os.fsencode(each) for each in (folder, Run(folder).task_folder)}
     end = moment() + _PATIENCE
-    while found := [pid for pid in _processes() if _carries(pid, tag)]:
+    while found := [pid for pid in _processes() if _carries(pid, tags)]:
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -81,11 +82,11 @@ def _processes() -> list[int]:
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
 
 
-def _carries(pid: int, tag: bytes) -> bool:
+def _carries(pid: int, tags: set[bytes]) -> bool:
     if pid == os.getpid():
         return False
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return tag in file.read().split(b"\0")
+            return not tags.isdisjoint(file.read().split(b"\0"))
     except OSError:
         return False

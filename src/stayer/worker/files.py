@@ -10,10 +10,57 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 _CHUNK = 1 << 20
 _HOW = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Fits: TypeAlias = Callable[[os.stat_result], bool]
+"""Whether a file is one that may be read."""
+
+
+class Part:
+    """The part of a run directory that the task has, which may be another user's: then nothing but
+    plain files of that user's own are read there. Its names can't be swapped: the folder around it
+    is the worker's.
+    """
+
+    def __init__(self, folder: Path, owner: int | None = None, *, is_apart: bool = False) -> None:
+        """`owner`: the user whose files they must be; None if any may be read."""
+        self.folder = folder
+        self.is_apart = is_apart
+        self._owner = owner
+
+    @classmethod
+    def of(cls, folder: Path) -> Part | None:
+        """None if there is no such folder."""
+        try:
+            found = os.lstat(folder)
+        except OSError:
+            return None
+        if not stat.S_ISDIR(found.st_mode):
+            return None
+        return cls(folder, None if found.st_uid == os.geteuid() else found.st_uid, is_apart=True)
+
+    def seen(self, name: str) -> os.stat_result | None:
+        """Of a plain file; None if there is none."""
+        found = seen(self.folder / name)
+        return found if found is not None and self.is_theirs(found) else None
+
+    def read(self, name: str, most: int) -> bytes:
+        """A whole file; raises NotPlain, TooLong, or what else is wrong with it."""
+        return read(self.folder / name, most, self.is_theirs)
+
+    def read_part(self, name: str, start: int, length: int) -> bytes:
+        """At most so much of a file from there on; raises NotPlain and others."""
+        return read_part(self.folder / name, start, length, self.is_theirs)
+
+    def is_theirs(self, found: os.stat_result) -> bool:
+        """A plain file, of this user's and with one name where that matters."""
+        is_own = self._owner is None or (found.st_uid, found.st_nlink) == (self._owner, 1)
+        return is_own and stat.S_ISREG(found.st_mode)
 
 
 class NotPlain(OSError):
@@ -33,9 +80,9 @@ def seen(path: Path) -> os.stat_result | None:
     return found if stat.S_ISREG(found.st_mode) else None
 
 
-def read(path: Path, most: int) -> bytes:
+def read(path: Path, most: int, fits: Fits = lambda _: True) -> bytes:
     """A whole file; raises NotPlain, TooLong, or what else is wrong with it."""
-    descriptor, size = _open(path)
+    descriptor, size = _open(path, fits)
     try:
         if size > most:
             raise TooLong(errno.EFBIG, f"{size} bytes, more than {most}", str(path))
@@ -47,9 +94,9 @@ def read(path: Path, most: int) -> bytes:
     return data
 
 
-def read_part(path: Path, start: int, length: int) -> bytes:
+def read_part(path: Path, start: int, length: int, fits: Fits = lambda _: True) -> bytes:
     """At most so much of a file from there on; raises NotPlain, or what else is wrong with it."""
-    descriptor, _ = _open(path)
+    descriptor, _ = _open(path, fits)
     try:
         return _read(descriptor, start, length)
     finally:
@@ -97,7 +144,7 @@ def _is_ours(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
-def _open(path: Path) -> tuple[int, int]:
+def _open(path: Path, fits: Fits) -> tuple[int, int]:
     """A descriptor, and the size."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _HOW)
@@ -106,9 +153,9 @@ def _open(path: Path) -> tuple[int, int]:
             raise NotPlain(error.errno, "no plain file", str(path)) from error
         raise
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(found.st_mode) or not fits(found):
         os.close(descriptor)
-        raise NotPlain(errno.EINVAL, "no plain file", str(path))
+        raise NotPlain(errno.EINVAL, "no plain file of its own", str(path))
     return descriptor, found.st_size
 
 

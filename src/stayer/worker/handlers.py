@@ -25,6 +25,7 @@ from stayer.core.words import is_option, is_ours
 from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker import programs
 from stayer.worker.programs import NotAllowed
+from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 _RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
 _PLACE = "{id}"
@@ -46,6 +47,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
     schedules: tuple[dict[str, Any], ...] = ()
     """What the app declares, as `core.scheduling` reads it."""
     environment: dict[str, str] = {}
+    users: TaskUsers = TaskUsers()
+    """Whose processes they are."""
 
     @property
     def handles(self) -> Handles:
@@ -128,7 +131,9 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
         """The process's environment: the worker's, less what opens the store, and the interface."""
-        kept = {name: value for name, value in os.environ.items() if name not in _SECRET}
+        kept = _inherited()
+        if user := self.users.of(task.queue):
+            kept = user.environment(kept)
         return {
             **kept,
             **self.environment,
@@ -152,6 +157,16 @@ class Handlers(Struct, frozen=True, kw_only=True):
         }
         return {**telemetry.carried(*map(brought.get, TRACE)), **allowed}
 
+    def try_out(self, user: TaskUser, runs: Path) -> None:
+        """See whether this user can run what is configured; raises BadConfig."""
+        program = self.found(self.exec[0]) if self.exec else None
+        try_out(user, runs, program)
+
+
+def _inherited() -> dict[str, str]:
+    """The worker's variables, less what opens the store."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRET}
+
 
 def _from_here(path: str) -> str:
     """As the kernel sees it, for which `..` after a link is not the folder of the link."""
@@ -167,6 +182,7 @@ def configure(
     allow_command: tuple[str, ...] = (),
     allow_env: tuple[str, ...] = (),
     environment: dict[str, str] | None = None,
+    users: TaskUsers | None = None,
 ) -> Handlers:
     """Handlers from flags, checked: what can't work is said before any task is taken."""
     if exec is not None and run is not None:
@@ -185,6 +201,7 @@ def configure(
         programs=(patterns.ANYTHING,) if allow_commands else allow_command,
         variables=(patterns.ANYTHING,) if allow_commands else allow_env,
         environment=environment or {},
+        users=users or TaskUsers(),
     )
     return replace(handlers, **_tried(handlers))
 
@@ -228,12 +245,28 @@ def _checked_file(run: str) -> str:
 
 
 def _ask_runner(handlers: Handlers, flag: str, verb: str, target: str) -> str:
-    """What a process of its own says of the user's code, which stays out of here."""
-    asked = subprocess.run(
-        [*_RUNNER, verb, target], capture_output=True, text=True, check=False, timeout=600,
-        env={**os.environ, **handlers.environment},
-    )  # fmt: skip
+    """What a process of its own says of the user's code, which stays out of here. It is a process
+    of whoever will run that code: root runs nothing that others may write. Each of them must be
+    able to.
+    """
+    whose: list[TaskUser | None] = [*handlers.users.all()] or [None]
+    return [_ask_runner_as(user, handlers, flag, verb, target) for user in whose][-1]
+
+
+def _ask_runner_as(
+    user: TaskUser | None, handlers: Handlers, flag: str, verb: str, target: str
+) -> str:
+    by = f" by {user.name}" if user else ""
+    process = user.as_process() if user else {"env": _inherited()}
+    process["env"] |= handlers.environment
+    try:
+        asked = subprocess.run(
+            [*_RUNNER, verb, target], capture_output=True, text=True, check=False, timeout=600,
+            **process,
+        )  # fmt: skip
+    except OSError as error:
+        raise BadConfig(f"{sys.executable} can't be run{by}: {error.strerror}") from error
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise BadConfig(f"{flag} {target} can't be loaded: {last[0]}")
-    return asked.stdout
+        raise BadConfig(f"{flag} {target} can't be loaded{by}: {last[0]}")
+    return str(asked.stdout)

@@ -156,7 +156,7 @@ class Held:
 
     def has_vanished(self) -> bool:
         """Somebody deleted the run directory, and its keeper has ended, or had the time to."""
-        if self.run.folder.exists():
+        if self.run.is_there():
             self._missing_since = None
             return False
         if self._missing_since is None:
@@ -289,7 +289,7 @@ class Held:
         length = min(_LOG_A_BEAT, end - start)
         if length > room:
             length, self.was_cut_short = room, True
-        found = files.read_part(self.run.folder / "log", start, length)
+        found = self.run.part.read_part("log", start, length)
         for at in range(0, len(found), LOG_PIECE):
             pieces.append(LogPiece(start + at, found[at : at + LOG_PIECE]))
         return tuple(pieces), start + len(found)
@@ -300,7 +300,7 @@ class Held:
         if end <= self._report_read:
             return None, self._report_read
         start = max(self._report_read, end - _REPORT)  # only the last lines count
-        data = files.read_part(self.run.folder / "report", start, end - start)
+        data = self.run.part.read_part("report", start, end - start)
         whole = data.rfind(b"\n") + 1
         found: Progress | None = None
         for line in reversed(data[:whole].splitlines()[-1000:]):
@@ -340,11 +340,10 @@ class Held:
         return signature, self._read_checkpoint()
 
     def _read_checkpoint(self) -> bytes | None:
-        path = self.run.folder / "checkpoint"
         try:
-            return files.read(path, codec.CHECKPOINT_LIMIT)
+            return self.run.part.read("checkpoint", codec.CHECKPOINT_LIMIT)
         except files.TooLong:
-            found, limit = files.seen(path), format_size(codec.CHECKPOINT_LIMIT)
+            found, limit = self.run.part.seen("checkpoint"), format_size(codec.CHECKPOINT_LIMIT)
             size = format_size(found.st_size) if found else "too large"
             self._refuse_checkpoint(
                 f"it is {size}, the limit is {limit}: keep the data elsewhere, and where it is here"
@@ -363,10 +362,10 @@ class Held:
             logger.warning("a checkpoint of task %s is not kept: %s", self.task.id, why)
 
     def _checkpoint_signature(self) -> object:
-        return signature(self.run.folder / "checkpoint")
+        return signature(self.run.part.folder / "checkpoint")
 
     def _size(self, name: str) -> int:
-        found = files.seen(self.run.folder / name)
+        found = self.run.part.seen(name)
         return 0 if found is None else found.st_size
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
+import time
+from pathlib import Path
 
 from stayer.core.model import RUNNING
 from stayer.store import Store
 from stayer.worker.holdings import Holdings
-from stayer.worker.run import Run
+from stayer.worker.refused import KEPT_FOR, forget_refused
+from stayer.worker.run import Run, discard, refused_result, task_of
 from stayer.worker.state import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
 
 def clear_leftovers(store: Store, state: StateDirectory, holdings: Holdings) -> None:
-    """Remove the run directories of attempts that the store has given up, and lease files that no
-    keeper reads. What the store still lists as held waits for its burial.
+    """Remove the run directories of attempts that the store has given up, what is left of others,
+    and lease files that no keeper reads. What the store still lists as held waits for its burial.
     """
+    state.clear_what_was_cut_short()
     ours = {held.run.folder for held in holdings}
+    _clear_remains(store, state, ours)
     needed: set[str | None] = {state.worker_id, *(worker.id for worker in store.workers())}
     for run in state.runs():
         worker = _worker_of(run)
@@ -27,11 +32,37 @@ def clear_leftovers(store: Store, state: StateDirectory, holdings: Holdings) -> 
             run.remove()
         else:
             needed.add(worker)
+    forget_refused(store, state.path)
     if None in needed:
         return  # something runs here, and which lease it goes by can't be told
     for path in state.path.glob("lease-*"):
         if state.holder_of(path) not in needed:
             path.unlink(missing_ok=True)
+
+
+def _clear_remains(store: Store, state: StateDirectory, ours: set[Path]) -> None:
+    """Folders without `task.json`: an older version was cut short when it made or removed them."""
+    for folder in state.run_folders():
+        run = Run(folder)
+        if folder in ours or (folder / "task.json").exists() or refused_result(folder):
+            continue
+        if run.is_kept() or run.keeper_lives() or _may_be_asked_for(store, run):
+            continue
+        logger.info("removing %s: it is what was left of a run directory", folder)
+        run.close()
+        discard(folder)
+
+
+def _may_be_asked_for(store: Store, run: Run) -> bool:
+    """It says how an attempt ended that the store may still wait for."""
+    ended = run.said_to_have_ended_at()
+    if ended is None:
+        return False
+    id, attempt = task_of(run.folder), run.folder.name.rpartition(".")[2]
+    if id is None:
+        return time.time() < ended + KEPT_FOR
+    [task] = store.get([id])
+    return task is not None and task.state in RUNNING and str(task.attempt) == attempt
 
 
 def _worker_of(run: Run) -> str | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
-from stayer.worker import files
 from stayer.worker.held import Held
 
 logger = logging.getLogger("stayer.worker")
@@ -29,14 +28,17 @@ class KeptLogs:
 
     def keep(self, held: Held) -> None:
         """Before its run directory goes: whatever the store has not got in full."""
-        log = held.run.folder / "log"
+        part = held.run.part
         try:
-            found = files.seen(log)
+            found = part.seen("log")
             if found is None or found.st_size <= LOG_HEAD + LOG_TAIL:
                 return
             self.folder.mkdir(mode=0o700, exist_ok=True)
             name = self._named(held.task.id)
-            log.replace(self.folder / f"{name}.{held.task.attempt}.log")
+            kept = self.folder / f"{name}.{held.task.attempt}.log"
+            (part.folder / "log").replace(kept)
+            if not part.is_theirs(os.lstat(kept)):  # swapped meanwhile, by another task of its user
+                kept.unlink()
         except OSError as error:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
 

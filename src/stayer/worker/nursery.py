@@ -67,7 +67,7 @@ class Nursery:
     def _ensure(self) -> None:
         if self._started is not None and self._started.poll() is None:
             return
-        log = open(self._state / "nursery.log", "ab")  # noqa: SIM115
+        log = open(self._state / "nursery.log", "ab", opener=_private)  # noqa: SIM115
         with log:
             self._started = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_CODE), str(self._state), self._version],
@@ -80,8 +80,12 @@ class Nursery:
             )
 
 
+def _private(path: str, how: int) -> int:
+    return os.open(path, how | os.O_NOFOLLOW, 0o600)
+
+
 def _write(fifo: Path, line: bytes) -> None:
-    descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.write(descriptor, line)
     finally:

@@ -9,6 +9,8 @@ import os
 import select
 import shutil
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,18 @@ _LONGEST_RESULT = 8 * codec.RESULT_LIMIT
 _BLOCK = 4096
 """Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED, _WHOSE = "result.refused", "refused.json"
+_HASHED = "%"
+"""How the name of a run directory begins that is not the task's id."""
 _PARENT = 1
 """In `tree.Stat`."""
 _DEAD = (b"Z", b"X")
 _NO_NURSERY = (-1, -1)
 _NURSERY = b"stayer-nursery\n"
+_TASK = "task"
+"""The part of a run directory that the task has."""
+NEW, GONE = ".new.", ".gone."
+"""How the name begins of one that is being made, and of one that is being removed."""
 
 
 class Run:
@@ -40,6 +49,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._part: files.Part | None = None
         self.has_begun = False
         """Its keeper was seen at work."""
         self._pidfd: int | None = None
@@ -53,26 +63,41 @@ class Run:
         checkpoint: bytes | None,
         inputs: dict[str, JSON] | None = None,
     ) -> None:
-        """Write all that a keeper needs; `task.json` last, so that it is whole or not there."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.write(self.folder / "go", _in_blocks(b"{}"))
-        files.write(self.folder / "go.spare", _in_blocks(b""))
-        (self.folder / "input").write_bytes(raw(task.parameters))
-        if checkpoint is not None:
-            (self.folder / "checkpoint").write_bytes(checkpoint)
-        given = signature(self.folder / "checkpoint")
-        written = codec.encode(inputs or {})
-        if inputs is not None:
-            (self.folder / "inputs").write_text(written)
-        content = {
-            "given_checkpoint": given,
-            "task": codec.record(task),
-            "inputs": inputs if len(written) <= _FEW else None,
-            "worker": task.worker,
-            "attempt": task.attempt,
-            "keeper": keeper,
-        }
-        self._replace("task.json", json.dumps(content))
+        """Write all that keeper and task need. It is made under another name: there is a whole one
+        or none.
+        """
+        if self.folder.exists():  # of a task that had the same id, in this store or another
+            if not self.void():
+                raise OSError(errno.EBUSY, "a keeper is at work there", str(self.folder))
+            self.close()
+            discard(self.folder)
+        new = self.folder.with_name(NEW + self.folder.name)
+        files.clear(new)
+        try:
+            _make(new, task, keeper, checkpoint, inputs)
+            new.rename(self.folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)  # the disk may be full
+            raise
+
+    @property
+    def task_folder(self) -> Path:
+        """The part that the task has: what it calls STAYER_DIR."""
+        return self.folder / _TASK
+
+    @property
+    def part(self) -> files.Part:
+        """The files that the task writes. One that an older worker made has no part of its own for
+        them.
+        """
+        if self._part is None or not self._part.is_apart:
+            found = files.Part.of(self.task_folder)
+            self._part = found or files.Part(self.folder)
+        return self._part
+
+    def is_there(self) -> bool:
+        """Nobody has deleted it, or the task's part of it."""
+        return self.folder.exists() and (not self.part.is_apart or self.task_folder.exists())
 
     @property
     def about(self) -> dict[str, Any]:
@@ -265,7 +290,7 @@ class Run:
         Raises NotPlain and TooLong.
         """
         try:
-            data = files.read(self.folder / "result", _LONGEST_RESULT)
+            data = self.part.read("result", _LONGEST_RESULT)
         except FileNotFoundError:
             return None
         try:
@@ -279,40 +304,34 @@ class Run:
 
     def keep_result(self) -> Path:
         """Put a result that the store won't take where `remove` leaves it."""
-        kept = self.folder / "result.refused"
-        if not kept.exists():
-            (self.folder / "result").replace(kept)
+        kept = self.part.folder / _REFUSED
+        if not self.has_refused_result():
+            (self.part.folder / "result").replace(kept)
         return kept
 
     def has_refused_result(self) -> bool:
         """The store would not take it, at an earlier try to tell the outcome."""
-        return (self.folder / "result.refused").exists()
+        return self.part.seen(_REFUSED) is not None
 
     def error(self) -> dict[str, Any] | None:
         """What a Python task said of its failure."""
-        return self._read("error")
+        return _object(lambda: self.part.read("error", _LONGEST_JSON))
 
     def log_tail(self, size: int = 2000) -> str:
         """The last lines of its output."""
-        log = self.folder / "log"
-        found = files.seen(log)
+        found = self.part.seen("log")
         if found is None:
             return ""
+        start = max(0, found.st_size - size)
         try:
-            return files.read_part(log, max(0, found.st_size - size), size).decode(errors="replace")
+            return self.part.read_part("log", start, size).decode(errors="replace")
         except OSError:
             return ""
 
     def remove(self) -> None:
         """The store has it all, but for a result that it refused: that one stays here."""
         self.close()
-        refused = self.folder / "result.refused"
-        if refused.exists():
-            for path in self.folder.iterdir():
-                if path != refused:
-                    files.clear(path)
-            return
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def close(self) -> None:
         if self._pidfd is not None:
@@ -320,11 +339,7 @@ class Run:
             self._pidfd = None
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            content = json.loads(files.read(self.folder / name, _LONGEST_JSON))
-        except (OSError, ValueError, RecursionError):
-            return None
-        return content if isinstance(content, dict) else None
+        return _object(lambda: files.read(self.folder / name, _LONGEST_JSON))
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
@@ -350,6 +365,116 @@ class Run:
         files.write(temporary, content.encode())
         files.make_way(self.folder / name)
         temporary.replace(self.folder / name)
+
+
+def _make(
+    new: Path,
+    task: Task,
+    keeper: dict[str, Any],
+    checkpoint: bytes | None,
+    inputs: dict[str, JSON] | None,
+) -> None:
+    """All of a run directory. The task's part becomes its user's last of all."""
+    user = keeper.get("user")
+    new.mkdir(mode=0o700)
+    part = new / _TASK
+    part.mkdir(mode=0o700)
+    given = _give(part, task, checkpoint, inputs)
+    files.write(new / "go", _in_blocks(b"{}"))
+    files.write(new / "go.spare", _in_blocks(b""))
+    content = {
+        "given_checkpoint": given,
+        "task": {"id": task.id, "queue": task.queue},
+        "worker": task.worker,
+        "attempt": task.attempt,
+        "keeper": keeper,
+    }
+    files.write(new / "task.json", json.dumps(content).encode())
+    if user:
+        for path in (*part.iterdir(), part):
+            os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
+        new.chmod(0o711)
+
+
+def _give(
+    part: Path, task: Task, checkpoint: bytes | None, inputs: dict[str, JSON] | None
+) -> object:
+    """Write what the task is to find; what tells the checkpoint from one that it writes itself."""
+    files.write(part / "input", raw(task.parameters))
+    if checkpoint is not None:
+        files.write(part / "checkpoint", checkpoint)
+    written = codec.encode(inputs or {})
+    if inputs is not None:
+        files.write(part / "inputs", written.encode())
+    about = {
+        "task": codec.record(task),
+        "inputs": inputs if len(written) <= _FEW else None,
+        "worker": task.worker,
+        "attempt": task.attempt,
+    }
+    files.write(part / "task.json", json.dumps(about).encode())
+    return signature(part / "checkpoint")
+
+
+def remove(folder: Path) -> None:
+    """Remove a run directory, but for a result that the store refused."""
+    if refused_result(folder) is None:
+        discard(folder)
+    else:
+        strip(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove a run directory with all that is in it, under another name: what is left when this is
+    cut short is known to be of no use.
+    """
+    gone = folder.with_name(f"{GONE}{folder.name}.{time.monotonic_ns()}")
+    try:
+        folder.rename(gone)
+    except FileNotFoundError:
+        return
+    except OSError:  # a full disk may have no room for a name: then as it is
+        gone = folder
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def refused_result(folder: Path) -> Path | None:
+    """The result in it that the store refused, if there is one."""
+    paths = (folder / _TASK / _REFUSED, folder / _REFUSED)
+    return next((path for path in paths if files.seen(path) is not None), None)
+
+
+def strip(folder: Path) -> None:
+    """Leave a refused result alone in its folder, with a word whose it is."""
+    whose = task_of(folder)
+    if whose is not None and not (folder / _WHOSE).exists():
+        files.write(folder / _WHOSE, json.dumps({"id": whose}).encode())
+    for path in folder.iterdir():
+        if path.name == _TASK and path.is_dir() and not path.is_symlink():
+            for each in path.iterdir():
+                if each.name != _REFUSED:
+                    files.clear(each)
+        elif path.name not in (_REFUSED, _WHOSE):
+            files.clear(path)
+
+
+def task_of(folder: Path) -> str | None:
+    """The id of the task whose run directory this is, or was; None if it can't be told."""
+    about = _object(lambda: files.read(folder / "task.json", _LONGEST_JSON)) or {}
+    about = about.get("task") or _object(lambda: files.read(folder / _WHOSE, _LONGEST_JSON)) or {}
+    if isinstance(about, dict) and isinstance(about.get("id"), str):
+        return str(about["id"])
+    name = folder.name.rpartition(".")[0]
+    return name if name and not name.startswith(_HASHED) else None
+
+
+def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
+    """A JSON object; None if there is none that can be read."""
+    try:
+        content = json.loads(read())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _in_blocks(words: bytes) -> bytes:

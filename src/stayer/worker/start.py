@@ -140,9 +140,10 @@ class Starter:
 
     def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
         return {
-            "env": self._handlers.env(task, run.folder),
+            "env": self._handlers.env(task, run.task_folder),
             "lease": str(self._leases.path(task.queue)),
             "stack_signal": self._handlers.stack_signal(task),
             "cgroup": self._cgroup,
+            "user": user.for_keeper() if (user := self._handlers.users.of(task.queue)) else None,
             **options.for_keeper(task.policy),
         }

@@ -7,9 +7,13 @@ import json
 import logging
 import math
 import os
+import pwd
 import re
+import shlex
+import shutil
 import signal
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +24,8 @@ from stayer.core import ids
 from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Task
 from stayer.keeper import tree
-from stayer.worker.run import Run
+from stayer.worker import files
+from stayer.worker.run import GONE, NEW, Run
 
 logger = logging.getLogger("stayer.worker")
 
@@ -29,6 +34,7 @@ _DIGEST = 16
 _ROUND = 0.05
 _SAY_AGAIN = 10.0
 _ASK_AGAIN = 5.0
+_OURS = ("lock", "identity", "nursery.log")
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -48,8 +54,10 @@ class StateDirectory:
         self._lock = -1
         self._store: str | None = None
 
-    def open(self, *, take_over: bool = False) -> None:
-        """Take the directory and the identity that is in it, or a new one."""
+    def open(self, *, take_over: bool = False, shared: bool = False) -> None:
+        """Take the directory and the identity that is in it, or a new one. `shared`: tasks run as
+        other users, who must be able to reach their part of the run directories.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self.path / "run").mkdir(mode=0o700, exist_ok=True)
@@ -58,12 +66,41 @@ class StateDirectory:
                 f"the state directory {self.path} can't be made: {error.strerror}. "
                 "Choose another with --state-dir"
             ) from error
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._refuse_what_is_not_ours()
+        how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._lock = os.open(self.path / "lock", how, 0o600)
+        if shared:
+            for folder in (self.path, self.path / "run"):
+                folder.chmod(0o711)
         if not self._try_lock():
             self._wait_for_it(take_over)
         me = str(os.getpid()).encode()
         os.pwrite(self._lock, me.ljust(_WIDTH), 0)  # at once: nobody must take us for another
         self._take_identity()
+        self.clear_what_was_cut_short()
+
+    def _refuse_what_is_not_ours(self) -> None:
+        """Whoever can write here decides what runs as this worker's user."""
+        for path in (self.path, self.path / "run", *map(self.path.joinpath, _OURS)):
+            try:
+                found = os.stat(path) if path == self.path else os.lstat(path)
+            except FileNotFoundError:
+                continue
+            what = f"{path} of the state directory" if path != self.path else f"{path}"
+            if found.st_uid != os.geteuid():
+                raise Refused(
+                    f"{what} belongs to another user ({_user_name(found.st_uid)}), who could "
+                    "decide what this worker runs: choose another with --state-dir, or remove it"
+                )
+            if stat.S_ISLNK(found.st_mode):
+                raise Refused(f"{what} is a link: remove it, or choose another with --state-dir")
+            if found.st_mode & 0o022:
+                raise Refused(
+                    f"other users may write to {what}, and could decide what this worker runs. If "
+                    f"you trust what is in it: chmod go-w {shlex.quote(str(path))}"
+                )
+            if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+                path.chmod(0o600)  # made by an older version
 
     def close(self) -> None:
         """Let the next worker in."""
@@ -139,10 +176,23 @@ class StateDirectory:
 
     def runs(self) -> Iterator[Run]:
         """Every run directory that is there."""
-        for folder in sorted((self.path / "run").iterdir()):
+        for folder in self.run_folders():
             run = Run(folder)
             if (folder / "task.json").exists() or run.is_kept():
                 yield run
+
+    def run_folders(self) -> list[Path]:
+        """All that are, or once were, run directories; not those that are being made or removed."""
+        found = (self.path / "run").iterdir()
+        return sorted(path for path in found if not path.name.startswith((NEW, GONE)))
+
+    def clear_what_was_cut_short(self) -> None:
+        """Remove run directories whose making or removal was cut short. Only when none is being
+        made: at the start of a worker, under its lock.
+        """
+        for path in (self.path / "run").iterdir():
+            if path.name.startswith((NEW, GONE)):
+                shutil.rmtree(path, ignore_errors=True)
 
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""
@@ -251,5 +301,12 @@ def _boot_id() -> str:
 
 def _replace(path: Path, content: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(content)
+    files.write(temporary, content.encode())
     temporary.replace(path)
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

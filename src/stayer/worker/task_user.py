@@ -1,0 +1,223 @@
+"""`--task-user`: tasks run as other users than their worker, which is root's.
+
+Keeper, nursery and worker stay root's. A task's process becomes its user before it becomes the
+program, so nothing of the worker's is within its reach.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from stayer.core.errors import BadConfig
+from stayer.worker import files
+from stayer.worker.run import NEW
+
+_NOT_THEIRS = (
+    "DBUS_SESSION_BUS_ADDRESS", "MAIL", "SSH_AUTH_SOCK", "SUDO_COMMAND", "SUDO_GID", "SUDO_UID",
+    "SUDO_USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+)  # fmt: skip
+"""Variables that lead to what is the worker's own user's."""
+_CREDENTIALS = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
+_PATIENCE = 600.0
+_WORD = b"a task of this user was here"
+_TRIAL = """
+import json, os, sys
+about = json.loads(sys.argv[1])
+def said():
+    try:
+        os.chdir(about["cwd"])
+    except OSError as error:
+        return f"can't enter {about['cwd']}, where this worker was started: {error.strerror}"
+    try:
+        with open(os.path.join(about["folder"], "trial"), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(about["word"].encode())
+    except OSError as error:
+        return (
+            f"can't reach its files in {about['folder']}: {error.strerror}. Choose a --state-dir "
+            "that all users can reach, such as one below /var/lib"
+        )
+    try:
+        import stayer.runners.__main__
+    except Exception as error:
+        return f"can't import stayer.runners: {error}"
+    if about["program"]:
+        import shutil
+        if shutil.which(about["program"]) is None:
+            return f"can't run {about['program']}: it can't reach it, or may not execute it"
+print(json.dumps(said()), flush=True)
+sys.stdin.read()
+"""
+
+
+class TaskUser(Struct, frozen=True):
+    """A user of this machine."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @classmethod
+    def named(cls, name: str) -> TaskUser:
+        """Raises BadConfig if there is no such user, or if it is root."""
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            raise BadConfig(f"--task-user {name}: there is no such user on this machine") from None
+        if found.pw_uid == 0:
+            raise BadConfig(
+                f"--task-user {name}: that is root, as is the worker itself: name another user"
+            )
+        groups = tuple(sorted(os.getgrouplist(name, found.pw_gid)))
+        return cls(name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell)
+
+    def for_keeper(self) -> dict[str, object]:
+        """What its keeper needs to make a process of this user's."""
+        return {
+            "uid": self.uid,
+            "gid": self.gid,
+            "groups": list(self.groups),
+            "umask": _umask(),
+        }
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a process of this user's, from those of the worker."""
+        kept = {name: value for name, value in inherited.items() if name not in _NOT_THEIRS}
+        own = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
+        return {**kept, **own}
+
+    def as_process(self) -> dict[str, Any]:
+        """The arguments of `subprocess` that make a process this user's."""
+        inherited = {name: value for name, value in os.environ.items() if name not in _CREDENTIALS}
+        return {
+            "user": self.uid,
+            "group": self.gid,
+            "extra_groups": list(self.groups),
+            "env": self.environment(inherited),
+        }
+
+
+class TaskUsers(Struct, frozen=True):
+    """Which user the tasks of a queue run as."""
+
+    by_queue: dict[str, TaskUser] = {}
+    others: TaskUser | None = None
+    """For queues that are not named; None: the worker's own user."""
+
+    def of(self, queue: str) -> TaskUser | None:
+        return self.by_queue.get(queue, self.others)
+
+    def all(self) -> list[TaskUser]:
+        """Each once."""
+        some = [*self.by_queue.values(), *([self.others] if self.others else [])]
+        return list(dict.fromkeys(some))
+
+
+def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
+    """From `NAME` and `QUEUE=NAME`; raises BadConfig for what can't be."""
+    if not wanted:
+        return TaskUsers()
+    if os.geteuid() != 0:
+        raise BadConfig(
+            "--task-user needs a worker that root has started: no other user can run tasks as "
+            "somebody else. Leave it out to run them as this user"
+        )
+    by_queue: dict[str, TaskUser] = {}
+    others: TaskUser | None = None
+    for each in wanted:
+        queue, separator, name = each.rpartition("=")
+        user = TaskUser.named(name)
+        if not separator:
+            if others is not None:
+                raise BadConfig(
+                    f"--task-user {others.name} and {name}: one of them, or QUEUE=NAME for each"
+                )
+            others = user
+        elif by_queue.setdefault(queue, user) != user:
+            raise BadConfig(f"--task-user {each}: another user was named for queue {queue} before")
+    missing = [queue for queue in queues if queue not in by_queue] if others is None else []
+    if missing:
+        raise BadConfig(
+            f"--task-user names no user for queue {missing[0]}, whose tasks would run as root: add "
+            f"--task-user {missing[0]}=NAME, or one without a queue for all others"
+        )
+    return TaskUsers(by_queue, others)
+
+
+def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
+    """Start a process of this user's, and end it: what can't work is said before a task is taken.
+
+    `program` is what it must be able to run. Raises BadConfig.
+    """
+    folder = runs / f"{NEW}trial-{user.uid}"
+    with suppress(FileNotFoundError):
+        files.clear(folder)
+    folder.mkdir(mode=0o700)
+    about = {
+        "cwd": os.getcwd(),
+        "folder": str(folder),
+        "word": _WORD.decode(),
+        "program": program,
+    }
+    try:
+        os.chown(folder, user.uid, user.gid)
+        trouble = _try(user, [sys.executable, "-P", "-c", _TRIAL, json.dumps(about)])
+        if trouble is None and files.read(folder / "trial", len(_WORD)) != _WORD:
+            trouble = "can't write its files"
+    except OSError as error:
+        trouble = f"can't be given files of its own by this worker: {error.strerror}"
+    finally:
+        files.clear(folder)
+    if trouble is not None:
+        raise BadConfig(f"--task-user {user.name}: that user {trouble}")
+
+
+def _try(user: TaskUser, argv: list[str]) -> str | None:
+    """What is wrong; None if nothing is."""
+    try:
+        trial = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **user.as_process(),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"can't run {sys.executable}: {getattr(error, 'strerror', None) or error}"
+    assert trial.stdout is not None
+    assert trial.stderr is not None
+    with trial:
+        line = trial.stdout.readline()
+        if not line:
+            last = trial.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+            return f"can't run {sys.executable}: {last[0] if last else 'it said nothing'}"
+        try:
+            trial.kill()
+        except PermissionError:
+            return (
+                "can't be killed by this worker: give it the capability CAP_KILL, or leave "
+                "--task-user out"
+            )
+    found: str | None = json.loads(line)
+    return found
+
+
+def _umask() -> int:
+    """That of this process, which can be read only by changing it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
