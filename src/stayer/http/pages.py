@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from stayer.core import codec
+from stayer.core import codec, limits
 from stayer.core.model import Page, Task
 
-PAGE_SIZE = 10_000_000
-"""About how many bytes of records a page has at most."""
+PAGE_SIZE = limits.LIST
 PORTION = 50
 """How many tasks are read before it is known how large they are."""
 encode = msgspec.json.Encoder().encode
