@@ -3,17 +3,23 @@
 By the same rule as workers judge each other (`core.judge`): what a worker's number does, seen in an
 unbroken row of looks, by the watcher's own clock. It registers nothing, so nobody takes it for a
 worker; that the number still stands when it buries is for the store to check.
+
+A dead worker's tasks are given back only once another worker is there that could take them. Until
+then giving them back would help nobody, and would cost the work of a worker that comes back: a
+laptop that slept, a machine whose worker is being mended.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 
 from stayer import control, trouble
 from stayer.core.errors import LeaseLost, StoreError, UnknownWorker
 from stayer.core.judge import BEATS_IN_A_LEASE, Judge
-from stayer.core.model import Suspect
+from stayer.core.model import Suspect, Worker
+from stayer.core.silence import silent_for
 from stayer.heart import moment
 from stayer.store import Store
 
@@ -24,7 +30,9 @@ _PAUSE = (0.2, 5.0)
 
 
 class Watcher:
-    """Looks at the workers as often as those beat, and gives up who has fallen silent."""
+    """Looks at the workers as often as those beat, says who has fallen silent, and gives them up
+    for the sake of others.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -55,22 +63,50 @@ class Watcher:
     def look(self) -> None:
         """Once; a worker that is `kept` stays its own until somebody says otherwise."""
         at = moment()
-        workers = [worker for worker in self._store.workers() if not worker.keeps]
+        everybody = self._store.workers()
+        workers = [worker for worker in everybody if not worker.keeps]
         shortest = min((worker.lease for worker in workers), default=_PAUSE[1] * BEATS_IN_A_LEASE)
         self.pause = min(max(_PAUSE[0], shortest / BEATS_IN_A_LEASE), _PAUSE[1])
         self._judge.interval = self.pause
         suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
-        self._dead.update(self._judge.observe(at, suspects))
-        for worker, number in list(self._dead.items()):
-            self._give_up(worker, number)
+        self._judge_dead(workers, self._judge.observe(at, suspects))
+        now = self._store.now()
+        takers = [
+            each for each in everybody if _takes_tasks(each, now) and each.id not in self._dead
+        ]
+        for worker in workers:
+            if worker.id in self._dead and any(_share_a_queue(worker, each) for each in takers):
+                self._give_up(worker.id, self._dead.pop(worker.id))
+
+    def _judge_dead(self, workers: Sequence[Worker], dead: Mapping[str, int]) -> None:
+        """Remember who is dead, for as long as their numbers stand, and tell of each once."""
+        standing = {(worker.id, worker.number) for worker in workers}
+        self._dead = dict(each for each in self._dead.items() if each in standing)
+        for worker in dead.keys() - self._dead.keys():
+            logger.warning(
+                "worker %s is silent for longer than its lease: its tasks wait until it is back, "
+                "or until there is another worker for its queues",
+                worker,
+            )
+        self._dead.update(dead)
 
     def _give_up(self, worker: str, number: int) -> None:
-        """What fails for want of the store is tried again at the next look; if we die in between,
-        the next worker that beats finishes it.
+        """If we die in between, the next worker that beats finishes it; so do we at the next look
+        if the store fails.
         """
         try:
             returned = control.lose(self._store, self._store.drop_worker(worker, number))
             logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
         except (LeaseLost, UnknownWorker):
             pass  # it has beaten again, or somebody else was faster
-        del self._dead[worker]
+        except StoreError:
+            self._dead[worker] = number
+            raise
+
+
+def _takes_tasks(worker: Worker, now: float) -> bool:
+    return not worker.draining and silent_for(worker, now) is None
+
+
+def _share_a_queue(one: Worker, other: Worker) -> bool:
+    return not set(one.queues).isdisjoint(other.queues)

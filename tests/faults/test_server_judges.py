@@ -1,4 +1,6 @@
-"""A server notices that a worker is dead, though no other worker is there to see it."""
+"""A server notices that a worker is dead, though no other worker lives long enough to see it, and
+gives its tasks back as soon as somebody is there to take them.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +44,26 @@ def hold_a_task(store: Store, keeps: bool = False) -> Worker:
     return worker
 
 
+def somebody_comes(store: Store, queue: str = "default", number: int = 1) -> None:
+    """Another worker, which has just beaten."""
+    worker = Worker(id="new", node="there", pid=2, lease=LEASE, queues=(queue,))
+    store.beat(worker, number, f"new {number}", [])
+
+
 def state(store: Store) -> str:
     [task] = store.get(["a"])
     assert task is not None
     return task.state
 
 
-def test_the_task_of_a_dead_worker_waits_again_and_show_says_why(fleet: Fleet) -> None:
+def kill_with_its_tasks(fleet: Fleet, worker: int) -> None:
+    fleet.signal(worker, signal.SIGKILL)
+    for pid in [*fleet.keepers(), *fleet.strays()]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_the_task_of_a_dead_worker_goes_to_the_next_that_comes(fleet: Fleet) -> None:
     server = Process(fleet.folder, fleet.url)
     try:
         worker = fleet.worker(lease=2.0)
@@ -56,18 +71,36 @@ def test_the_task_of_a_dead_worker_waits_again_and_show_says_why(fleet: Fleet) -
         fleet.until_stamped("a")
         [known] = fleet.store.workers()  # the server is none
         assert known.pid == worker
-        fleet.signal(worker, signal.SIGKILL)
-        for pid in [*fleet.keepers(), *fleet.strays()]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        task = fleet.until_state("a", "pending")
-        assert (task.ending, task.losses) == ("lost", 1)
-        assert fleet.store.workers() == []
-        [event] = [
-            each for each in fleet.store.events("a") if each.event == "pending" and each.note
-        ]
+        kill_with_its_tasks(fleet, worker)
+
+        # Nobody else is there: it is told of, and left to its worker
+        until(lambda: f"{known.id} is silent" in server.log.read_text(), "for the server to tell")
+        assert [each.id for each in fleet.store.workers()] == [known.id]
+        assert fleet.get("a").state == "started"
+
+        # Then one comes that is far from having seen a lease go by
+        fleet.worker("two", lease=3600.0)
+        until(lambda: fleet.get("a").attempt == 2, "for its second attempt")
+        assert fleet.get("a").losses == 1
+        [event] = [each for each in fleet.store.events("a") if each.note and "lost" in each.note]
         assert f"worker {known.id} lost" in (event.note or "")
-        until(lambda: "gave up" in server.log.read_text(), "for the server to tell")
+        until(lambda: f"gave up {known.id}" in server.log.read_text(), "for the server to tell")
+    finally:
+        server.stop()
+
+
+def test_a_worker_that_comes_back_late_goes_on_where_it_was(fleet: Fleet) -> None:
+    server = Process(fleet.folder, fleet.url)
+    try:
+        worker = fleet.worker(lease=2.0)
+        fleet.stamper("a")
+        fleet.until_stamped("a")
+        fleet.signal(worker, signal.SIGKILL)
+        until(lambda: "is silent" in server.log.read_text(), "for the server to tell")
+        fleet.worker(lease=2.0)
+        fleet.finish("a")
+        ended = fleet.until_ended("a")
+        assert (ended.state, ended.attempt, ended.losses) == ("complete", 1, 0)
     finally:
         server.stop()
 
@@ -91,9 +124,41 @@ def test_it_takes_a_lease_and_a_margin_of_looks_without_a_gap(
     fleet: Fleet, now: list[float]
 ) -> None:
     hold_a_task(fleet.store)
+    somebody_comes(fleet.store)
     watcher = Watcher(fleet.store)
     watch(watcher, now, looks=10)
     assert (watcher.pause, state(fleet.store)) == (INTERVAL, "reserved")
+    somebody_comes(fleet.store, number=2)
+    watch(watcher, now, looks=1)
+    assert state(fleet.store) == "pending"
+
+
+def test_without_another_worker_of_its_queue_it_keeps_its_tasks(
+    fleet: Fleet, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = hold_a_task(fleet.store)
+    watcher = Watcher(fleet.store)
+    watch(watcher, now, looks=50)
+    somebody_comes(fleet.store, queue="other")
+    watch(watcher, now, looks=2)
+    assert state(fleet.store) == "reserved"
+    assert sum("is silent" in each.getMessage() for each in caplog.records) == 1
+
+    # One that comes back is no longer held to be dead
+    fleet.store.beat(worker, 2, "second", [])
+    somebody_comes(fleet.store)
+    watch(watcher, now, looks=2)
+    assert state(fleet.store) == "reserved"
+
+
+def test_who_was_dead_before_a_gap_is_given_up_when_somebody_comes(
+    fleet: Fleet, now: list[float]
+) -> None:
+    hold_a_task(fleet.store)
+    watcher = Watcher(fleet.store)
+    watch(watcher, now, looks=12)
+    now[0] += 100 * INTERVAL
+    somebody_comes(fleet.store)
     watch(watcher, now, looks=1)
     assert state(fleet.store) == "pending"
 
@@ -103,6 +168,7 @@ def test_who_has_slept_begins_anew(fleet: Fleet, now: list[float]) -> None:
     watcher = Watcher(fleet.store)
     watch(watcher, now, looks=10)
     now[0] += 3 * INTERVAL
+    somebody_comes(fleet.store)
     watch(watcher, now, looks=10)
     assert state(fleet.store) == "reserved"
 
@@ -111,6 +177,7 @@ def test_one_that_beats_is_never_given_up(fleet: Fleet, now: list[float]) -> Non
     worker = hold_a_task(fleet.store)
     watcher = Watcher(fleet.store)
     for number in range(2, 60, 2):
+        somebody_comes(fleet.store, number=number - 1)
         watch(watcher, now, looks=5)
         fleet.store.beat(worker, number, str(number), [])
     assert state(fleet.store) == "reserved"
@@ -129,12 +196,14 @@ def test_one_that_beats_while_it_is_judged_stays(
         return drop(id, number)
 
     monkeypatch.setattr(fleet.store, "drop_worker", beat_first)
+    somebody_comes(fleet.store)
     watch(watcher, now, looks=2)
     assert state(fleet.store) == "reserved"
-    assert [each.id for each in fleet.store.workers()] == ["w"]
+    assert [each.id for each in fleet.store.workers()] == ["w", "new"]
 
 
 def test_one_that_keeps_its_tasks_is_nobody_s_to_give_up(fleet: Fleet, now: list[float]) -> None:
     hold_a_task(fleet.store, keeps=True)
+    somebody_comes(fleet.store)
     watch(Watcher(fleet.store), now, looks=200)
     assert state(fleet.store) == "reserved"
