@@ -111,14 +111,15 @@ def mended(
         try:
             return operation(store, *arguments, **named)
         except Exception as error:
-            if not _may_be_damage(error) or not store.mending.mend():
+            if not may_be_damage(error) or not store.mending.mend():
                 raise
         return operation(store, *arguments, **named)
 
     return tried
 
 
-def _may_be_damage(error: Exception) -> bool:
+def may_be_damage(error: Exception) -> bool:
+    """Whether an operation may have failed because of what somebody else has written."""
     if isinstance(error, StoreUnusable):
         return "WRONGTYPE" in str(error) or "user_script" in str(error.__cause__)
     return isinstance(error, _UNREADABLE) and not isinstance(error, StayerError)

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.stores.findings import Finding
-from stayer.stores.redis import strays
+from stayer.stores.redis import damage, strays
 from stayer.stores.redis.check import check_node, incoming
 from stayer.stores.redis.cluster.nodes import SLOTS, Host, Nodes, Part
-from stayer.stores.redis.cluster.shards import Shards
+from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 
@@ -35,10 +35,14 @@ def check(nodes: Nodes) -> list[Finding]:
 
 
 def check_queues(shards: Shards) -> list[Finding]:
-    """What each queue knows of tasks that were lost, as far as it can be reached."""
+    """What each queue knows of keys that were set aside and tasks that were lost, as far as it can
+    be reached.
+    """
     tour = Tour(shards)
     found = (
-        tour.at(name, partial(strays.check, shards.server_of(name))) for name in shards.names()
+        tour.at(name, partial(look, shards.server_of(name)))
+        for name in (LOBBY, *shards.names())
+        for look in (damage.check, strays.check)
     )
     return [finding for findings in found for finding in findings or ()]
 

@@ -6,12 +6,15 @@ copies tell of all that there are.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import StoreUnreachable, StoreUnusable
 from stayer.stores.redis.cluster.nodes import Nodes
 from stayer.stores.redis.keys import key
+
+logger = logging.getLogger("stayer.store")
 
 COPIES = ("0", "1", "2", "3")
 """Their slots are as far from each other as can be, so mostly on several nodes."""
@@ -57,6 +60,13 @@ class Directory:
         except StoreUnreachable:
             if not (found := self._copied()):
                 raise
+        except StoreUnusable:
+            if not (found := self._copied()):
+                raise
+            logger.warning(
+                "the key %s can't be read: set aside, and made again of its copies", name
+            )
+            self._nodes.enlist("shards", sorted(found))
         return sorted(found)
 
     def copy_identity(self, identity: str) -> None:
@@ -70,7 +80,7 @@ class Directory:
         """The one that was copied; None if nobody can tell."""
         for copy in COPIES:
             name = self._key("identity_copy", copy)
-            with suppress(StoreUnreachable):
+            with suppress(StoreUnreachable, StoreUnusable):
                 if (found := self._nodes.ask(name, "GET", name)) is not None:
                     return str(found.decode())
         return None
@@ -87,7 +97,7 @@ class Directory:
         found: set[str] = set()
         for copy in COPIES:
             name = self._key("shards_copy", copy)
-            with suppress(StoreUnreachable):
+            with suppress(StoreUnreachable, StoreUnusable):
                 found |= {each.decode() for each in self._nodes.ask(name, "SMEMBERS", name)}
         return found
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from stayer.core.errors import StoreUnusable
 from stayer.core.model import Beat, Report, Worker
 from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.damage import Mending, may_be_damage
 from stayer.stores.redis.server import Call, Server
 
 
@@ -40,6 +42,7 @@ class Shard(Server):
             clock,
         )
         self._nodes = nodes
+        self._mending = Mending(self)
 
     def node(self) -> Server:
         """The node that has it now, as far as is known."""
@@ -60,6 +63,14 @@ class Shard(Server):
     def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
         if meanwhile is not None:  # at once: what is below may ask twice
             meanwhile()
+        try:
+            return self._run(name, arguments)
+        except StoreUnusable as error:
+            if not may_be_damage(error) or not self._mending.mend():
+                raise
+        return self._run(name, arguments)
+
+    def _run(self, name: str, arguments: tuple[Any, ...]) -> Any:
         prefix, keys = self.address.prefix, (self._nowhere,)
         return self._nodes.at(
             self._nowhere, lambda server: server.run_at(prefix, keys, name, *arguments)

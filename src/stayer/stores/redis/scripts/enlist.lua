@@ -9,6 +9,10 @@ local sets = {
   shards = key_shards(), shards_copy = key_shards_copy(ARGV[4]), plans = key_plans(), burying = key_burying(),
   homes = key_homes(ARGV[4]),
 }
-local added = call('SADD', sets[ARGV[3]], unpack(ARGV, 5))
-if added == 0 then write_something(sets[ARGV[3]]) end
+local name = sets[ARGV[3]]
+local kind = call('TYPE', name).ok
+-- Somebody else's: set aside, or nobody could write down anything here any more.
+if kind ~= 'set' and kind ~= 'none' then call('RENAME', name, name .. ':damaged') end
+local added = call('SADD', name, unpack(ARGV, 5))
+if added == 0 then write_something(name) end
 return added
