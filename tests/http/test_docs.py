@@ -96,7 +96,7 @@ def test_every_setting_of_the_server_is_documented() -> None:
 
 
 def test_the_settings_for_a_proxy_are_ones(tmp_path: Path) -> None:
-    [toml] = re.findall(r"```toml\n(.*?)```", text("how-to/serve-over-http.md"), re.DOTALL)
+    [toml, _] = re.findall(r"```toml\n(.*?)```", text("how-to/serve-over-http.md"), re.DOTALL)
     (tmp_path / "stayer.toml").write_text(toml)
     found = config.load({}, {"HOME": str(tmp_path)}, tmp_path)
     assert found.serve["root_path"] == "/stayer"

@@ -112,7 +112,7 @@ class Scene:
         for worker in self.workers:
             self._beat(worker)
         gone = Worker(
-            id="old-box.77.1731690000.001", node="old-box", pid=77, queues=("crawl",), slots=2,
+            id="old-box.77.1731690000.001", node="old-box", pid=77, queues=("archive",), slots=2,
             version="0.0.9", lease=60.0,
         )  # fmt: skip
         self.now = self.end - 760

@@ -86,7 +86,7 @@ def test_a_late_result_brings_the_checkpoint_that_no_beat_could(hands: Hands) ->
     [known] = [each for each in hands.store.workers() if each.id == hands.state.worker_id]
     lost = hands.store.bury("judge", {known.id: known.number})
     assert control.lose(hands.store, lost) == 1
-    (held.run.folder / "checkpoint").write_bytes(b"the last of it")
+    (held.run.task_folder / "checkpoint").write_bytes(b"the last of it")
     held.run.declare_ended({"exit_code": 0, "signal": None, "stop": None})
     assert settle_outcomes(hands.store, [held]) == [held]
     [after] = hands.store.get(["a"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from stayer.core.errors import Refused
+from stayer.core.errors import BadInput, Refused
 from stayer.core.flows import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
@@ -25,6 +26,9 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     `trusting`: ids drawn at random are not looked up; should one be there after all, raises
     IdTaken, and the transaction is to be given up.
     """
+    for new in tasks:
+        if new.eta is not None and not math.isfinite(new.eta):
+            raise BadInput(f"eta {new.eta}: give epoch seconds")
     there, purged = _there(tx, [new.id for new in tasks if not (trusting and new.generated)])
     tied = [new for new in tasks if (new.after or new.behind) and new.id not in there]
     check(tied)
