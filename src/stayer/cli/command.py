@@ -43,7 +43,7 @@ class Given:
         if found.passed_over is not None and not self.quiet:
             from stayer.cli.output import note
 
-            note(f"not read: {found.passed_over}. If you trust it, name it with --config")
+            note(f"not read: {found.passed_over}. {config.HOW_TO_TRUST}")
             self.quiet = True
         return found
 
