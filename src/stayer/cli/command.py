@@ -94,7 +94,7 @@ def _refuse_what_is_not_there(store: Store) -> None:
         and not os.path.exists(store.path)
     ):
         raise StoreUnusable(
-            f"there is no store at {store.path}: mend --store or STAYER_STORE, or make it with "
+            f"there is no store at {store.path}: fix --store or STAYER_STORE, or make it with "
             "`stayer init`"
         )
 

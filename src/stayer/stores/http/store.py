@@ -143,7 +143,7 @@ class HttpStore:
     def _clock(self) -> dict[str, Any]:
         found = self._ask("GET", "/v1/clock")
         if not isinstance(found, dict) or "epoch" not in found:
-            raise StoreUnusable(f"{self.url} is no server of Stayer's: mend the URL")
+            raise StoreUnusable(f"{self.url} is no server of Stayer's: fix the URL")
         return found
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
