@@ -156,3 +156,11 @@ def test_a_schedule_has_no_task_to_be_near_to(stayer: Here) -> None:
     assert "--near" not in stayer("cron", "add", "--help").works().out
     done = stayer("cron", "add", "n", "* * * * *", "--near", "x", "--", "true")
     assert (done.code, "--near" in done.err, "runs after" in done.err) == (2, True, False)
+
+
+def test_without_a_command_it_lists_them(stayer: Here) -> None:
+    done = stayer("cron")
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (2, "")
+    assert lines[0].startswith("Usage: stayer cron")
+    assert any(line.split()[:1] == ["pause"] for line in lines)

@@ -65,7 +65,7 @@ def test_the_limit_is_kept_and_what_is_left_out_is_said(stayer: Here, store: Sto
 
     by_default = stayer("ls")
     assert len(by_default.lines) == 1 + 50
-    assert "more than these 50 tasks" in by_default.err
+    assert "there are more: -n 500 shows 500" in by_default.err
     assert len(stayer("ls", "-n", "60").works().lines) == 1 + 60
     assert len(stayer("ls", "-n", "0").works().lines) == 1 + 60
     assert len(shown(stayer, "-n", "7")) == 7

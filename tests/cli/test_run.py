@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,16 @@ def test_at_a_terminal_it_says_why_it_waits(apart: Apart, store: Store) -> None:
         terminal.until("no worker of queue q can run 'true'")
         control.cancel(store, "t")
         terminal.until("was cancelled")
+        assert terminal.end() == 3
+
+
+def test_at_a_terminal_it_does_not_count_down(apart: Apart, store: Store) -> None:
+    with Terminal(apart, "run", "--id", "t", "--delay", "40s", "--", "true") as terminal:
+        terminal.until("task t waits: it is due in")
+        time.sleep(2.5)
+        control.cancel(store, "t")
+        terminal.until("was cancelled")
+        assert terminal.text.count("it is due in") == 1
         assert terminal.end() == 3
 
 

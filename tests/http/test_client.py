@@ -191,10 +191,10 @@ def test_errors_are_those_of_the_store(remote: Store, store: Store, worker: str)
 
 def test_a_token_that_is_missing_or_too_weak_is_said(site: Site, store: Store) -> None:
     submit(store, new("t"))
-    for token in (None, "wrong"):
+    for token, said in ((None, "needs a token.*STAYER_TOKEN"), ("wrong", "expired.*STAYER_TOKEN")):
         with (
             closing(open_store(site.url, token=token)) as nobody,
-            pytest.raises(StoreUnusable, match="STAYER_TOKEN"),
+            pytest.raises(StoreUnusable, match=said),
         ):
             nobody.setup()
     with (
@@ -203,6 +203,12 @@ def test_a_token_that_is_missing_or_too_weak_is_said(site: Site, store: Store) -
     ):
         control.cancel(reader, "t")
     assert get(store, "t").state == "pending"
+    control.cancel(store, "t")
+    with (
+        closing(open_store(site.url, token=site.tokens["read"])) as reader,
+        pytest.raises(Refused, match="needs operate"),
+    ):
+        control.delete(reader, "t")
 
 
 def test_a_server_that_is_away_is_unreachable_until_it_is_back(

@@ -104,7 +104,7 @@ def test_whoever_loses_some_later_is_told_so(server: RedisServer) -> None:
     store = opened(server, "later", *rights("p").split())
     store.setup()
     opened(server, "later", *rights("p").split(), "-msetnx").close()
-    with pytest.raises(StoreUnusable, match="mend the user's rights"):
+    with pytest.raises(StoreUnusable, match="fix the user's rights"):
         submit(store, new("b"))
     assert counts(store) == {}
     store.close()

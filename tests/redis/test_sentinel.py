@@ -281,7 +281,7 @@ class TestRefusals:
             open_store(found).now()
         sentinel = f"127.0.0.1:{group.sentinels[0].port}"
         assert f"{sentinel} is a sentinel that does not let us in" in str(refused.value)
-        assert "mend sentinel_password" in str(refused.value)
+        assert "fix sentinel_password" in str(refused.value)
         assert "takes over" not in str(refused.value)
 
     def test_a_sentinel_is_no_server(self, group: Group) -> None:

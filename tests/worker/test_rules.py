@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stayer import control
+from stayer.explain import why_waiting
 from stayer.stores.redis import RedisStore
 from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
@@ -61,6 +62,7 @@ def test_a_task_that_is_refused_comes_back_less_and_less_often(ruled: Ruled) -> 
     ruled.add("a", command=("true",), env={"A": "b"})
     ruled.start("--allow-command", "true")
     until(lambda: len(ruled.refusals("a")) >= 3, "for it to come back")
+    assert "the variable A: see --allow-env" in why_waiting(ruled.store, ruled.get("a"))
     taken = [attempt.reserved_at or 0.0 for attempt in ruled.store.attempts("a")]
     assert taken[1] - taken[0] >= 0.9
     assert taken[2] - taken[1] >= 1.9

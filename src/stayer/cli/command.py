@@ -43,7 +43,7 @@ class Given:
         if found.passed_over is not None and not self.quiet:
             from stayer.cli.output import note
 
-            note(f"not read: {found.passed_over}. If you trust it, name it with --config")
+            note(f"not read: {found.passed_over}. {config.HOW_TO_TRUST}")
             self.quiet = True
         return found
 
@@ -94,7 +94,7 @@ def _refuse_what_is_not_there(store: Store) -> None:
         and not os.path.exists(store.path)
     ):
         raise StoreUnusable(
-            f"there is no store at {store.path}: mend --store or STAYER_STORE, or make it with "
+            f"there is no store at {store.path}: fix --store or STAYER_STORE, or make it with "
             "`stayer init`"
         )
 

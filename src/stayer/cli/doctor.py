@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from stayer import __version__
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, print_json, safe
 from stayer.cli.setup import without_passwords
-from stayer.config import SETTINGS, Config
+from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
 from stayer.core.model import Worker
@@ -90,7 +91,8 @@ def _findings(given: Given) -> Iterator[Finding]:
     yield from _secrets(config)
     yield from _unattended(given)
     if isinstance(store, FileStore):
-        yield from _file(store.path, "shared=" in store.url.partition("?")[2])
+        is_shared = "shared=" in store.url.partition("?")[2]
+        yield from _file(store.path, is_shared, config.sources["store"] == DEFAULT)
         if not os.path.exists(store.path):
             return
     yield from _store(store)
@@ -108,10 +110,11 @@ def _versions_with_sqlite() -> Finding:
     return Finding("versions", "ok", said)
 
 
-def _file(path: str, is_shared: bool) -> Iterator[Finding]:
+def _file(path: str, is_shared: bool, is_default: bool) -> Iterator[Finding]:
     folder = os.path.dirname(path)
     if not os.path.exists(path):
-        todo = "`stayer init` makes it" if os.path.isdir(folder) else f"make the folder {folder}"
+        can_make = is_default or os.path.isdir(folder)
+        todo = "`stayer init` makes it" if can_make else f"make the folder {folder}"
         yield Finding("file", "fail", f"there is no store at {path}", todo)
     if os.path.isdir(folder):
         yield _permissions(path, folder, is_shared)
@@ -135,8 +138,9 @@ def _permissions(path: str, folder: str, is_shared: bool) -> Finding:
         return Finding(
             "permissions",
             "fail",
-            f"{path}: {why_not}, and so make tasks run",
-            f"make it yours alone: chmod 600 {path}*; or add ?shared=group to the URL of the store",
+            f"{path}: {why_not}. Who can write it decides what runs",
+            f"make it yours alone: chown {path}* to you, chmod 600; or, if others are to use it, "
+            f"add ?shared={'all' if found.st_mode & stat.S_IWOTH else 'group'} to the store's URL",
         )
     if who := readers(found):
         return Finding(
@@ -154,7 +158,7 @@ def _passed_over(config: Config) -> Iterator[Finding]:
             "file here",
             "warn",
             f"not read: {config.passed_over}",
-            "if you trust it, name it with --config; or make it yours, and chmod go-w it",
+            HOW_TO_TRUST,
         )
 
 

@@ -100,7 +100,10 @@ class LazyGroup(Group):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would make noise at exit
             return INTERRUPTED
         except click.ClickException as error:
-            note(_one_line(error))
+            if type(error).__name__ == "NoArgsIsHelpError":  # `stayer cron`; click 8.1 has none
+                click.echo(error.format_message())
+            else:
+                note(_one_line(error))
             return error.exit_code
         except OSError as error:
             return _system_failed(error)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from stayer import control, explain
 from stayer.cli.command import FILTER, Given, argument, command
 from stayer.cli.output import (
-    many,
     note,
     note_away,
     on_screen,
@@ -125,7 +124,7 @@ def _print_table(store: Store, filter: Filter, found: _Found, limit: int) -> Non
     silent = {} if found.away else silent_workers(store, shown, now)
     draw(tasks_table(shown, now, silent))
     if len(tasks) > len(shown):
-        note(f"there are more than these {many(limit)}: -n {10 * limit} shows more, -n 0 all")
+        note(f"there are more: -n {10 * limit} shows {10 * limit}, -n 0 all")
 
 
 @command()

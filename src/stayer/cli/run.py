@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import signal
 import sys
@@ -23,6 +24,8 @@ CANCELLED = 3
 KILLED = 128
 _PATIENCE = 1.0
 """How long it may wait before somebody wants to know why, in seconds."""
+_NUMBERS = re.compile(r"\d[\d.,]*\w*")
+"""With their units. What only counts down is not said again."""
 
 
 class Detached(Exception):
@@ -129,9 +132,10 @@ class Waiting:
         if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
             return
         why = explain.why_waiting(self._store, task)
-        if why != self._said:
+        kind = " ".join(_NUMBERS.sub("", why).split())
+        if kind != self._said:
             note(f"task {task.id} waits: {why}")
-            self._said = why
+            self._said = kind
 
 
 def _somebody_looks() -> bool:

@@ -93,6 +93,7 @@ def _server() -> Any:
 def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> None:
     from pathlib import Path
 
+    from stayer.cli.token import served_at
     from stayer.delivery.deliverer import delivering
     from stayer.http.access import Access
     from stayer.http.server import Server
@@ -114,7 +115,8 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     if show_link:
         say(f"log in, once, within ten minutes: {make_link(server.url, access.make_code())}")
     else:
-        say("log in: `stayer token link` prints a link (a log is no place for one)")
+        url = "" if server.url == served_at(given) else f" --url {server.url}"
+        say(f"log in: `stayer token link{url}` prints a link (a log is no place for one)")
     if _sends_openly(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "

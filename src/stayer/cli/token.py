@@ -183,7 +183,7 @@ def link(given: Given, role: Role, url: str | None) -> None:
     from stayer.cli.serve import make_link
 
     access = _access(given)
-    say(make_link((url or _served_at(given)).rstrip("/"), access.make_code(role)))
+    say(make_link((url or served_at(given)).rstrip("/"), access.make_code(role)))
     _tell_where(given, access)
 
 
@@ -194,7 +194,7 @@ def _tell_where(given: Given, access: Access) -> None:
         note("that is not the server you talk to: make tokens on its machine, where it is started")
 
 
-def _served_at(given: Given) -> str:
+def served_at(given: Given) -> str:
     """Where `stayer serve` with the same settings would be found."""
     serve = given.config().serve
     scheme = "https" if serve.get("certificate") else "http"

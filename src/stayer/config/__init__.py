@@ -43,6 +43,10 @@ from stayer.core.model import KEPT, Kept
 
 FILE = "stayer.toml"
 DEFAULT = "default"
+HOW_TO_TRUST = (
+    "To use it, let nobody else write it (chmod go-w), and if it is not yours, name it with "
+    "--config"
+)
 
 Environment: TypeAlias = Mapping[str, str]
 Origin: TypeAlias = Literal["named", "here", "own"]
@@ -391,8 +395,8 @@ def _read(path: Path, *, owned: bool) -> dict[str, object]:
             why_not = distrust(os.fstat(file.fileno()), owned=owned)
             if why_not is not None:
                 raise BadConfig(
-                    f"{path} is not read: {why_not}, and with it decide what runs as you. Make it "
-                    f"yours and let nobody else write it (chmod go-w {path})"
+                    f"{path} is not read: {why_not}. Who can write it decides what runs as you. "
+                    f"Make it yours and let nobody else write it (chmod go-w {path})"
                     + (", or name it with --config if you trust it" if owned else "")
                 )
             found = tomllib.loads(file.read())

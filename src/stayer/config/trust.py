@@ -52,7 +52,7 @@ def user_name(uid: int) -> str:
     import pwd
 
     try:
-        return pwd.getpwuid(uid).pw_name
+        return f"the user {pwd.getpwuid(uid).pw_name}"
     except KeyError:
         return f"user {uid}"
 

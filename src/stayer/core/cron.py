@@ -108,7 +108,7 @@ def check(expression: str, zone: str) -> None:
     check_length("cron expression", expression, UNIT)
     check_length("time zone", zone, UNIT)
     if next(_ticks(expression, zone, 0.0), None) is None:
-        raise BadInput(f"cron expression {expression!r} never comes: mend it")
+        raise BadInput(f"cron expression {expression!r} never comes: fix it")
 
 
 def _all_due(schedule: Schedule, after: float, now: float) -> list[float]:

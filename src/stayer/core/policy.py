@@ -70,7 +70,9 @@ def check(policy: Policy) -> None:
         or not isinstance(retries, int)
         or not 0 <= retries < _MOST_RETRIES
     ):
-        raise BadInput(f"retries {shown(retries)}: give a whole number from 0 on")
+        raise BadInput(
+            f"retries {shown(retries)}: give a whole number from 0 to {_MOST_RETRIES - 1}"
+        )
     for name in _AMOUNTS:
         value = getattr(policy, name)
         if value is None:

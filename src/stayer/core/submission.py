@@ -151,7 +151,10 @@ def _check_unique(
 def check_priority(priority: int) -> None:
     """BadInput if it is none."""
     if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) >= _PRIORITY:
-        raise BadInput(f"priority {shown(priority)}: give a whole number, such as 10 or -5")
+        raise BadInput(
+            f"priority {shown(priority)}: give a whole number, such as 10 or -5, "
+            f"between {1 - _PRIORITY} and {_PRIORITY - 1}"
+        )
 
 
 def _upstreams(after: Sequence[str]) -> tuple[str, ...]:

@@ -32,7 +32,9 @@ def explain(store: Store, id: str) -> Explanation:
 def why_waiting(store: Store, task: Task) -> str:
     """Why a queued task is not running, in one sentence."""
     reasons = explain(store, task.id).reasons
-    return reasons[0].text if reasons else f"it is {task.state}"
+    # When it is due tells nothing of a task that no worker would run then, either.
+    refused = (each.text for each in reasons if each.reason == "refused")
+    return next(refused, reasons[0].text if reasons else f"it is {task.state}")
 
 
 def why_silent(store: Store, task: Task) -> str | None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import BadConfig, BadInput, Refused
+from stayer.core.limits import shown
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
 
@@ -175,7 +176,7 @@ class Access:
         `life` seconds.
         """
         if not name or len(name) > _NAME_LIMIT or not name.isprintable() or name != name.strip():
-            raise BadInput(f"name {name!r}: give a word of 1 to {_NAME_LIMIT} characters")
+            raise BadInput(f"name {shown(name)}: give one of 1 to {_NAME_LIMIT} characters")
         secret = _PREFIX + secrets.token_urlsafe(32)
         now = time.time()
         token = Token(

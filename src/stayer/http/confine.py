@@ -68,9 +68,9 @@ def check_new(who: Principal, new: NewTask) -> None:
         if not own:
             raise Problem(
                 "forbidden",
-                f"a token for {_list(who)} only chooses ids that begin with the queue and have one "
-                f"colon more, such as {new.queue}:{new.id.replace(':', '-')}: name it so, or leave "
-                "the id out",
+                f"a token for {_list(who)} only may choose ids that are the queue's name, a colon, "
+                "and a word without a colon: take for example "
+                f"{new.queue}:{new.id.replace(':', '-')}, or leave the id out",
             )
 
 
@@ -104,11 +104,15 @@ async def _check_task(service: Service, who: Principal, id: str) -> None:
 
 def _check_queues(who: Principal, names: tuple[str, ...]) -> None:
     if not set(names) <= set(who.queues):
-        raise _forbidden(who)
+        raise Problem(
+            "forbidden",
+            f"the token {who.name} is for {_list(who)} only: name a queue of these, or use another "
+            "token",
+        )
 
 
 def _forbidden(who: Principal) -> Problem:
-    return Problem("forbidden", f"the token {who.name} is for {_list(who)} only: use another")
+    return Problem("forbidden", f"the token {who.name} is for {_list(who)} only: use another token")
 
 
 def _list(who: Principal) -> str:

@@ -191,7 +191,7 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
             max_num_fields=_FIELDS_LIMIT,
         )  # fmt: skip
     except UnicodeError:
-        raise BadInput("the query is not UTF-8, percent-encoded: mend its encoding") from None
+        raise BadInput("the query is not UTF-8, percent-encoded: fix its encoding") from None
     except ValueError:
         raise BadInput(f"the query has over {_FIELDS_LIMIT} parameters: ask in parts") from None
     fields = {} if kind is None else _fields(kind)

@@ -197,14 +197,14 @@ def _try(user: TaskUser, argv: list[str]) -> str | None:
             **user.as_process(),
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"can't run {sys.executable}: {getattr(error, 'strerror', None) or error}"
+        return f"can't run {_python()}: {getattr(error, 'strerror', None) or error}"
     assert trial.stdout is not None
     assert trial.stderr is not None
     with trial:
         line = trial.stdout.readline()
         if not line:
             last = trial.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-            return f"can't run {sys.executable}: {last[0] if last else 'it said nothing'}"
+            return f"can't run {_python()}: {last[0] if last else 'it said nothing'}"
         try:
             trial.kill()
         except PermissionError:
@@ -214,6 +214,12 @@ def _try(user: TaskUser, argv: list[str]) -> str | None:
             )
     found: str | None = json.loads(line)
     return found
+
+
+def _python() -> str:
+    """This Python, with where its links lead: often into a home that nobody else can enter."""
+    real = os.path.realpath(sys.executable)
+    return sys.executable if real == sys.executable else f"{sys.executable} (a link to {real})"
 
 
 def _umask() -> int:

@@ -36,6 +36,10 @@ class Address(NamedTuple):
     prefix: str
 
 
+class NotAllowed(Refused):
+    """The token may not do this."""
+
+
 class Connection:
     """Requests to one server, from any thread, also after a fork."""
 
@@ -150,12 +154,16 @@ class Connection:
         detail = str(problem.get("detail", f"status {status}"))
         url = self._address.url
         if status == 401:
+            why = (
+                f"{url} does not accept this token: it is wrong, was removed, or has expired"
+                if self._token
+                else f"{url} needs a token"
+            )
             return StoreUnusable(
-                f"{url} does not know this token: set STAYER_TOKEN to one that `stayer token add` "
-                "has made there"
+                f"{why}. Set STAYER_TOKEN to one that `stayer token add` has made there"
             )
         if status == 403:
-            return Refused(f"{url}: {detail}")
+            return NotAllowed(f"{url}: {detail}")
         known = errors.of_kind(str(problem.get("type", "")).removeprefix(_URN))
         if known is not None and status != 500:
             raised = known(detail)

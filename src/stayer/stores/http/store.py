@@ -58,7 +58,7 @@ from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Meanwhile, Waiter
 from stayer.stores.http import records
-from stayer.stores.http.connection import PATIENCE, Address, Connection, Query
+from stayer.stores.http.connection import PATIENCE, Address, Connection, NotAllowed, Query
 
 _IDS = 50
 """How many ids go into one URL."""
@@ -143,7 +143,7 @@ class HttpStore:
     def _clock(self) -> dict[str, Any]:
         found = self._ask("GET", "/v1/clock")
         if not isinstance(found, dict) or "epoch" not in found:
-            raise StoreUnusable(f"{self.url} is no server of Stayer's: mend the URL")
+            raise StoreUnusable(f"{self.url} is no server of Stayer's: fix the URL")
         return found
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
@@ -375,6 +375,8 @@ class HttpStore:
     def _deleted(self, id: str) -> bool:
         try:
             self._ask("DELETE", _path("tasks", id))
+        except NotAllowed:
+            raise
         except (Refused, UnknownTask):
             return False
         return True
@@ -433,8 +435,8 @@ class HttpStore:
 
     def _for_workers(self) -> NoReturn:
         raise StoreUnusable(
-            f"{self.url} is a server: workers and listeners need the store behind it, give them "
-            "the URL of that (sqlite:…, redis:…)"
+            f"{self.url} is a server: workers and listeners need the database itself, give them "
+            "its URL (sqlite:…, redis:…)"
         )
 
     def reserve(

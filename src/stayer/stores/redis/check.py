@@ -247,7 +247,7 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
             "tasks gets an error, though the primary has done it"
         )
         todo = f"write wait={number}" if number else "leave wait out"
-        return [Finding("replicas", "fail", message, f"mend them, or {todo}")]
+        return [Finding("replicas", "fail", message, f"fix them, or {todo}")]
     if not number:
         return []
     wanted = _setting(server, "min-replicas-to-write")

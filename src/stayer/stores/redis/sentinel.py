@@ -158,7 +158,7 @@ class Sentinels:
             except (RedisError, OSError, _NeverKnows) as error:
                 silent.append(f"{_shown(host)}: {error}")
         if not views:
-            todo = "start them, or mend the URL"
+            todo = "start them, or fix the URL"
             return [Finding("sentinels", "fail", f"none answers ({'; '.join(silent)})", todo)]
         view = next(iter(views.values()))
         said = (
@@ -195,7 +195,7 @@ class Sentinels:
         """The sentinels are asked with a password of their own."""
         said = str(error).rstrip(".")
         return StoreUnusable(
-            f"{self._url}: the primary {_shown(primary)} does not let this user in ({said}): mend "
+            f"{self._url}: the primary {_shown(primary)} does not let this user in ({said}): fix "
             "the user and password before the @ in the URL, which are those of the servers"
         )
 
@@ -217,7 +217,7 @@ class Sentinels:
             yield connection
         except (AuthenticationError, NoPermissionError) as error:
             raise _NeverKnows(
-                f"is a sentinel that does not let us in ({str(error).rstrip('.')}): mend "
+                f"is a sentinel that does not let us in ({str(error).rstrip('.')}): fix "
                 "sentinel_password, and sentinel_username, in the URL"
             ) from error
         except ResponseError as error:
@@ -238,7 +238,7 @@ def _troubles(views: Sequence[_View]) -> Iterator[Finding]:
     primaries = sorted({view.primary for view in views})
     if len(primaries) > 1:
         message = f"they don't agree on who is the primary: {', '.join(primaries)}"
-        yield Finding("sentinels", "warn", message, "look again in a moment; else mend theirs")
+        yield Finding("sentinels", "warn", message, "look again in a moment; else fix theirs")
     if not any(view.replicas for view in views):
         message = "they know of no replica: nobody can take the place of the primary"
         yield Finding("sentinels", "warn", message, "add a replica")

@@ -121,7 +121,7 @@ def _translation(
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return StoreUnusable(
-                f"{url} does not let this user in, or not do this ({said}): mend the user and "
+                f"{url} does not let this user in, or not do this ({said}): fix the user and "
                 "password in the URL, or the user's rights"
             )
         case BusyLoadingError():
@@ -159,7 +159,7 @@ def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable
     if "CERTIFICATE_VERIFY_FAILED" in said:
         return StoreUnreachable(
             f"{url} has a certificate that is not trusted here ({said}): name the file of who "
-            "signed it in the URL, ssl_ca_certs=…, or mend it"
+            "signed it in the URL, ssl_ca_certs=…, or fix it"
         )
     if isinstance(error, TimeoutError):
         hint = why_not_opened(url, said) or " Is the server running?"
@@ -202,7 +202,7 @@ def _perhaps_tls(url: str) -> str:
 def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
     if "user executing the script" in said or said.startswith("ACL failure in script"):
         return StoreUnusable(
-            f"{url} does not let this user do all that Stayer does ({said}): mend the user's "
+            f"{url} does not let this user do all that Stayer does ({said}): fix the user's "
             "rights, and do it again"
         )
     if said.startswith("SELECT is not allowed in cluster mode"):

@@ -69,7 +69,7 @@ def _slots(parts: list[Part], away: dict[Host, str], primaries: int) -> Finding:
         f"{missing:,} of {SLOTS:,} slots have no node that answers{f' ({listed})' * bool(listed)}: "
         "their queues can't be used"
     )
-    todo = "start what is down" if silent else "mend it: redis-cli --cluster fix"
+    todo = "start what is down" if silent else "fix it: redis-cli --cluster fix"
     return Finding("cluster", "fail", message, todo)
 
 

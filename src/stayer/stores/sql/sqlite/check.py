@@ -36,7 +36,7 @@ def _damage(tx: SqliteTransaction) -> Iterator[Finding]:
     """Rows that can't be read, and those that were set aside; and the counters."""
     if found := damage.find(tx):
         todo = (
-            "mend or delete these rows; where somebody comes across them, they are set aside by "
+            "fix or delete these rows; where somebody comes across them, they are set aside by "
             "themselves"
         )
         yield Finding("damage", "warn", f"can't be read: {_listed(found)}", todo)

@@ -355,7 +355,7 @@ def _end(tx: SqliteTransaction, row: dict[str, Any], cells: dict[str, _Cell]) ->
     if state not in QUEUED:
         return
     said = "; ".join(f"{name} {cell.problem}" for name, cell in cells.items())
-    fault = Fault("Damaged", f"its row can't be read: {said}. Mend it and submit it again")
+    fault = Fault("Damaged", f"its row can't be read: {said}. Fix it and submit it again")
     seq, queue = row["seq"], _text(row["queue"])
     error = msgspec.json.encode(fault).decode()
     tx.run(

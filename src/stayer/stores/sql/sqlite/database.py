@@ -259,7 +259,7 @@ def _translation(path: str, error: sqlite3.Error) -> StoreUnreachable | StoreUnu
             )
         case sqlite3.SQLITE_READONLY:
             return StoreUnusable(
-                f"{path} is read-only for this user: nothing was changed. Mend the permissions of "
+                f"{path} is read-only for this user: nothing was changed. Fix the permissions of "
                 "the file and its folder, or choose another store"
             )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
@@ -287,5 +287,5 @@ def _why_not(path: str) -> str:
     if os.path.isdir(path):
         return "it is a folder. Give the path of a file"
     if not os.access(folder, os.W_OK):
-        return f"this user may not write in {folder}, as SQLite must. Mend its permissions"
-    return "this user may not open it. Mend its permissions"
+        return f"this user may not write in {folder}, as SQLite must. Fix its permissions"
+    return "this user may not open it. Fix its permissions"

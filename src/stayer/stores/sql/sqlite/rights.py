@@ -58,9 +58,9 @@ def check(path: str, shared: Shared) -> None:
         if why_not is not None:
             wanted = "all" if found.st_mode & stat.S_IWOTH else "group"
             raise StoreUnusable(
-                f"{file} is not used: {why_not}, and with it decide what runs here. Make it yours "
-                f"alone (chown, chmod 600), or add ?shared={wanted} to the URL of the store if "
-                "you share it on purpose"
+                f"{file} is not used: {why_not}. Who can write it decides what runs here. Make it "
+                f"yours alone (chown, chmod 600), or add ?shared={wanted} to the URL of the store "
+                "if you share it on purpose"
             )
 
 

@@ -75,7 +75,7 @@ def _version(tx: SqliteTransaction, path: str) -> int:
         version = int(row[0]) if row else 0
     except ValueError:
         raise StoreUnusable(
-            f"{path}: the version of its tables can't be read: mend it in stayer_meta, or restore "
+            f"{path}: the version of its tables can't be read: fix it in stayer_meta, or restore "
             "the file from a backup"
         ) from None
     if version > VERSION:
