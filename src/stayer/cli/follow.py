@@ -93,7 +93,7 @@ class _Following:
         if self._shown is None and task.attempt:
             self._shown = task.attempt
             self._print()
-        elif self._shown is not None and task.attempt > self._shown:
+        elif self._shown is not None and task.attempt > self._shown and _has_begun(task):
             self._printer.end()
             where = f" on {task.node}" if task.node else ""
             note(f"attempt {task.attempt} of task {task.id} begins{where}")
@@ -106,6 +106,11 @@ class _Following:
         if self._shown is not None:
             offset = self._printer.offset
             self._printer.print(control.log(self._store, self._id, self._shown, offset))
+
+
+def _has_begun(task: Task) -> bool:
+    """What a worker was given and refused has a new attempt, but never ran."""
+    return task.state != "reserved" and task.started_at is not None
 
 
 def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:

@@ -9,9 +9,9 @@ from stayer.core.model import Task
 
 REFUSED = "refused by its worker"
 """How the note begins that it leaves in its history."""
-_FIRST, _LONGEST = 1.0, 3600.0
-"""For how many seconds nobody takes it. Another worker that may run it should not wait for long;
-one that may not, and is alone, should not be busy with it."""
+_FIRST, _LONGEST = 1.0, 300.0
+"""For how many seconds nobody takes it. Another worker that may run it, perhaps this one with new
+options, should not wait for long; one that may not, and is alone, should not be busy with it."""
 _REMEMBERED = 10_000
 _AMONG_MANY = 10
 """As if it had been refused so often."""

@@ -19,16 +19,13 @@ from typing import Any
 from msgspec import Struct
 
 from stayer.core.errors import BadConfig
+from stayer.core.patterns import any_matches
 from stayer.worker import files
 from stayer.worker.run import NEW
 
-_NOT_THEIRS = (
-    "DBUS_SESSION_BUS_ADDRESS", "MAIL", "SSH_AUTH_SOCK", "SUDO_COMMAND", "SUDO_GID", "SUDO_UID",
-    "SUDO_USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
-    "XDG_STATE_HOME",
-)  # fmt: skip
-"""Variables that lead to what is the worker's own user's."""
-_CREDENTIALS = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
+_SHARED = ("LANG", "LANGUAGE", "LC_*", "LD_LIBRARY_PATH", "PATH", "PYTHON*", "TZ")
+"""Variables of the worker that its tasks get too: where programs are, and how to read and write.
+All others may be secrets of root's."""
 _PATIENCE = 600.0
 _WORD = b"a task of this user was here"
 _TRIAL = """
@@ -96,18 +93,17 @@ class TaskUser(Struct, frozen=True):
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The variables of a process of this user's, from those of the worker."""
-        kept = {name: value for name, value in inherited.items() if name not in _NOT_THEIRS}
+        kept = {name: value for name, value in inherited.items() if any_matches(name, _SHARED)}
         own = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
         return {**kept, **own}
 
     def as_process(self) -> dict[str, Any]:
         """The arguments of `subprocess` that make a process this user's."""
-        inherited = {name: value for name, value in os.environ.items() if name not in _CREDENTIALS}
         return {
             "user": self.uid,
             "group": self.gid,
             "extra_groups": list(self.groups),
-            "env": self.environment(inherited),
+            "env": self.environment(os.environ),
         }
 
 
