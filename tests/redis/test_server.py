@@ -88,7 +88,8 @@ def test_it_is_known_of_every_command_whether_it_changes_something() -> None:
     assert called - CHANGES == {
         "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HRANDFIELD",
         "HVALS", "LINDEX", "LLEN", "LRANGE", "MGET", "PTTL", "PUBSUB", "SCARD", "SISMEMBER",
-        "SMEMBERS", "SRANDMEMBER", "STRLEN", "TIME", "TYPE", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT",
+        "SMEMBERS", "SRANDMEMBER", "STRLEN", "TIME", "TYPE", "XRANGE", "XREVRANGE", "ZCARD",
+        "ZCOUNT",
         "ZLEXCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYLEX",
         "ZSCORE",
     }  # fmt: skip
