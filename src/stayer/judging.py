@@ -61,8 +61,14 @@ class Watcher:
         self._judge.interval = self.pause
         suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
         self._dead.update(self._judge.observe(at, suspects))
+        failed: Exception | None = None
         for worker, number in list(self._dead.items()):
-            self._give_up(worker, number)
+            try:
+                self._give_up(worker, number)
+            except Exception as error:  # it may be about this one alone: the others don't wait
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _give_up(self, worker: str, number: int) -> None:
         """What fails for want of the store is tried again at the next look; if we die in between,
