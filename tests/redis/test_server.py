@@ -56,7 +56,7 @@ def plain(store: Store) -> Callable[..., object]:
     return store._server.ask
 
 
-LUA = {"function", "ipairs", "next", "pairs", "select", "tonumber", "type", "unpack"}
+LUA = {"function", "ipairs", "next", "pairs", "pcall", "select", "tonumber", "type", "unpack"}
 
 
 def test_who_only_reads_need_not_wonder_whether_it_was_done(own_server: Starts) -> None:
