@@ -74,9 +74,15 @@ class Watcher:
         takers = [
             each for each in everybody if _takes_tasks(each, now) and each.id not in self._dead
         ]
+        failed: Exception | None = None
         for worker in workers:
             if worker.id in self._dead and any(_share_a_queue(worker, each) for each in takers):
-                self._give_up(worker.id, self._dead.pop(worker.id))
+                try:
+                    self._give_up(worker.id, self._dead[worker.id])
+                except Exception as error:  # it may be about this one alone: the others don't wait
+                    failed = error
+        if failed is not None:
+            raise failed
 
     def _judge_dead(self, workers: Sequence[Worker], dead: Mapping[str, int]) -> None:
         """Remember who is dead, for as long as their numbers stand, and tell of each once."""
@@ -91,17 +97,15 @@ class Watcher:
         self._dead.update(dead)
 
     def _give_up(self, worker: str, number: int) -> None:
-        """If we die in between, the next worker that beats finishes it; so do we at the next look
-        if the store fails.
+        """What fails for want of the store is tried again at the next look; if we die in between,
+        the next worker that beats finishes it.
         """
         try:
             returned = control.lose(self._store, self._store.drop_worker(worker, number))
             logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
         except (LeaseLost, UnknownWorker):
             pass  # it has beaten again, or somebody else was faster
-        except StoreError:
-            self._dead[worker] = number
-            raise
+        del self._dead[worker]
 
 
 def _takes_tasks(worker: Worker, now: float) -> bool:

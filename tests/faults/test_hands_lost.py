@@ -80,6 +80,19 @@ def test_a_deleted_run_directory_whose_keeper_stands_still(fleet: Fleet) -> None
     assert not Path(f"/proc/{keeper}").exists()
 
 
+def test_the_folder_of_all_run_directories_is_deleted(fleet: Fleet) -> None:
+    """The task begins again, and the node goes on as before."""
+    fleet.worker("one", lease=60, slots=1)
+    _started(fleet)
+    shutil.rmtree(fleet.folder / "one" / "run")
+    fleet.until_stamped("a", attempt=2)
+    fleet.finish("a")
+    assert fleet.until_ended("a").state == "complete"
+    assert fleet.endings("a") == ["lost", "done"]
+    fleet.assert_no_overlap("a")
+    assert (fleet.folder / "one" / "run").stat().st_mode & 0o022 == 0
+
+
 @pytest.mark.skipif(TASK_USER is not None, reason="a task of another user can't delete it")
 def test_a_task_that_deletes_its_run_directory_each_time_is_set_aside(fleet: Fleet) -> None:
     fleet.worker("one")

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from stayer.core.errors import StoreUnreachable
 from stayer.core.model import EVERYTHING, Worker
 from stayer.core.submission import new_task
 from stayer.judging import Watcher
@@ -207,3 +208,27 @@ def test_one_that_keeps_its_tasks_is_nobody_s_to_give_up(fleet: Fleet, now: list
     somebody_comes(fleet.store)
     watch(Watcher(fleet.store), now, looks=200)
     assert state(fleet.store) == "reserved"
+
+
+def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
+    fleet: Fleet, now: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.store.beat(Worker(id="a", node="here", pid=1, lease=LEASE), 1, "first", [])
+    hold_a_task(fleet.store)
+    drop = fleet.store.drop_worker
+
+    def fail_for_one(id: str, number: int | None = None) -> object:
+        if id == "a":
+            raise StoreUnreachable("its part of the store is away")
+        return drop(id, number)
+
+    monkeypatch.setattr(fleet.store, "drop_worker", fail_for_one)
+    watcher = Watcher(fleet.store)
+    watch(watcher, now, looks=10)
+    somebody_comes(fleet.store)
+    with pytest.raises(StoreUnreachable):
+        watcher.look()
+    assert state(fleet.store) == "pending"
+    monkeypatch.undo()
+    watcher.look()
+    assert fleet.store.workers() == []

@@ -12,7 +12,7 @@ import pytest
 
 from stayer import control
 from stayer.core.errors import LeaseLost
-from stayer.core.model import Worker
+from stayer.core.model import Policy, Worker
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet, is_alive
 from tests.keeper.sleeping import Clocks
@@ -114,6 +114,21 @@ def test_threads_go_on_where_they_were(fleet: PoolFleet, clocks: Clocks) -> None
     fleet.finish("a")
     task = fleet.until_ended("a")
     assert (task.state, task.attempt, task.losses) == ("complete", 1, 0)
+    assert fleet.pool_of(worker) == pool
+
+
+def test_threads_that_could_not_answer_before_a_sleep_are_not_late_after_it(
+    fleet: PoolFleet, clocks: Clocks
+) -> None:
+    worker = fleet.pool_worker(lease=6.0)
+    limit = Policy(time_limit=HOUR / 2, grace=0.0)
+    fleet.call("a", "hold_the_gil", path=str(fleet.stamps("a")), seconds=10, policy=limit)
+    fleet.until_stamped("a")
+    pool = fleet.pool_of(worker)
+    until(lambda: "have not answered" in log(fleet), "for the worker to notice")
+    clocks.sleep(HOUR)
+    task = fleet.until_ended("a")
+    assert (task.state, task.attempt) == ("complete", 1)
     assert fleet.pool_of(worker) == pool
 
 

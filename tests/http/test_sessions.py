@@ -157,6 +157,16 @@ def test_a_session_that_is_used_goes_on_also_at_another_server(
     assert Access(one.access.path).find_session(visitor.cookie.partition("=")[2]) is None
 
 
+def test_a_login_at_another_server_ends_no_session_that_is_in_use(tmp_path: Path) -> None:
+    one = Access(tmp_path / "access.json")
+    used = one.open_session("ann", "read", None, "")
+    aged(one, IDLE + 60)
+    one.note_use(used.session.id)
+    one.write_uses()
+    Access(one.path).open_session("bob", "read", None, "")
+    assert one.find_session(used.cookie) is not None
+
+
 def test_one_token_opens_so_many_sessions_and_no_more(tmp_path: Path) -> None:
     access = Access(tmp_path / "access.json")
     access.open_session("login link", "read", None, "")

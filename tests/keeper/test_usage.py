@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stayer.keeper import accounts
 from tests.keeper.harness import Attempt, Node, wait_for
 
 KEYS = {"cpu", "rss", "peak", "read", "written", "processes"}
@@ -131,3 +133,12 @@ def test_the_tree_is_counted(node: Node) -> None:
     attempt.go(watched=WATCHED)
     usage = seen(attempt, processes=501)
     assert usage["rss"] > 501 * 100_000
+
+
+def test_a_kernel_that_does_not_count_what_is_read_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "_PROC", str(tmp_path))
+    monkeypatch.setattr(accounts, "_counters", {})
+    usage = accounts.Accounts(None, None).final()
+    assert (usage["read"], usage["written"]) == (0, 0)

@@ -10,7 +10,8 @@ import pytest
 import redis
 
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore
+from stayer.stores.redis import RedisStore, damage
+from stayer.stores.redis.server import Server
 from tests.contract.builders import get, new, register, submit, take
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
 from tests.servers.finding import redis_binary
@@ -119,3 +120,43 @@ def test_an_error_of_a_script_names_no_script(
         store.promote(10)
     assert f"the key {prefix}:incoming is a string, not a list" in caplog.text
     assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
+
+
+def test_what_somebody_else_set_aside_and_made_anew_meanwhile_stays(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = store._server.address.prefix
+    incoming = f"{prefix}:incoming"
+    store._server.ask("SET", incoming, "foo")
+    look = damage._found
+
+    def others_are_faster(server: Server) -> Iterator[damage._Damage]:
+        found = list(look(server))
+        monkeypatch.setattr(damage, "_found", look)
+        assert damage.Mending(server).mend()
+        server.ask("RPUSH", incoming, json.dumps({"id": "fine", "queue": "q"}))
+        yield from found
+
+    monkeypatch.setattr(damage, "_found", others_are_faster)
+    store.promote(10)
+    assert get(store, "fine").state == "pending"
+    assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
+
+
+def test_a_setting_that_was_mended_meanwhile_stays(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = f"{store._server.address.prefix}:queue:q"
+    store.set_queue("q", limit=7)
+    store._server.ask("HSET", queue, "limit", GARBAGE)
+    look = damage._found
+
+    def somebody_mends_it(server: Server) -> Iterator[damage._Damage]:
+        found = list(look(server))
+        assert [each.name for each in found] == [queue]
+        server.ask("HSET", queue, "limit", 7)
+        yield from found
+
+    monkeypatch.setattr(damage, "_found", somebody_mends_it)
+    store.mending.mend()
+    assert store._server.ask("HGET", queue, "limit") == b"7"

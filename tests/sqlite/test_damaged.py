@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.judging import Watcher
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.findings import CheckedStore
@@ -168,3 +169,23 @@ def test_counters_are_right_after_rows_were_set_aside(store: Store, path: Path) 
     assert store.queues(["q"])[0].counts["failed"] == 1
     assert store.queues(["q"])[0].counts["pending"] == 0
     assert [f.status for f in store.check() if f.check == "counters"] == ["ok"]
+
+
+@pytest.mark.parametrize("garbage", ["'garbage'", "x'00ff00'", "9e999"])
+def test_a_worker_whose_lease_can_not_be_read_is_not_given_up_for_that(
+    store: Store, path: Path, garbage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("stayer.judging.moment", lambda: now[0])
+    register(store)
+    fill(store, 1)
+    [task] = take(store)
+    hand = sqlite3.connect(path)
+    hand.execute(f"UPDATE stayer_workers SET lease = {garbage}")
+    hand.commit()
+    hand.close()
+    watcher = Watcher(store)
+    for _ in range(20):
+        watcher.look()
+        now[0] += watcher.pause
+    assert get(store, task.id).state == "reserved"

@@ -340,6 +340,38 @@ def test_a_lease_counts_from_before_it_was_asked_for(
     assert good_until[0] <= asked[0] + me.lease
 
 
+def test_a_pause_while_the_store_is_asked_is_not_added_to_the_lease(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a machine that was paused from outside only the wall clock tells, once it is set."""
+    now, beat, ahead = time.time, hands.store.beat, 0.0
+    good_until: list[float] = []
+
+    def paused(*arguments: Any) -> Beat:
+        nonlocal ahead
+        ahead += 20.0
+        return beat(*arguments)
+
+    monkeypatch.setattr(time, "time", lambda: now() + ahead)
+    me = Worker(id=hands.state.worker_id, node="here", pid=1, lease=30.0)
+    heart = Heart(
+        hands.store,
+        me,
+        on_orders=print,
+        on_lost=print,
+        on_beat=lambda until, answer: good_until.append(until),
+        last_number=1,
+    )
+    monkeypatch.setattr(hands.store, "beat", paused)
+    heart.beat_now()
+    assert good_until[0] < moment() + me.lease - 19.0
+    monkeypatch.setattr(hands.store, "beat", beat)
+    heart.beat_now()
+    monkeypatch.setattr(hands.store, "beat", paused)
+    heart.beat_now()
+    assert good_until[0] < good_until[1] == good_until[2]  # no beat moves its end back
+
+
 class Burials:
     """What a judge does, step by step."""
 

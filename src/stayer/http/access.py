@@ -240,6 +240,7 @@ class Access:
         )  # fmt: skip
 
         def opening(kept: _Kept) -> tuple[_Kept, None]:
+            self._read_uses()  # others may be in use at another server
             left = [each for each in kept.sessions if not self._is_over(each)]
             same = sorted((each for each in left if each.token == token), key=self.last_use)
             dropped = same[: max(0, len(same) - SESSIONS + 1)]

@@ -16,7 +16,9 @@ from .cgroup import Cgroup
 from .kernel import contents, is_dumpable, set_dumpable
 
 _LONGEST = 4096
-_counters: dict[int, tuple[int, int]] = {}
+_PROC = "/proc/self"
+_HOW = os.O_RDONLY | os.O_CLOEXEC
+_counters: dict[int, tuple[int, ...]] = {}
 """Of this process, by its pid: after a fork those of the parent are found here."""
 
 
@@ -101,7 +103,10 @@ def _reaped_cpu() -> tuple[float, float]:
 
 def _reaped_bytes() -> tuple[int, int]:
     """Read and written by all that this process has reaped: what it says, less its own."""
-    whole, main = _own_counters()
+    counters = _own_counters()
+    if not counters:
+        return 0, 0
+    whole, main = counters
     with_all = os.pread(whole, _LONGEST, 0)
     read, written = _moved(with_all)
     own_read, own_written = _moved(os.pread(main, _LONGEST, 0))
@@ -109,9 +114,9 @@ def _reaped_bytes() -> tuple[int, int]:
     return read - own_read + len(with_all), written - own_written
 
 
-def _own_counters() -> tuple[int, int]:
+def _own_counters() -> tuple[int, ...]:
     """The files with those of this process and those of its thread, open: a process that is not
-    dumpable may read them, but not open them.
+    dumpable may read them, but not open them. None, where the kernel does not count.
     """
     me = os.getpid()
     if me not in _counters:
@@ -121,13 +126,13 @@ def _own_counters() -> tuple[int, int]:
         before = is_dumpable()
         set_dumpable(True)
         try:
-            whole, main = (
-                os.open(f"/proc/self/{each}io", os.O_RDONLY | os.O_CLOEXEC)
-                for each in ("", f"task/{me}/")
-            )
+            names = f"{_PROC}/io", f"{_PROC}/task/{me}/io"
+            if os.path.exists(names[0]) and os.path.exists(names[1]):
+                _counters[me] = tuple(os.open(name, _HOW) for name in names)
+            else:
+                _counters[me] = ()
         finally:
             set_dumpable(before)
-        _counters[me] = whole, main
     return _counters[me]
 
 

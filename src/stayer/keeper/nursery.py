@@ -55,7 +55,8 @@ class Nursery:
         self._retiring = False
         self._asked_at = moment()
         self._buffer = b""
-        self._runs = _open_runs(os.path.join(state, "run"))
+        self._place = os.path.join(state, "run")
+        self._runs = _open_runs(self._place)
         path = os.path.join(state, f"nursery-{name}.fifo")
         self._fifo = _open_pipe(path)
         # Open for writing too: no worker at the other end is no end of file. Not by the same
@@ -114,7 +115,7 @@ class Nursery:
         """A folder in our own `run`, that no other user can write to; None if it is another."""
         try:
             above, name = os.path.split(path)
-            is_here = os.path.samestat(os.stat(above), os.fstat(self._runs))
+            is_here = self._is_runs(above) or (self._look_for_runs() and self._is_runs(above))
             if not is_here or name in ("", ".", ".."):
                 raise OSError("it does not lie in the folder of run directories")
             folder = RunDirectory(path, self._runs)
@@ -126,6 +127,22 @@ class Nursery:
         sys.stderr.write(f"not started: {path}: other users own it, or may write to it\n")
         folder.close()
         return None
+
+    def _is_runs(self, path: str) -> bool:
+        return os.path.samestat(os.stat(path), os.fstat(self._runs))
+
+    def _look_for_runs(self) -> bool:
+        """Somebody may have deleted the folder, and the worker made another; False if that is not
+        our user's alone.
+        """
+        found = _open_runs(self._place)
+        seen = os.fstat(found)
+        if seen.st_uid != os.geteuid() or seen.st_mode & 0o022:
+            os.close(found)
+            return False
+        os.close(self._runs)
+        self._runs = found
+        return True
 
     def _become_keeper(self, folder: RunDirectory) -> None:
         code = 1
@@ -220,7 +237,7 @@ class Nursery:
 
 
 def _open_runs(path: str) -> int:
-    """The folder of all run directories, and no other that takes its place later."""
+    """The folder of all run directories, by descriptor: what is in it can't be swapped with it."""
     if not os.path.isdir(path):
         os.mkdir(path, 0o700)
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

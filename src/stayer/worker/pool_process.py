@@ -13,7 +13,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
-from stayer.heart import moment
+from stayer.keeper.kernel import awake
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
@@ -96,12 +96,16 @@ class PoolProcess:
             self.say(link.Ping(self._asked))
 
     def silent_for(self, now: float) -> float:
-        """How long it has not answered, in seconds. Before it says that it is ready, it is loading
-        its app: that takes what it takes.
+        """How long it has not answered, in seconds awake. Before it says that it is ready, it is
+        loading its app: that takes what it takes.
         """
         if self._ready_at is None or self._asked == self._answered:
             return 0.0
         return now - max(self._asked_at, self._ready_at)
+
+    def excuse(self, now: float) -> None:
+        """It can't have answered before now."""
+        self._asked_at = max(self._asked_at, now)
 
     def at_work_on(self) -> set[tuple[str, int]]:
         """Which tasks have begun there and not ended: ids and attempts."""
@@ -138,7 +142,7 @@ class PoolProcess:
             elif isinstance(message, link.Confined):
                 self._on_confined(message)
             elif isinstance(message, link.Pong):
-                self._ready_at = self._ready_at or moment()
+                self._ready_at = self._ready_at or awake()
                 self._answered = max(self._answered, message.number)
 
     def _on_confined(self, message: link.Confined) -> None:

@@ -71,6 +71,9 @@ class Run:
                 raise OSError(errno.EBUSY, "a keeper is at work there", str(self.folder))
             self.close()
             discard(self.folder)
+        self._make_place()
+        if keeper.get("user"):
+            self.folder.parent.chmod(0o711)
         new = self.folder.with_name(NEW + self.folder.name)
         files.clear(new)
         try:
@@ -79,6 +82,10 @@ class Run:
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)  # the disk may be full
             raise
+
+    def _make_place(self) -> None:
+        """The folder that it lies in, should somebody have deleted all of them."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
     def task_folder(self) -> Path:
@@ -179,7 +186,8 @@ class Run:
         """See to it that no keeper ever starts here; False if one is at it."""
         if self.keeper_lives():  # its lock may have been deleted
             return False
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_place()
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         files.make_way(self.folder / "lock")
         how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
         lock = os.open(self.folder / "lock", how, 0o600)

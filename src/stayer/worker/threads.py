@@ -30,6 +30,7 @@ from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task,
 from stayer.core.units import format_duration
 from stayer.core.version import __version__
 from stayer.heart import moment
+from stayer.keeper.kernel import awake
 from stayer.partly import held_by
 from stayer.runners.pool import link
 from stayer.runners.pool.begin import LOST_LEASE
@@ -183,7 +184,7 @@ class ThreadsWorker(BeatingWorker):
                 f"{format_duration(grace)} to end; Ctrl-C again kills them" if grace else "no time"
             )
             logger.info("stopping the threads: what they run has %s", within)
-        at = moment() + grace
+        at = awake() + grace
         self._kill_at = at if self._kill_at is None else min(self._kill_at, at)
         self._say(link.Finish(stop=True))
 
@@ -208,7 +209,7 @@ class ThreadsWorker(BeatingWorker):
         pool = self._pool
         if pool is None:
             return
-        if self._kill_at is not None and moment() >= self._kill_at:
+        if self._kill_at is not None and awake() >= self._kill_at:
             self._why, self._charged = "its worker stopped", False
             pool.kill()
             self._let_go_of_pool(pool)
@@ -223,7 +224,9 @@ class ThreadsWorker(BeatingWorker):
 
     def _watch(self, pool: PoolProcess) -> None:
         """Say so if its threads don't answer, and kill it for those that are past their time."""
-        now = moment()
+        now = awake()
+        if self._heart is None or not self._heart.is_current():
+            pool.excuse(now)  # the machine slept, and its guard has it stand still
         silence = self._watchdog.silence(pool, now)
         if silence is None:
             if self._answered_at is not None:

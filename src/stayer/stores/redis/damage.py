@@ -51,6 +51,8 @@ _READ = frozenset(
 )  # fmt: skip
 """Hashes whose values are looked at."""
 _AT_ONCE = 1000
+_TRIES = 10
+"""How often to look again at a key that others write to."""
 _PAUSE = 60.0
 """How long nobody looks again after a look that found nothing, in seconds."""
 _SHOWN = 3
@@ -91,7 +93,8 @@ class Mending:
             return False
         found = list(_found(self._server))
         for damage in found:
-            _set_aside(self._server, damage)
+            if not _set_aside(self._server, damage):
+                continue
             logger.warning(
                 "set aside: the key %s %s (%s names it)",
                 damage.name, damage.problem, key("damaged", self._server.address.prefix),
@@ -318,19 +321,35 @@ def _some(name: bytes, wrong: Sequence[bytes]) -> _Damage | None:
 _REMOVE = {"set": "SREM", "zset": "ZREM", "hash": "HDEL"}
 
 
-def _set_aside(server: Server, damage: _Damage) -> None:
-    """Named first: should this process die in between, somebody knows of it."""
-    prefix = server.address.prefix
-    index = key("damaged", prefix)
+def _set_aside(server: Server, damage: _Damage) -> bool:
+    """If it still is damaged: all who meet it look for it at the same time, and what the first of
+    them has made in its place is fine. Between the look and the deed nobody can put something else
+    there.
+    """
+    prefix = server.address.prefix.encode()
+    index = key("damaged", server.address.prefix)
+    done = False
+
+    def look() -> list[tuple[Any, ...]]:
+        nonlocal done
+        found = next(_looked_at(server, prefix, [damage.key]), None)
+        done = found is not None
+        return [] if found is None else _commands(found, prefix, index.encode())
+
     if server.ask("TYPE", index) not in (b"hash", b"none"):
         server.ask("DEL", index)
-    server.ask("HSET", index, damage.key, damage.problem)
-    word = _word(damage.key[len(prefix.encode()) + 1 :])
+    for _ in range(_TRIES):
+        if server.change_what_was_seen(damage.key, look):
+            return done
+    return False  # who meets it next tries again
+
+
+def _commands(damage: _Damage, prefix: bytes, index: bytes) -> list[tuple[Any, ...]]:
+    """What names it, and takes it away."""
+    named = ("HSET", index, damage.key, damage.problem)
     if damage.members is None:
-        rest = damage.key[len(prefix.encode()) :]
-        server.ask("RENAME", damage.key, index.encode() + rest)
-    elif (kind := _wanted(damage.key, word)) == "list":
-        for member in damage.members:
-            server.ask("LREM", damage.key, 0, member)
-    else:
-        server.ask(_REMOVE[kind], damage.key, *damage.members)
+        return [named, ("RENAME", damage.key, index + damage.key[len(prefix) :])]
+    kind = _wanted(damage.key, _word(damage.key[len(prefix) + 1 :]))
+    if kind == "list":
+        return [named, *(("LREM", damage.key, 0, member) for member in damage.members)]
+    return [named, (_REMOVE[kind], damage.key, *damage.members)]

@@ -171,6 +171,23 @@ class Server:
                     raise answer
         return answers
 
+    def change_what_was_seen(
+        self, key: bytes, look: Callable[[], Sequence[tuple[Any, ...]]]
+    ) -> bool:
+        """Plain commands that `look` gives after a look at a key, all of them or none; False if
+        somebody changed the key meanwhile.
+        """
+        with self.connection() as connection:
+            _ask(connection, "WATCH", key)
+            commands = look()
+            if not commands:
+                _ask(connection, "UNWATCH")
+                return True
+            *_, answer = _ask_many(connection, [("MULTI",), *commands, ("EXEC",)])
+            if isinstance(answer, ResponseError):
+                raise answer
+        return answer is not None
+
     def now(self) -> float:
         """The store's clock."""
         if self._clock is not None:

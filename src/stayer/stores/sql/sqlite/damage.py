@@ -74,6 +74,12 @@ _READ: dict[tuple[str, str], tuple[Callable[[str], object], str | None]] = {
 """Columns whose text is read as JSON, and what is put in the place of what can't be."""
 
 
+_LONG = 86400.0
+_CAREFULLY = {("stayer_workers", "lease"): _LONG}
+"""What is put in the place of a number if 0 would do harm: a worker without a lease would be given
+up at once, with all that it runs. Its next beat says how long it is."""
+
+
 class _Column(Struct, frozen=True):
     """A column as its table declares it."""
 
@@ -235,7 +241,7 @@ def _problem(table: str, column: _Column, kind: str, value: Any) -> _Cell | None
             is_number = kind == ("integer" if column.kind == "INTEGER" else "real")
             if is_number and abs(value) <= (_LARGEST if column.kind == "INTEGER" else _LATEST):
                 return None
-            number = 0 if column.needed else None
+            number = _CAREFULLY.get((table, column.name), 0 if column.needed else None)
             with_default = column.default if _is_number(column.default) else number
             return _Cell(f"is no number that fits: {_quoted(value)}", with_default, value,
                          lost=column.is_key)  # fmt: skip
