@@ -213,7 +213,8 @@ def test_one_that_keeps_its_tasks_is_nobody_s_to_give_up(fleet: Fleet, now: list
 def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
     fleet: Fleet, now: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fleet.store.beat(Worker(id="a", node="here", pid=1, lease=LEASE), 1, "first", [])
+    another = Worker(id="a", node="here", pid=1, lease=LEASE, queues=("default",))
+    fleet.store.beat(another, 1, "first", [])
     hold_a_task(fleet.store)
     drop = fleet.store.drop_worker
 
@@ -231,4 +232,4 @@ def test_one_that_can_not_be_given_up_keeps_no_other_waiting(
     assert state(fleet.store) == "pending"
     monkeypatch.undo()
     watcher.look()
-    assert fleet.store.workers() == []
+    assert [each.id for each in fleet.store.workers()] == ["new"]
