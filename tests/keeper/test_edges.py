@@ -49,6 +49,20 @@ def test_a_resume_when_the_lease_is_over_wakes_nothing(node: Node) -> None:
     wait_for(lambda: attempt.last_stamp() > last, "a sign of life")
 
 
+class NoTimer:
+    """In the place of the kernel's timers, which would end the process that runs these tests."""
+
+    def set(self, *at: object) -> None:
+        """Never."""
+
+
+def keeper_here(folder: Path, lease: Path) -> Keeper:
+    """A keeper in this process."""
+    keeper = Keeper(RunDirectory(str(folder)), {"lease": str(lease)})
+    keeper._timer = keeper._alarm = NoTimer()  # type: ignore[assignment]
+    return keeper
+
+
 class Hands(Grip):
     """Tells whether it was let go."""
 
@@ -63,7 +77,7 @@ def test_a_resume_looks_at_the_lease_once_more(tmp_path: Path, left: float, goes
     """It may have ended since the fence was looked after, if only by a hair."""
     lease = tmp_path / "lease"
     lease.write_text(f"{boot_id()} {moment() + 60.0:020.6f} {60.0:012.3f}\n")
-    keeper = Keeper(RunDirectory(str(tmp_path)), {"lease": str(lease)})
+    keeper = keeper_here(tmp_path, lease)
     hands = keeper._grip = Hands(os.getpid(), None, None)
     keeper._stopped = {"paused"}
     lease.write_text(f"{boot_id()} {moment() + left:020.6f} {60.0:012.3f}\n")
@@ -129,7 +143,7 @@ def test_a_machine_that_has_just_booted_says_it_again_as_soon(
 ) -> None:
     lease = tmp_path / "lease"
     lease.write_text(f"{boot_id()} {1e9:020.6f} {60.0:012.3f}\n")
-    keeper = Keeper(RunDirectory(str(tmp_path)), {"lease": str(lease)})
+    keeper = keeper_here(tmp_path, lease)
     tried: list[str] = []
     monkeypatch.setattr(keeper._folder, "write", lambda name, _: tried.append(name))
     monkeypatch.setattr(keeper_module, "moment", lambda: 7.0)
