@@ -184,6 +184,7 @@ def test_a_worker_whose_lease_can_not_be_read_is_not_given_up_for_that(
     hand.execute(f"UPDATE stayer_workers SET lease = {garbage}")
     hand.commit()
     hand.close()
+    register(store, "somebody who could take it")
     watcher = Watcher(store)
     for _ in range(20):
         watcher.look()

@@ -25,7 +25,7 @@ def test_of_very_many_none_is_told_of_again_or_comes_back_soon() -> None:
         refusals.snooze(of(str(number)), "x")
     assert not refusals.is_new(of("0"))
     assert not refusals.is_new(of("another"))
-    assert refusals.snooze(of("another"), "x").delay == 300
+    assert refusals.snooze(of("another"), "x").delay == 3600
     assert len(refusals._times) == 10_000
 
 

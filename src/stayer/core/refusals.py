@@ -13,8 +13,8 @@ _FIRST, _LONGEST = 1.0, 300.0
 """For how many seconds nobody takes it. Another worker that may run it, perhaps this one with new
 options, should not wait for long; one that may not, and is alone, should not be busy with it."""
 _REMEMBERED = 10_000
-_AMONG_MANY = 10
-"""As if it had been refused so often."""
+_LONGEST_OF_MANY = 3600.0
+"""Somebody sends these on purpose, and they come before what was submitted after them."""
 _FEW, _SHOWN = 5, 200
 
 
@@ -47,9 +47,11 @@ class Refusals:
         sends on purpose, each waits for long.
         """
         is_one_of_many = task.id not in self._times and len(self._times) >= _REMEMBERED
-        times = self._times.pop(task.id, _AMONG_MANY if is_one_of_many else 0)
+        times = self._times.pop(task.id, 0)
         self._times[task.id] = times + 1
         if len(self._times) > _REMEMBERED:
             del self._times[next(iter(self._times))]
-        delay = min(_LONGEST, _FIRST * 2.0 ** min(times, 20))
+        delay = (
+            _LONGEST_OF_MANY if is_one_of_many else min(_LONGEST, _FIRST * 2.0 ** min(times, 20))
+        )
         return Snooze(delay, f"{REFUSED}: {why}")

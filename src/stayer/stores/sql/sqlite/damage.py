@@ -75,9 +75,14 @@ _READ: dict[tuple[str, str], tuple[Callable[[str], object], str | None]] = {
 
 
 _LONG = 86400.0
-_CAREFULLY = {("stayer_workers", "lease"): _LONG}
-"""What is put in the place of a number if 0 would do harm: a worker without a lease would be given
-up at once, with all that it runs. Its next beat says how long it is."""
+_CAREFULLY = {
+    ("stayer_workers", "lease"): _LONG,
+    ("stayer_workers", "keeps"): 1,
+    ("stayer_workers", "dead"): 1,
+}
+"""What is put in the place of a number if 0 would do harm: a worker without a lease, or one that
+keeps its tasks, would be given up with all that it runs (its next beat says how it is); and one
+that was given up would come to life again."""
 
 
 class _Column(Struct, frozen=True):
@@ -241,8 +246,8 @@ def _problem(table: str, column: _Column, kind: str, value: Any) -> _Cell | None
             is_number = kind == ("integer" if column.kind == "INTEGER" else "real")
             if is_number and abs(value) <= (_LARGEST if column.kind == "INTEGER" else _LATEST):
                 return None
-            number = _CAREFULLY.get((table, column.name), 0 if column.needed else None)
-            with_default = column.default if _is_number(column.default) else number
+            number = column.default if _is_number(column.default) else 0 if column.needed else None
+            with_default = _CAREFULLY.get((table, column.name), number)
             return _Cell(f"is no number that fits: {_quoted(value)}", with_default, value,
                          lost=column.is_key)  # fmt: skip
         case "BLOB":
