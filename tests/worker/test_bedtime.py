@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.worker.bedtime import Bedtime
 from stayer.worker.logind import Logind
 from tests.faults.fleet import Fleet, until
 
@@ -93,6 +94,13 @@ class Bus:
         for lock in self.locks:
             os.close(lock)
 
+    def hang_up(self) -> None:
+        """Go, as when it is restarted."""
+        assert self._connection is not None
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self.close()
+
 
 def _message(kind: int, fields: bytes = b"", body: bytes = b"") -> bytes:
     fixed = struct.pack("<4B3I", ord("l"), kind, 0, 1, len(body), 1, len(fields))
@@ -132,6 +140,21 @@ def test_a_worker_without_a_bus_does_without(fleet: Fleet, monkeypatch: pytest.M
     fleet.worker(lease=60.0)
     fleet.submit("a", "true")
     assert fleet.until_ended("a").state == "complete"
+
+
+def test_a_bus_that_was_restarted_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stayer.worker.bedtime.RECONNECT_S", 0.01)
+    first = Bus(tmp_path)
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", first.address)
+    Bedtime(lambda: None, lambda: True).start()
+    until(lambda: first.locks, "for a lock")
+    first.hang_up()
+    (tmp_path / "bus").unlink()
+    second = Bus(tmp_path)
+    until(lambda: second.locks, "for a lock of the next one")
+    second.hang_up()
 
 
 def test_it_speaks_as_a_real_bus_wants_it(tmp_path: Path) -> None:

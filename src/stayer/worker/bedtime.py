@@ -20,6 +20,8 @@ logger = logging.getLogger("stayer.worker")
 _PATIENCE = 3.0
 """How long tasks may take to stand still, in seconds: logind waits for five."""
 _ROUND = 0.02
+RECONNECT_S = 30.0
+"""After so many seconds logind is looked for again, where it had been there."""
 _NO_SLEEP = 60.0
 """After so many seconds awake the sleep that was announced has not come."""
 
@@ -47,14 +49,20 @@ class Bedtime:
         threading.Thread(target=self._listen, name="bedtime", daemon=True).start()
 
     def _listen(self) -> None:
-        try:
-            self._logind = Logind()
-            while True:
-                self._wait_for_a_night(self._logind)
-        except OSError as error:
-            logger.debug("not told before this machine sleeps: %s", error)
-        finally:
-            self._announced = None
+        has_answered = False
+        while True:
+            try:
+                self._logind = Logind()
+                has_answered = True
+                while True:
+                    self._wait_for_a_night(self._logind)
+            except OSError as error:
+                logger.debug("not told before this machine sleeps: %s", error)
+            finally:
+                self._announced = None
+            if not has_answered:
+                return  # there is none on this machine
+            time.sleep(RECONNECT_S)  # it is being restarted, by an upgrade for example
 
     def _wait_for_a_night(self, logind: Logind) -> None:
         lock = logind.delay_sleep()
