@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from stayer.worker.logind import Logind
 
@@ -36,7 +36,6 @@ class Bedtime:
         self._ring = ring
         self._stands_still = stands_still
         self._announced: float | None = None
-        self._logind: Logind | None = None
 
     @property
     def is_near(self) -> bool:
@@ -52,10 +51,10 @@ class Bedtime:
         has_answered = False
         while True:
             try:
-                self._logind = Logind()
-                has_answered = True
-                while True:
-                    self._wait_for_a_night(self._logind)
+                with closing(Logind()) as logind:
+                    has_answered = True
+                    while True:
+                        self._wait_for_a_night(logind)
             except OSError as error:
                 logger.debug("not told before this machine sleeps: %s", error)
             finally:
