@@ -7,17 +7,27 @@ import os
 import pwd
 import shutil
 import signal
+import sqlite3
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from stayer import control
+from stayer.core.errors import BadConfig
+from stayer.core.model import FINISHED
 from stayer.core.submission import new_task
+from stayer.worker import files, task_user
+from stayer.worker.programs import NotAllowed
+from stayer.worker.task_user import TaskUser, TaskUsers
 from tests.faults.fleet import Fleet, until
 from tests.reachable import stayer_for
+from tests.worker.test_removal import deep_folders_harm_nobody
 
 USER = "nobody"
 
@@ -202,6 +212,38 @@ def test_each_queue_has_its_user(fleet: Fleet) -> None:
     assert (_result(fleet, "films"), _result(fleet, "default")) == ("daemon", USER)
 
 
+def test_a_queue_that_nobody_named_is_not_run_as_root(fleet: Fleet) -> None:
+    """Whoever can write to the store may put a task into another queue when it is taken."""
+    with closing(sqlite3.connect(fleet.folder / "stayer.db")) as database:
+        database.execute(
+            "CREATE TRIGGER evil AFTER UPDATE OF state ON stayer_tasks WHEN new.state = 'reserved' "
+            "BEGIN UPDATE stayer_tasks SET queue = 'other' WHERE seq = new.seq; END"
+        )
+    fleet.worker("one", "-q", "films", "--task-user", f"films={USER}", lease=60)
+    proof = fleet.folder / "proof"
+    fleet.store.submit([new_task(queue="films", id="a", command=("touch", str(proof)))])
+
+    def refused() -> bool:
+        return any("refused by its worker" in (each.note or "") for each in fleet.store.events("a"))
+
+    until(lambda: refused() or fleet.get("a").state in FINISHED)
+    assert refused()
+    assert not proof.exists()
+
+
+def test_no_user_is_never_taken_for_root() -> None:
+    somebody = TaskUser.named(USER)
+    assert TaskUsers().of("any") is None
+    assert TaskUsers({"films": somebody}, None).of("films") == somebody
+    assert TaskUsers({}, somebody).of("any") == somebody
+    with pytest.raises(NotAllowed):
+        TaskUsers({"films": somebody}, None).of("any")
+
+
+def test_deep_folders_of_that_user_harm_nobody(fleet: Fleet) -> None:
+    deep_folders_harm_nobody(fleet)
+
+
 def test_a_python_class_and_an_app_are_loaded_and_run_as_that_user(fleet: Fleet) -> None:
     """Root runs nothing that the user may have written."""
     (fleet.folder / "made.py").write_text(
@@ -262,6 +304,52 @@ def test_what_can_not_work_is_said_at_the_start(tmp_path: Path) -> None:
     assert "can't be loaded by nobody" in _refused(tmp_path, *run, "--task-user", USER)
     threads = ("--app", "json", "--threads", "2", "--task-user", USER)
     assert "processes of their own" in _refused(tmp_path, *threads)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_what_still_runs_can_not_keep_a_worker_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Tasks of that user may do to the process that tries it out what they like."""
+    monkeypatch.setattr(task_user, "_PATIENCE", 2.0)
+    python, environment = stayer_for(USER)
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setenv("PYTHONPATH", environment.get("PYTHONPATH", ""))
+    monkeypatch.chdir(tmp_path)
+    runs = tmp_path / "run"
+    runs.mkdir(mode=0o711)
+    hit = threading.Event()
+
+    def disturb() -> None:
+        children = Path(f"/proc/self/task/{threading.main_thread().native_id}/children")
+        while not hit.is_set():
+            for pid in map(int, children.read_text().split()):
+                with suppress(OSError):
+                    if os.stat(f"/proc/{pid}").st_uid == pwd.getpwnam(USER).pw_uid:
+                        os.kill(pid, number)
+                        hit.set()
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    task_user.try_out(TaskUser.named(USER), runs, None)
+    hit.set()
+    thread.join()
+    assert not list(runs.iterdir())
+
+
+def test_the_folder_of_a_trial_can_not_be_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever knows its name puts a pipe there, which is waited for."""
+    made: list[str] = []
+    monkeypatch.setattr(files, "clear", lambda path: made.append(path.name))
+    user = TaskUser.named(USER)
+    for number in range(2):
+        runs = tmp_path / f"{number}"
+        runs.mkdir(mode=0o711)
+        with suppress(BadConfig):
+            task_user.try_out(user, runs, None)
+    assert made[0] != made[-1]
 
 
 def test_only_root_can_name_a_user(tmp_path: Path) -> None:

@@ -12,10 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from stayer import control
 from stayer.explain import why_waiting
 from stayer.stores.redis import RedisStore
+from stayer.worker.held import Held
+from stayer.worker.run import Run
 from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
 from tests.servers.redis import serving
@@ -218,6 +221,24 @@ def test_threads_run_the_functions_of_their_app_and_nothing_else(ruled: Ruled) -
     assert not ruled.proof.exists()
 
 
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_worker_runs_nothing_of_queues_that_are_not_its_own(ruled: Ruled, threads: bool) -> None:
+    """Which queue it is decides as whom it runs."""
+    (ruled.home / "jobs.py").write_text(
+        "import pathlib, stayer\napp = stayer.App()\n@app.task(name='f')\n"
+        f"def f() -> None:\n    pathlib.Path({str(ruled.proof)!r}).touch()\n"
+    )
+    with closing(sqlite3.connect(ruled.folder / "stayer.db")) as database:
+        database.execute(
+            "CREATE TRIGGER evil AFTER UPDATE OF state ON stayer_tasks WHEN new.state = 'reserved' "
+            "BEGIN UPDATE stayer_tasks SET queue = 'other' WHERE seq = new.seq; END"
+        )
+    ruled.add("x", name="f", tags=("read in full",))
+    ruled.start("--app", "jobs", *(("--threads", "2") if threads else ()))
+    ruled.until_refused("x", "queue other")
+    assert not ruled.proof.exists()
+
+
 def test_only_a_command_says_where_it_runs(ruled: Ruled) -> None:
     """In a row written by hand any task can have a directory, with a module of its own in it."""
     evil = ruled.folder / "evil"
@@ -339,3 +360,25 @@ def test_what_a_task_itself_can_not_import_is_its_failure(ruled: Ruled) -> None:
     task = ruled.until_ended("a")
     assert task.error is not None
     assert (task.state, task.error.type) == ("failed", "ModuleNotFoundError")
+
+
+def test_a_program_is_not_believed_that_it_was_never_loaded(ruled: Ruled) -> None:
+    """It would run again and again, and nobody would count it."""
+    ruled.script("job", """echo '{"not_loaded": true}' > "$STAYER_DIR/error"; exit 1""")
+    ruled.start("--exec", "./job")
+    ruled.add("a")
+    until(lambda: ruled.get("a").state == "failed" or ruled.get("a").interruptions)
+    assert (ruled.get("a").state, ruled.get("a").attempt) == ("failed", 1)
+
+
+def test_nor_is_the_code_of_a_task_for_ever(ruled: Ruled) -> None:
+    run = ruled.folder / "one" / "run" / "a.1"
+    ruled.add("a", name="f")
+    [task] = ruled.store.get(["a"])
+    assert task is not None
+    (run / "task").mkdir(parents=True)
+    for signal_number, times, believed in ((10, 0, True), (10, 1_000, False), (None, 0, False)):
+        about = {"keeper": {"stack_signal": signal_number}}
+        (run / "task.json").write_text(json.dumps(about))
+        held = Held(replace(task, interruptions=times), Run(run))
+        assert held.loads_code == believed

@@ -25,6 +25,11 @@ def no_handler(task: Task) -> str:
     return f"nothing here runs {listed([task.kind])}"
 
 
+def other_queue(task: Task) -> str:
+    """Why it is refused by who works for other queues."""
+    return f"it is of queue {listed([task.queue])}, which is none of those of its worker"
+
+
 def listed(words: Sequence[str]) -> str:
     """Some of them, whatever is in them."""
     few = [word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…" for word in words[:_FEW]]

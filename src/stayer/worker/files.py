@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
+
+from stayer.worker.removal import remove
 
 _CHUNK = 1 << 20
 _HOW = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -124,15 +125,12 @@ def make_way(path: Path) -> None:
     except OSError:
         return
     if is_folder:
-        shutil.rmtree(path, ignore_errors=True)
+        remove(path)
 
 
 def clear(path: Path) -> None:
-    """See to it that nothing is there."""
-    try:
-        path.unlink(missing_ok=True)
-    except (IsADirectoryError, PermissionError):
-        shutil.rmtree(path)
+    """See to it that nothing is there, as far as that can be done."""
+    remove(path)
 
 
 def _is_ours(path: Path) -> bool:

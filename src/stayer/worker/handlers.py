@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from stayer.core import patterns
 from stayer.core.errors import BadConfig
 from stayer.core.lanes import TRACE, handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
-from stayer.core.refusals import listed, no_handler
+from stayer.core.refusals import listed, no_handler, other_queue
 from stayer.core.words import is_option, is_ours
 from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker import programs
@@ -65,10 +66,14 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """Whoever may submit has a shell here."""
         return patterns.ANYTHING in self.programs
 
-    def check(self, task: Task) -> None:
-        """Raise NotAllowed if this worker was not told to run it. The store has looked already, but
-        whoever can write to the store must not decide what runs here.
+    def check(self, task: Task, queues: Collection[str]) -> None:
+        """Raise NotAllowed if this worker, of these queues, was not told to run it. The store has
+        looked already, but whoever can write to the store must not decide what runs here, nor as
+        whom.
         """
+        if task.queue not in queues:
+            raise NotAllowed(other_queue(task))
+        self.users.of(task.queue)
         if not handled(lane_of(task), self.handles):
             raise NotAllowed(no_handler(task))
         if ours := [name for name in task.env or () if is_ours(name)]:
@@ -86,11 +91,11 @@ class Handlers(Struct, frozen=True, kw_only=True):
         inside = any(_PLACE in word and word != _PLACE for word in self.exec or ())
         return inside and not _HARMLESS.fullmatch(task.id)
 
-    def process(self, task: Task) -> dict[str, Any]:
+    def process(self, task: Task, queues: Collection[str]) -> dict[str, Any]:
         """What its keeper is to execute: the words, the file that the first one means (None: to be
         looked for in the task's own PATH), and where. Raises NotAllowed, Missing, and OSError.
         """
-        self.check(task)
+        self.check(task, queues)
         if not task.command:
             argv = self._own(task)
             return {"argv": argv, "program": self.found(argv[0]), "cwd": os.getcwd()}
@@ -266,6 +271,8 @@ def _ask_runner_as(
         )  # fmt: skip
     except OSError as error:
         raise BadConfig(f"{sys.executable} can't be run{by}: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise BadConfig(f"{flag} {target} can't be loaded{by}: it takes too long") from None
     if asked.returncode != 0:
         last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
         raise BadConfig(f"{flag} {target} can't be loaded{by}: {last[0]}")

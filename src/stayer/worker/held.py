@@ -27,6 +27,8 @@ logger = logging.getLogger("stayer.worker")
 
 _LOG_A_BEAT = 1_000_000
 _REPORT = 1_000_000
+_OFTEN = 100
+"""A task that was interrupted so many times is charged if its code can't be loaded."""
 _TIME_TO_NOTICE = 30.0
 _TIME_TO_LOOK = 5.0
 _TIME_TO_BEGIN = 3.0
@@ -83,6 +85,18 @@ class Held:
     @property
     def key(self) -> tuple[str, int]:
         return self.task.id, self.task.attempt
+
+    @property
+    def is_own(self) -> bool:
+        """It is what its worker was told to run, not a command that it brought along."""
+        return self.task.command is None
+
+    @property
+    def loads_code(self) -> bool:
+        """Its process is our runner, and may say that it could not load the worker's code. The code
+        of the task is in the same process, and might say so too: not for ever.
+        """
+        return self.is_own and self.run.is_runner and self.task.interruptions < _OFTEN
 
     def is_overdue(self) -> bool:
         """No keeper has taken it up, though it was asked for a while ago."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
+from stayer.worker import files
 from stayer.worker.held import Held
 
 logger = logging.getLogger("stayer.worker")
@@ -38,7 +39,7 @@ class KeptLogs:
             kept = self.folder / f"{name}.{held.task.attempt}.log"
             (part.folder / "log").replace(kept)
             if not part.is_theirs(os.lstat(kept)):  # swapped meanwhile, by another task of its user
-                kept.unlink()
+                files.clear(kept)
         except OSError as error:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
 
@@ -54,7 +55,7 @@ class KeptLogs:
     def forget_purged(self, store: Store) -> None:
         """Those whose tasks are no longer in the store, and the oldest of too many."""
         try:
-            paths = sorted(self.folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+            paths = sorted(self.folder.glob("*.log"), key=lambda path: os.lstat(path).st_mtime)
         except OSError:
             return
         named = {path: self._task_of(path) for path in paths}
@@ -70,7 +71,7 @@ class KeptLogs:
         self._forget_oldest(paths)
 
     def _forget_oldest(self, paths: list[Path]) -> None:
-        sizes = {path: os.stat(path).st_blocks * 512 for path in paths}
+        sizes = {path: os.lstat(path).st_blocks * 512 for path in paths}
         total = sum(sizes.values())
         for path in paths:
             if total <= _MOST:
@@ -79,7 +80,7 @@ class KeptLogs:
             self._forget(path)
 
     def _forget(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
+        files.clear(path)
         beside = self._id_of(path)
         if not any(self.folder.glob(f"{beside.stem}.*.log")):
             beside.unlink(missing_ok=True)

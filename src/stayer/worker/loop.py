@@ -323,8 +323,9 @@ class WorkerLoop(BeatingWorker):
                 self._heart.beat_now()
                 left = sum(held.left() for held in mine)
         for held in settle_outcomes(self._store, ended):
-            own = held.task.command is None
-            if held.is_fresh and node_trouble(held.run.exit or {}, held.run.error(), own=own):
+            exit, error = held.run.exit or {}, held.run.error()
+            own, loads = held.is_own, held.loads_code
+            if held.is_fresh and node_trouble(exit, error, own=own, loads=loads):
                 self._starter.rest(held.task)
             self._forget(held)
 
@@ -411,8 +412,15 @@ class WorkerLoop(BeatingWorker):
             self._try(self._tidying.step)
         if moment() >= self._next_log_tidying:
             self._next_log_tidying = moment() + _TIDY
-            self._try(lambda: self._logs.forget_purged(self._store))
-            self._try(lambda: clear_leftovers(self._store, self._state, self._holdings))
+            self._tidy(lambda: self._logs.forget_purged(self._store))
+            self._tidy(lambda: clear_leftovers(self._store, self._state, self._holdings))
+
+    def _tidy(self, step: Callable[[], object]) -> None:
+        """What can't be removed must not keep other things from being removed."""
+        try:
+            self._try(step)
+        except OSError:
+            logger.exception("the state directory could not be tidied up")
 
     def _wait(self) -> None:
         timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))

@@ -21,24 +21,34 @@ NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
 
-def node_trouble(exit: dict[str, Any], error: dict[str, Any] | None, *, own: bool) -> str | None:
+def node_trouble(
+    exit: dict[str, Any], error: dict[str, Any] | None, *, own: bool, loads: bool
+) -> str | None:
     """Why the task never ran, if that is not its fault; `own`: it is what its worker was told to
-    run, not a command that it brought along.
+    run, not a command that it brought along. `loads`: that is our runner, which is believed if it
+    says that it could not load the worker's code. Other programs can say so as well as run.
     """
     if "not_started" in exit and (own or exit.get("node")):
         return f"could not be started on its node: {exit['not_started']}"
-    if own and exit.get("exit_code") and (error or {}).get("not_loaded") is True:
+    if loads and exit.get("exit_code") and (error or {}).get("not_loaded") is True:
         return f"its worker can't load what it is to run: {_text((error or {}).get('message'))}"
     return None
 
 
 def outcome(
-    exit: dict[str, Any], error: dict[str, Any] | None, tail: str, *, own: bool = False
+    exit: dict[str, Any],
+    error: dict[str, Any] | None,
+    tail: str,
+    *,
+    own: bool = False,
+    loads: bool = False,
 ) -> Happening:
-    """What happened, from the keeper's exit file and what the task said; its result apart."""
+    """What happened, from the keeper's exit file and what the task said; its result apart. For
+    `own` and `loads` see `node_trouble`.
+    """
     if "keeper_died" in exit:
         return Lose(exit.get("note") or "its keeper was killed")
-    if exit.get("stop") is None and (why := node_trouble(exit, error, own=own)):
+    if exit.get("stop") is None and (why := node_trouble(exit, error, own=own, loads=loads)):
         return Interrupt(why[:_LONGEST_TYPE])
     if "not_started" in exit:
         why = f"it could not be started: {exit['not_started']}"

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -80,7 +79,7 @@ class Run:
             _make(new, task, keeper, checkpoint, inputs)
             new.rename(self.folder)
         except BaseException:
-            shutil.rmtree(new, ignore_errors=True)  # the disk may be full
+            files.clear(new)  # the disk may be full
             raise
 
     def _make_place(self) -> None:
@@ -122,6 +121,11 @@ class Run:
         """Those that the keeper was told of at the start."""
         limits = self._told_keeper().get("limits")
         return limits if isinstance(limits, dict) else {}
+
+    @property
+    def is_runner(self) -> bool:
+        """Its process is a runner of ours, for a class or an app."""
+        return self._told_keeper().get("stack_signal") is not None
 
     def _told_keeper(self) -> dict[str, Any]:
         keeper = (self._read("task.json") or {}).get("keeper")
@@ -443,7 +447,7 @@ def discard(folder: Path) -> None:
         return
     except OSError:  # a full disk may have no room for a name: then as it is
         gone = folder
-    shutil.rmtree(gone, ignore_errors=True)
+    files.clear(gone)
 
 
 def refused_result(folder: Path) -> Path | None:

@@ -133,7 +133,7 @@ def _outcome(held: Held) -> Happening:
 def _read_outcome(held: Held) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
-    happening = outcome(exit, run.error(), run.log_tail(), own=held.task.command is None)
+    happening = outcome(exit, run.error(), run.log_tail(), own=held.is_own, loads=held.loads_code)
     return _read_result(run) if isinstance(happening, Done) else happening
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -83,7 +84,7 @@ class Starter:
         """If this node can't, the task is handed back."""
         run = self._state.run_for(task)
         try:
-            process = self._process(task)
+            process = self._process(task, options.queues)
             if process is None:
                 return
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
@@ -110,10 +111,10 @@ class Starter:
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
 
-    def _process(self, task: Task) -> dict[str, Any] | None:
+    def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
         """What to execute; None if that is settled otherwise. Before anything of it is written."""
         try:
-            return self._handlers.process(task)
+            return self._handlers.process(task, queues)
         except NotAllowed as error:
             if self._refusals.is_new(task):
                 logger.warning("task %s is refused: %s", task.id, error)

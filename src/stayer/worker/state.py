@@ -10,7 +10,6 @@ import os
 import pwd
 import re
 import shlex
-import shutil
 import signal
 import socket
 import stat
@@ -192,7 +191,7 @@ class StateDirectory:
         """
         for path in (self.path / "run").iterdir():
             if path.name.startswith((NEW, GONE)):
-                shutil.rmtree(path, ignore_errors=True)
+                files.clear(path)
 
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""

@@ -7,10 +7,15 @@ program, so nothing of the worker's is within its reach.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pwd
+import secrets
+import select
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,26 +25,33 @@ from msgspec import Struct
 
 from stayer.core.errors import BadConfig
 from stayer.core.patterns import any_matches
+from stayer.core.refusals import listed
 from stayer.worker import files
+from stayer.worker.programs import NotAllowed
 from stayer.worker.run import NEW
+
+logger = logging.getLogger("stayer.worker")
 
 _SHARED = ("LANG", "LANGUAGE", "LC_*", "LD_LIBRARY_PATH", "PATH", "PYTHON*", "TZ")
 """Variables of the worker that its tasks get too: where programs are, and how to read and write.
 All others may be secrets of root's."""
-_PATIENCE = 600.0
+_PATIENCE = 60.0
+"""For how long a trial may take, in seconds."""
+_LONGEST = 65536
+"""Of what it says, in bytes; shorter than what a pipe holds."""
 _WORD = b"a task of this user was here"
 _TRIAL = """
 import json, os, sys
-about = json.loads(sys.argv[1])
+about = json.loads(sys.stdin.readline())
 def said():
     try:
         os.chdir(about["cwd"])
     except OSError as error:
         return f"can't enter {about['cwd']}, where this worker was started: {error.strerror}"
     try:
-        with open(os.path.join(about["folder"], "trial"), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(about["word"].encode())
+        how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        file = os.open(os.path.join(about["folder"], "trial"), how, 0o600)
+        os.write(file, about["word"].encode())
     except OSError as error:
         return (
             f"can't reach its files in {about['folder']}: {error.strerror}. Choose a --state-dir "
@@ -115,7 +127,13 @@ class TaskUsers(Struct, frozen=True):
     """For queues that are not named; None: the worker's own user."""
 
     def of(self, queue: str) -> TaskUser | None:
-        return self.by_queue.get(queue, self.others)
+        """None: the worker's own user, if it was told of no others at all. Raises NotAllowed: a
+        queue that nobody named must not be the way to run tasks as root.
+        """
+        user = self.by_queue.get(queue, self.others)
+        if user is None and self.by_queue:
+            raise NotAllowed(f"no --task-user names whose processes those of {listed([queue])} are")
+        return user
 
     def all(self) -> list[TaskUser]:
         """Each once."""
@@ -157,11 +175,11 @@ def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
 def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
     """Start a process of this user's, and end it: what can't work is said before a task is taken.
 
-    `program` is what it must be able to run. Raises BadConfig.
+    `program` is what it must be able to run. Raises BadConfig. Tasks of that user that still run
+    can do to this process what they like: a trial that does not come to an end says nothing.
     """
-    folder = runs / f"{NEW}trial-{user.uid}"
-    with suppress(FileNotFoundError):
-        files.clear(folder)
+    # They can't list the folder that it is in, so they don't know its name.
+    folder = runs / f"{NEW}trial-{secrets.token_hex(16)}"
     folder.mkdir(mode=0o700)
     about = {
         "cwd": os.getcwd(),
@@ -171,45 +189,85 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
     }
     try:
         os.chown(folder, user.uid, user.gid)
-        trouble = _try(user, [sys.executable, "-P", "-c", _TRIAL, json.dumps(about)])
+        trouble = _try(user, about)
         if trouble is None and files.read(folder / "trial", len(_WORD)) != _WORD:
             trouble = "can't write its files"
     except OSError as error:
         trouble = f"can't be given files of its own by this worker: {error.strerror}"
+    except _Disturbed as error:
+        logger.warning("--task-user %s could not be tried out: %s", user.name, error)
+        return
     finally:
         files.clear(folder)
     if trouble is not None:
         raise BadConfig(f"--task-user {user.name}: that user {trouble}")
 
 
-def _try(user: TaskUser, argv: list[str]) -> str | None:
-    """What is wrong; None if nothing is."""
-    try:
-        trial = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **user.as_process(),
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"can't run {_python()}: {getattr(error, 'strerror', None) or error}"
-    assert trial.stdout is not None
-    assert trial.stderr is not None
-    with trial:
-        line = trial.stdout.readline()
-        if not line:
-            last = trial.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-            return f"can't run {_python()}: {last[0] if last else 'it said nothing'}"
+class _Disturbed(Exception):
+    """The trial came to no end of its own."""
+
+
+def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
+    """What is wrong; None if nothing is. Raises _Disturbed."""
+    # Nothing is waited for that other processes of this user could hold open, or keep silent.
+    with tempfile.TemporaryFile() as complaints:
         try:
-            trial.kill()
-        except PermissionError:
-            return (
-                "can't be killed by this worker: give it the capability CAP_KILL, or leave "
-                "--task-user out"
+            trial = subprocess.Popen(
+                [sys.executable, "-P", "-c", _TRIAL],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                **user.as_process(),
             )
-    found: str | None = json.loads(line)
-    return found
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"can't run {_python()}: {getattr(error, 'strerror', None) or error}"
+        assert trial.stdin is not None
+        assert trial.stdout is not None
+        with trial.stdin, trial.stdout:
+            # Not in its words, which all can read.
+            with suppress(BrokenPipeError):
+                os.write(trial.stdin.fileno(), json.dumps(about).encode() + b"\n")
+            line = _line_of(trial.stdout.fileno())
+            try:
+                trial.kill()
+            except PermissionError:
+                return (
+                    "can't be killed by this worker: give it the capability CAP_KILL, or leave "
+                    "--task-user out"
+                )
+            code = trial.wait()
+        if line is None:
+            raise _Disturbed("it did not end in time")
+        if line:
+            return _found_in(line)
+        if code < 0:
+            raise _Disturbed(f"it was killed by signal {-code}")
+        complaints.seek(0)
+        last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
+        return f"can't run {_python()}: {last[0] if last else 'it said nothing'}"
+
+
+def _line_of(descriptor: int) -> bytes | None:
+    """What comes before the end of a line, or the end of all; None if neither comes in time."""
+    until, line = time.monotonic() + _PATIENCE, b""
+    while (left := until - time.monotonic()) > 0 and len(line) < _LONGEST:
+        if not select.select([descriptor], [], [], left)[0]:
+            return None
+        piece = os.read(descriptor, _LONGEST)
+        line += piece
+        if not piece or line.endswith(b"\n"):
+            return line
+    return None
+
+
+def _found_in(line: bytes) -> str | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = 0
+    if found is None or isinstance(found, str):
+        return found
+    raise _Disturbed("somebody else spoke for it")
 
 
 def _python() -> str:

@@ -82,7 +82,8 @@ class ThreadContext(Context):
         assert self._token is not None
         in_this_thread.reset(self._token)
         if "folder" in self.__dict__:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with suppress(RecursionError):  # a folder in a folder in a folder…
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     @functools.cached_property
     def log(self) -> logging.Logger:

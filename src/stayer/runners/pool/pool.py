@@ -306,12 +306,12 @@ class Pool:
                 self._settle(job, Stop())
             elif task.state == "started":
                 self._settle(job, Interrupt("not found on its node"))
-            elif self._is_elsewhere(job):
-                self._settle(job, Interrupt("its queue is away"))
-            elif why := refusal(task, self._handles):
+            elif why := refusal(task, self._handles, self._setup.queues):
                 if self._refusals.is_new(task):
                     logger.warning("task %s is refused: %s", task.id, why)
                 self._settle(job, self._refusals.snooze(task, why))
+            elif self._is_elsewhere(job):
+                self._settle(job, Interrupt("its queue is away"))
             else:
                 fresh.append(job)
         self._hands.take(fresh)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from stayer.core import patterns
 from stayer.core.lanes import handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
-from stayer.core.refusals import listed, no_handler
+from stayer.core.refusals import listed, no_handler, other_queue
 
 
 def handles_of(names: Iterable[str]) -> Handles:
@@ -15,8 +15,10 @@ def handles_of(names: Iterable[str]) -> Handles:
     return Handles(names=tuple(map(patterns.literal, names)), variables=(), threads=True)
 
 
-def refusal(task: Task, handles: Handles) -> str | None:
-    """Why it can't run here, whatever the store says."""
+def refusal(task: Task, handles: Handles, queues: Collection[str]) -> str | None:
+    """Why it can't run in a worker of these queues, whatever the store says."""
+    if task.queue not in queues:
+        return other_queue(task)
     if not handled(lane_of(task), handles):
         return no_handler(task)
     if refused := refused_variables(task, handles.variables):
