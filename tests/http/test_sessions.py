@@ -57,13 +57,37 @@ def test_both_open_what_the_role_allows(site: Site, store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://[", "http://localhost.x"]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://[",
+        "http://localhost.x",
+        "http://127.0.0.1:1",
+        "http://127.0.0.1",
+        "http://127.0.0.1:x",
+    ],
 )
 def test_a_change_has_to_come_from_our_own_page(site: Site, store: Store, origin: str) -> None:
     headers = log_in(site).headers
     reply = site("POST", "/v1/tasks", TASK, role=None, Origin=origin, **headers)
     reply.is_problem(403, "forbidden", "our own page")
     assert store.get(["t"]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("origin", "host"),
+    [
+        ("https://localhost", "localhost"),
+        ("https://localhost", "localhost:443"),
+        ("http://localhost:80", "localhost"),
+        ("http://[::1]:8787", "[::1]:8787"),
+    ],
+)
+def test_a_usual_port_may_be_left_out(site: Site, origin: str, host: str) -> None:
+    headers = log_in(site).headers
+    reply = site("POST", "/v1/tasks", TASK, role=None, Origin=origin, Host=host, **headers)
+    assert reply.status == 201
 
 
 def test_logging_out_ends_the_session_for_whoever_has_its_secrets(site: Site) -> None:

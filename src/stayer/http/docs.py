@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from html import escape
 from typing import Any
 
@@ -13,7 +12,6 @@ from stayer.http.openapi import describe
 Schema = dict[str, Any]
 
 
-@cache
 def page() -> str:
     """All routes by group, then all records."""
     api = describe()

@@ -65,6 +65,8 @@ _DRAINED_UNKNOWN = 1_000_000
 who are not known.
 """
 _SAFE = ("GET", "HEAD")
+_PORTS = {"http": 80, "https": 443}
+"""Which browsers leave out."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MEDIA = (b"content-type", JSON_MEDIA.encode())
 _UNKEPT = (b"cache-control", b"no-store")
@@ -407,15 +409,19 @@ def _refuse_foreign(headers: Headers) -> None:
     origin = headers.get(b"origin")
     if origin is None:
         return
+    usual = None
     try:
-        named = urlsplit(origin.decode("latin-1")).hostname
+        named = urlsplit(origin.decode("latin-1"))
+        usual = _PORTS.get(named.scheme)
+        theirs = (named.hostname or "").removesuffix("."), named.port or usual
     except ValueError:
-        named = None
-    if named != _host_name(headers.get(b"host", b"")):
+        theirs = "", None
+    host = headers.get(b"host", b"")
+    if theirs != (_host_name(host), _port(host) or usual) or not theirs[0]:
         raise Problem("forbidden", "a change by a session has to come from our own page")
 
 
-_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,255}))(?::[0-9]{1,5})?")
+_HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,255}))(?::([0-9]{1,5}))?")
 
 
 def _host_name(header: bytes) -> str:
@@ -424,6 +430,12 @@ def _host_name(header: bytes) -> str:
     if found is None:
         return ""
     return (found[1] or found[2]).decode("ascii").lower().removesuffix(".")
+
+
+def _port(header: bytes) -> int | None:
+    """`example.org:8787` → 8787; None if none is named."""
+    found = _HOST.fullmatch(header)
+    return int(found[3]) if found is not None and found[3] else None
 
 
 def _is_address(host: str) -> bool:

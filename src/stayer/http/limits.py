@@ -33,10 +33,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long nothing may come of a body that is waited for."""
     body_rate: float = 1000.0
     """Bytes a second that a body has to come with, on average, after `body_silence`."""
+    stall_time: float = 5.0
+    """A connection that has read nothing of its answer for so long makes room for others."""
     idle_time: float = 75.0
-    """Of a connection between two requests. Longer than a proxy's own, so that it is the proxy who
-    closes it.
+    """Of a connection between two requests, or while nothing is read of an answer. Longer than a
+    proxy's own, so that it is the proxy who closes it.
     """
+    answer_rate: float = 1000.0
+    """Bytes a second that an answer has to be read with, on average, after `idle_time`."""
     pipelined: int = 32
     """Requests that are sent before the first one is answered."""
     login_body: int = 4_000

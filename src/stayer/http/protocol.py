@@ -10,16 +10,21 @@ import asyncio
 import errno
 import logging
 import os
+import socket
+import struct
+import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from stayer.http.limits import Limits, counted_as, is_local
 from stayer.http.problem import KINDS, MEDIA, URN
 
 if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
     from uvicorn.config import Config
     from uvicorn.server import ServerState
 
@@ -51,7 +56,9 @@ class Connections:
         return type("LimitedConnection", (Connection,), {"room": self})
 
     def add(self, connection: Connection) -> bool:
-        """Whether there is room for one more. One that only waits for a request makes room."""
+        """Whether there is room for one more. One that only waits for a request makes room, and so
+        does one that does not read.
+        """
         address = connection.address
         few = address not in ("", *self._trusted) and (
             self.limits.local_too or not is_local(address)
@@ -60,7 +67,7 @@ class Connections:
         if few and self._by_address[counted] >= self.limits.connections_by_address:
             if not self._make_room(counted):
                 return False
-        elif len(self._open) >= self._most and not self._make_room(self._busiest()):
+        elif len(self._open) >= self._most and not self._make_room(None):
             return False
         self._open[connection] = None
         self._by_address[counted] += 1
@@ -78,19 +85,16 @@ class Connections:
         if not self._by_address[counted]:
             del self._by_address[counted]
 
-    def _busiest(self) -> str | None:
-        """The address with the most connections that wait for a request."""
-        waiting = Counter(each.counted_as for each in self._open if each.waits)
-        return waiting.most_common(1)[0][0] if waiting else None
-
     def _make_room(self, address: str | None) -> bool:
-        oldest = next(
-            (each for each in self._open if each.waits and each.counted_as == address), None
-        )
-        if oldest is None:
-            return False
-        oldest.drop()
-        return True
+        """Drop the oldest that can be spared, of this address or else of the one with the most."""
+        spared = [each for each in self._open if each.can_be_spared]
+        if address is None and spared:
+            address = Counter(each.counted_as for each in spared).most_common(1)[0][0]
+        for each in spared:
+            if each.counted_as == address:
+                each.drop()
+                return True
+        return False
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
         limits = self.limits
@@ -107,6 +111,24 @@ class Connections:
             self._look_later(loop)
 
 
+class _Wire:
+    """A transport that counts what is written, and takes nothing more once it closes: what is still
+    being done for a client that is gone would fail there, which is nobody's fault.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.written = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self.written += len(data)
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
     """One of them."""
 
@@ -118,7 +140,15 @@ class Connection(HttpToolsProtocol):
         self.address = self.counted_as = ""
         self._waits = True
         """For a whole request: nothing is being done for it."""
-        self._unsent = 0
+        self._sent = 0
+        """So many bytes of answers have left, at the last look."""
+        self._sent_at = 0.0
+        """When that was less than now."""
+        self._unread_since: tuple[float, int] | None = None
+        """Since when the client has something to read, and how much had left then."""
+        self._running: RequestResponseCycle | None = None
+        self._held: tuple[RequestResponseCycle, ASGI3Application] | None = None
+        """The next request, which waits until answers before it are read."""
         self._until = _NEVER
         """When it has to have got on."""
         self._header = 0
@@ -132,7 +162,8 @@ class Connection(HttpToolsProtocol):
         self._body_size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._wire = _Wire(transport)
+        super().connection_made(cast(asyncio.Transport, self._wire))
         self.address = self.client[0] if self.client else ""
         self.counted_as = counted_as(self.address)
         if not self.room.add(self):
@@ -142,29 +173,81 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.room.remove(self)
+        # uvicorn tells only the last request that has come, not the one that is being answered.
+        waiting = [cycle for cycle, _ in self.pipeline]
+        for cycle in (self._running, *waiting):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
+        self._held = None
         super().connection_lost(exc)
 
     @property
-    def waits(self) -> bool:
-        """Whether nobody is kept from an answer if it is closed."""
-        return self._waits and not self.transport.get_write_buffer_size()
+    def can_be_spared(self) -> bool:
+        """Whether nobody is kept from an answer if it is closed, but who does not read it."""
+        now = self.loop.time()
+        if self._note_unread(now):
+            return now - self._sent_at >= self._limits.stall_time
+        return self._waits
 
     def drop(self) -> None:
         """Close it without a word."""
         self.room.remove(self)
+        if self.transport.get_write_buffer_size():
+            # Else the kernel would go on offering what it has of an answer that nobody reads.
+            with suppress(OSError):
+                wire = self.transport.get_extra_info("socket")
+                wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     def is_late(self, now: float) -> bool:
         """Whether it has not got on in time."""
+        was_unread = self._unread_since is not None
+        if self._note_unread(now):
+            return self._reads_too_slowly(now)
+        if was_unread and self._waits:
+            self._until = max(self._until, now + self._limits.header_time)
         if self.flow is not None and self.flow.read_paused:
             return False  # it is the server that does not read
-        if now < self._until:
+        return now >= self._until
+
+    def _note_unread(self, now: float) -> bool:
+        """Whether there is something to send that even the kernel has no place for."""
+        unread = self.transport.get_write_buffer_size()
+        if not unread:
+            self._unread_since = None
             return False
-        before, self._unsent = self._unsent, self.transport.get_write_buffer_size()
-        if self._waits and self._unsent and self._unsent != before:  # a slow reader, but it reads
-            self._until = now + self._limits.idle_time
-            return False
+        sent = self._wire.written - unread - _queued(self.transport)
+        if self._unread_since is None:
+            self._unread_since = now, sent
+            self._sent, self._sent_at = sent, now
+        elif sent > self._sent:
+            self._sent, self._sent_at = sent, now
         return True
+
+    def _reads_too_slowly(self, now: float) -> bool:
+        assert self._unread_since is not None
+        limits = self._limits
+        since, before = self._unread_since
+        slowest = since + limits.idle_time + (self._sent - before) / limits.answer_rate
+        return now >= min(self._sent_at + limits.idle_time, slowest)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Begin with a request, unless answers before it are not read: nobody makes us work, and
+        keep in memory what comes of it, for nothing.
+        """
+        if self.flow.write_paused:
+            self._held = cycle, app
+            return
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._held is not None and not self.transport.is_closing():
+            held, self._held = self._held, None
+            self._start_asgi_task(*held)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -248,8 +331,7 @@ class Connection(HttpToolsProtocol):
         self._refuse("header-too-large", f"the limit is {self._limits.header:,} bytes: send less")
 
     def _refuse(self, kind: str, detail: str, retry_after: int | None = None) -> None:
-        """Say why, and close: nothing more is read."""
-        self.room.remove(self)
+        """Say why, and close: nothing more is read. Counted until all is sent that was said."""
         if self.transport.is_closing():
             return
         status, title = KINDS[kind]
@@ -270,6 +352,23 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         if not self.transport.is_closing():  # else it was refused in words of ours
             self._refuse("bad-request", "this is no HTTP request")
+
+
+def _queued(transport: asyncio.Transport) -> int:
+    """How many bytes the kernel keeps that the other side has not taken: megabytes, of which a slow
+    reader reads for minutes before the kernel wants more from us.
+    """
+    if not sys.platform.startswith("linux"):
+        return 0
+    import fcntl
+    import termios
+
+    try:
+        wire = transport.get_extra_info("socket")
+        found = fcntl.ioctl(wire.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+    except (OSError, ValueError):
+        return 0
+    return int.from_bytes(found, sys.byteorder)
 
 
 def raise_descriptors() -> int:

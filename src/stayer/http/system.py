@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -14,7 +16,7 @@ from stayer.core.units import rfc3339
 from stayer.http import files, metrics
 from stayer.http.access import session_record
 from stayer.http.problem import Problem
-from stayer.http.route import Answer, Call
+from stayer.http.route import JSON_MEDIA, Answer, Call
 from stayer.http.session import Principal, by_token
 
 
@@ -136,18 +138,28 @@ def end_session(call: Call) -> Response:
     return Response(status_code=204)
 
 
-def openapi(call: Call) -> Answer:
+def openapi(call: Call) -> Response:
     """This API, described."""
+    return _description(call.service.settings.root_path).answer(call.request)
+
+
+@cache
+def _description(root_path: str) -> files.Fixed:
     from stayer.http.openapi import describe
 
-    return Answer(describe(call.service.settings.root_path))
+    return files.Fixed(msgspec.json.encode(describe(root_path)), JSON_MEDIA)
 
 
 def docs(call: Call) -> Response:
     """The same, for people."""
+    return _page().answer(call.request)
+
+
+@cache
+def _page() -> files.Fixed:
     from stayer.http.docs import page
 
-    return Response(page(), media_type="text/html")
+    return files.Fixed(page().encode(), "text/html; charset=utf-8")
 
 
 def home(call: Call) -> Response:

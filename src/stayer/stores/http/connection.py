@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import os
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -15,15 +15,31 @@ import msgspec
 from stayer.core import errors
 from stayer.core.errors import Refused, StoreUnreachable, StoreUnusable
 from stayer.core.model import JSON
+from stayer.core.units import format_size
 
 PATIENCE = 30.0
 """How long an answer may take, in seconds."""
+
+LARGEST = 256_000_000
+"""Bytes of an answer, unpacked: a page has about 10 MB, and no record comes near to this."""
 
 _URN = "urn:stayer:problem:"
 _JSON = "application/json"
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _NOT_OURS = "is that the URL of a `stayer serve`, with its --root-path?"
 Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
+
+
+def _unpacked(packed: bytes) -> bytes:
+    """At most one byte more than may be: a few bytes can stand for gigabytes."""
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        answer = unpacking.decompress(packed, LARGEST + 1)
+    except zlib.error as error:
+        raise http.client.HTTPException(f"its answer can't be unpacked ({error})") from None
+    if not unpacking.eof and len(answer) <= LARGEST:
+        raise http.client.IncompleteRead(answer)
+    return answer
 
 
 class Address(NamedTuple):
@@ -136,9 +152,15 @@ class Connection:
     ) -> tuple[int, str, bytes]:
         connection.request(method, target, content, dict(headers))
         response = connection.getresponse()
-        answer = response.read()
+        answer = response.read(LARGEST + 1)
         if response.getheader("Content-Encoding") == "gzip":
-            answer = gzip.decompress(answer)
+            answer = _unpacked(answer)
+        if len(answer) > LARGEST:
+            raise StoreUnusable(
+                f"http{'s' * isinstance(connection, http.client.HTTPSConnection)}://"
+                f"{connection.host}:{connection.port} answers with more than "
+                f"{format_size(LARGEST)}: {_NOT_OURS}"
+            )
         return response.status, response.getheader("Content-Type", ""), answer
 
     def _decoded(self, answer: bytes) -> Any:
