@@ -87,6 +87,8 @@ class Fleet:
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 env=self._environment(),
+                # Tasks begin where their worker did, and the checkout may be out of their reach.
+                cwd=self.folder if self.task_user else None,
             )  # fmt: skip
         self.workers.append(process)
         return process.pid

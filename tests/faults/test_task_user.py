@@ -254,12 +254,7 @@ def test_a_python_class_and_an_app_are_loaded_and_run_as_that_user(fleet: Fleet)
         "class Run:\n    def __init__(self, task): pass\n"
         "    def run(self): return os.getuid()\n"
     )
-    here = os.getcwd()
-    os.chdir(fleet.folder)
-    try:
-        _worker(fleet, "--app", "made", "--run", str(fleet.folder / "made.py"))
-    finally:
-        os.chdir(here)
+    _worker(fleet, "--app", "made", "--run", str(fleet.folder / "made.py"))
     uid = pwd.getpwnam(USER).pw_uid
     fleet.store.submit([new_task(queue="default", id="a", name="made.whoami")])
     fleet.store.submit([new_task(queue="default", id="b")])
@@ -271,7 +266,7 @@ def _refused(folder: Path, *options: str, **more: object) -> str:
     """What a worker that can't begin says."""
     python, environment = stayer_for(USER)
     arguments = [python, "-m", "stayer", "worker", "--store", f"sqlite:///{folder}/x.db"]
-    more.setdefault("env", environment)
+    more = {"env": environment, "cwd": folder, **more}
     done = subprocess.run(
         [*arguments, *options],
         capture_output=True,
@@ -370,8 +365,9 @@ def test_a_worker_without_the_right_to_kill_says_so(tmp_path: Path) -> None:
         "--allow-commands", "--task-user", USER,
     ]  # fmt: skip
     done = subprocess.run(
-        arguments, capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
+        arguments, capture_output=True, text=True, check=False, timeout=120, env=environment,
+        cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode != 0
     assert "CAP_KILL" in done.stderr
 
@@ -385,7 +381,7 @@ def test_in_a_file(fleet: Fleet) -> None:
             fleet.python, "-m", "stayer", "worker", "--config", str(file), "--store", fleet.url,
             "--state-dir", str(state),
         ],
-        env=stayer_for(USER)[1],
+        env=stayer_for(USER)[1], cwd=fleet.folder,
     )  # fmt: skip
     fleet.workers.append(process)
     assert _run(fleet, 'id -un > "$STAYER_RESULT"') == "daemon"

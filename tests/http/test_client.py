@@ -117,9 +117,9 @@ def test_the_same_id_with_other_parameters_is_a_warning(client: stayer.Client) -
 def test_whoever_takes_tasks_needs_the_database(client: stayer.Client) -> None:
     with pytest.raises(StoreUnusable, match="needs the database itself"):
         client.get_listener("q")
-    with pytest.raises(StoreUnusable, match="need the store behind it"):
+    with pytest.raises(StoreUnusable, match="need the database itself"):
         client.store.reserve("w", ["q"], 1, stayer.Handles())
-    with pytest.raises(StoreUnusable, match="need the store behind it"):
+    with pytest.raises(StoreUnusable, match="need the database itself"):
         client.store.commit([])
 
 
