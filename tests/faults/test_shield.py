@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stayer.core.submission import new_task
 from tests.faults.fleet import Fleet, until
 from tests.reachable import stayer_for
 
@@ -55,6 +56,30 @@ def test_the_environment_of_a_worker_says_nothing_of_the_store(fleet: Fleet) -> 
     assert TOKEN not in str(task.result)
     for pid in fleet.keepers("one"):
         assert TOKEN.encode() not in _block(pid)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="looks at processes that may hide")
+def test_the_environment_of_threads_says_nothing_of_the_store(fleet: Fleet) -> None:
+    (fleet.folder / "made.py").write_text(
+        "import os, stayer\napp = stayer.App()\n"
+        "@app.task\ndef look() -> list[str]:\n    return [f'{os.getpid()}', f'{dict(os.environ)}']\n"
+    )
+    worker = subprocess.Popen(
+        [
+            sys.executable, "-m", "stayer", "worker", "--threads", "2", "--app", "made",
+            "--state-dir", str(fleet.folder / "one"),
+        ],
+        env={**_environment(fleet), "LAST": "word"}, cwd=fleet.folder,
+    )  # fmt: skip
+    _wait(fleet, worker)
+    fleet.store.submit([new_task(queue="default", id="a", name="made.look")])
+    task = fleet.until_ended("a")
+    assert isinstance(task.result, list)
+    pid, seen = task.result
+    assert "'LAST': 'word'" in str(seen)
+    assert TOKEN not in str(seen)
+    assert TOKEN.encode() not in _block(int(str(pid)))
+    assert fleet.url.encode() not in _block(int(str(pid)))
 
 
 @pytest.mark.skipif(

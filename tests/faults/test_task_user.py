@@ -254,6 +254,7 @@ def test_a_python_class_and_an_app_are_loaded_and_run_as_that_user(fleet: Fleet)
         "class Run:\n    def __init__(self, task): pass\n"
         "    def run(self): return os.getuid()\n"
     )
+    (fleet.folder / "made.py").chmod(0o644)
     _worker(fleet, "--app", "made", "--run", str(fleet.folder / "made.py"))
     uid = pwd.getpwnam(USER).pw_uid
     fleet.store.submit([new_task(queue="default", id="a", name="made.whoami")])

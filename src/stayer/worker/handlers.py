@@ -136,7 +136,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def env(self, task: Task, folder: Path) -> dict[str, str]:
         """The process's environment: the worker's, less what opens the store, and the interface."""
-        kept = _inherited()
+        kept = inherited()
         if user := self.users.of(task.queue):
             kept = user.environment(kept)
         return {
@@ -168,7 +168,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         try_out(user, runs, program)
 
 
-def _inherited() -> dict[str, str]:
+def inherited() -> dict[str, str]:
     """The worker's variables, less what opens the store."""
     return {name: value for name, value in os.environ.items() if name not in _SECRET}
 
@@ -262,7 +262,7 @@ def _ask_runner_as(
     user: TaskUser | None, handlers: Handlers, flag: str, verb: str, target: str
 ) -> str:
     by = f" by {user.name}" if user else ""
-    process = user.as_process() if user else {"env": _inherited()}
+    process = user.as_process() if user else {"env": inherited()}
     process["env"] |= handlers.environment
     try:
         asked = subprocess.run(

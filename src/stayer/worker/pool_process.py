@@ -19,6 +19,7 @@ from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
 from stayer.worker import files
 from stayer.worker.bell import Bell
+from stayer.worker.handlers import inherited
 
 _EXCUSE = "excuse"
 _POOL = (sys.executable, "-P", "-m", "stayer.runners.pool")
@@ -56,7 +57,7 @@ class PoolProcess:
                 stderr=output,
                 pass_fds=[theirs],
                 start_new_session=True,  # the terminal's Ctrl-C is for the worker alone
-                env={**os.environ, **environment},
+                env={**inherited(), **environment},
             )
         finally:
             os.close(theirs)

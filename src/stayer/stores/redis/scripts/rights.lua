@@ -5,8 +5,8 @@
 
 local here = key_rights()
 local TRIALS = {
-  {'SET', here, 1}, {'TYPE', here}, {'RENAME', here, here}, {'GET', here}, {'STRLEN', here}, {'EXISTS', here}, {'EXPIRE', here, 60}, {'PEXPIRE', here, 60000},
-  {'PTTL', here}, {'PERSIST', here}, {'INCR', here}, {'DEL', here}, {'MSETNX', here, 1}, {'MSET', here, 1}, {'MGET', here},
+  {'SET', here, 1}, {'GET', here}, {'STRLEN', here}, {'EXISTS', here}, {'EXPIRE', here, 60}, {'PEXPIRE', here, 60000},
+  {'PTTL', here}, {'TYPE', here}, {'RENAME', here, here}, {'PERSIST', here}, {'INCR', here}, {'DEL', here}, {'MSETNX', here, 1}, {'MSET', here, 1}, {'MGET', here},
   {'UNLINK', here},
   {'HSET', here, 'a', 1}, {'HINCRBY', here, 'a', 1}, {'HGET', here, 'a'}, {'HMGET', here, 'a'}, {'HGETALL', here},
   {'HKEYS', here}, {'HVALS', here}, {'HLEN', here}, {'HEXISTS', here, 'a'}, {'HRANDFIELD', here, 1}, {'HDEL', here, 'a'},
