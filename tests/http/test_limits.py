@@ -99,13 +99,40 @@ def test_who_is_being_answered_is_not_closed_for_others(
         assert said(halves[0]) == b""
 
 
+@contextmanager
+def request_under_way(folder: Path, site: Site) -> Iterator[None]:
+    """A request for task `t` that waits for the store. Needs a limit of one request by token."""
+    with (
+        ThreadPoolExecutor(1) as pool,
+        closing(sqlite3.connect(folder / "stayer.db", isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")  # who writes waits
+        first = pool.submit(site, "POST", "/v1/tasks/t/hold")
+
+        def is_under_way() -> bool:
+            nonlocal first
+            if first.done():  # the look before was under way itself, and kept it out
+                first = pool.submit(site, "POST", "/v1/tasks/t/hold")
+            return site("GET", "/v1/tasks/t").status == 503
+
+        until(is_under_way, "for the first to be under way")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
+        assert first.result().status == 200
+
+
 def test_where_all_are_being_answered_the_next_one_is_told(
     tmp_path: Path, store: Store, url: str
 ) -> None:
-    with served_here(tmp_path, url, limits=Limits(connections=2)) as site, ExitStack() as opened:
-        for _ in range(2):
-            opened.enter_context(site.stream("/v1/events")).until_id()
-        answer = said(opened.enter_context(connect(site)))
+    submit(store, new("t"))
+    limits = Limits(connections=3, requests_by_token=1)
+    with served_here(tmp_path, url, limits=limits) as site, ExitStack() as opened:
+        opened.enter_context(site.stream("/v1/events")).until_id()
+        with request_under_way(tmp_path, site):
+            opened.enter_context(site.stream("/v1/events", role="operate")).until_id()
+            answer = said(opened.enter_context(connect(site)))
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"urn:stayer:problem:busy" in answer
 
@@ -290,22 +317,9 @@ def test_one_token_sends_so_much_at_once(tmp_path: Path, store: Store, url: str)
 
 def test_one_token_has_so_many_requests_under_way(tmp_path: Path, store: Store, url: str) -> None:
     submit(store, new("t"))
-    limits = Limits(requests_by_token=1)
-    with served_here(tmp_path, url, limits=limits) as site, ThreadPoolExecutor(1) as pool:
-        with closing(sqlite3.connect(tmp_path / "stayer.db", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")  # who writes waits
-            first = pool.submit(site, "POST", "/v1/tasks/t/hold")
-
-            def is_under_way() -> bool:
-                nonlocal first
-                if first.done():  # the look before was under way itself, and kept it out
-                    first = pool.submit(site, "POST", "/v1/tasks/t/hold")
-                return site("GET", "/v1/tasks/t").status == 503
-
-            until(is_under_way, "for the first to be under way")
+    with served_here(tmp_path, url, limits=Limits(requests_by_token=1)) as site:
+        with request_under_way(tmp_path, site):
             assert site("GET", "/v1/tasks/t", role="read").status == 200
-            other.execute("ROLLBACK")
-        assert first.result().status == 200
         assert site("GET", "/v1/tasks/t").status == 200
 
 

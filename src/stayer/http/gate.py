@@ -165,7 +165,7 @@ class Gate:
             if route.body_needed and not raw.strip():
                 raise BadInput("the body is empty: send JSON, as /docs says")
             body = read_body(route.body, raw)
-        call = Call(self.service, scope, headers, who, found.path, query, body)
+        call = Call(self.service, scope, headers, who, found.path, query, body, receive)
         outcome: Outcome
         if route.wait is not None:
             outcome = await route.wait(call)

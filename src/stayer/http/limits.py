@@ -50,10 +50,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     requests_by_token: int = 128
     """That wait for the store at once; half of what may wait in all."""
     streams: int = 1000
-    """Event streams and logs that are followed: in all, by token or session, and by address, unless
-    it is of this machine.
+    """Answers that take long: streams of events, logs, and requests that wait for something. In
+    all, by token with its sessions, and by address, unless it is of this machine. Never more than
+    three quarters of the connections in all, and half of those by token.
     """
-    streams_by_token: int = 50
+    streams_by_token: int = 200
     streams_by_address: int = 250
 
 
@@ -80,20 +81,22 @@ def counted_as(address: str) -> str:
 
 
 class Streams:
-    """The streams that are open."""
+    """The streams that are open. Whatever they are, there are connections left for the others."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, connections: int) -> None:
         self._limits = limits
+        self._most = max(1, min(limits.streams, connections * 3 // 4))
+        self._most_by_token = min(limits.streams_by_token, (self._most + 1) // 2)
         self.open = 0
         self._by: Counter[str] = Counter()
 
     def begin(self, token: str, address: str) -> None:
         """Count one more; Problem if there are too many."""
         limits = self._limits
-        if self.open >= limits.streams:
+        if self.open >= self._most:
             raise Problem("busy", "too many streams are open: close some", {"retry-after": "30"})
-        if self._by[f"token {token}"] >= limits.streams_by_token:
-            raise _too_many(limits.streams_by_token, "token")
+        if self._by[f"token {token}"] >= self._most_by_token:
+            raise _too_many(self._most_by_token, "token")
         few = limits.local_too or not is_local(address)
         address = counted_as(address)
         if few and self._by[address] >= limits.streams_by_address:
@@ -112,7 +115,8 @@ class Streams:
 
 def _too_many(number: int, what: str) -> Problem:
     return Problem(
-        "too-many-streams", f"{number} streams are open for this {what}: close some",
+        "too-many-streams",
+        f"{number} streams are open, or requests wait, for this {what}: close some",
         {"retry-after": "30"},
     )  # fmt: skip
 

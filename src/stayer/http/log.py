@@ -20,6 +20,8 @@ from stayer.http.route import Answer, Call
 from stayer.http.streams import (
     AWAY,
     HEARTBEAT,
+    Counted,
+    count,
     get_task,
     something,
     sse,
@@ -90,7 +92,8 @@ async def _text(
             pieces = await call.service.call(call.store.log, task.id, attempt, position, PORTION)
 
     headers = {"cache-control": "private, no-cache", "stayer-attempt": str(attempt)}
-    return StreamingResponse(portions(), headers=headers, media_type="text/plain; charset=utf-8")
+    media = "text/plain; charset=utf-8"
+    return Counted(portions(), count(call), headers=headers, media_type=media)
 
 
 def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:

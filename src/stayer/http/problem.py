@@ -51,7 +51,10 @@ KINDS: dict[str, tuple[int, str]] = {
     "not-json": (415, "The body is not JSON."),
     "misdirected": (421, "The server does not go by this name."),
     "too-many-failures": (429, "Too many attempts have failed."),
-    "too-many-streams": (429, "Too many streams are open for one token or address."),
+    "too-many-streams": (
+        429,
+        "Too many streams are open, or requests wait, for one token or address.",
+    ),
     "header-too-large": (431, "The header is over the limit."),
     "defect": (500, "The server has a defect."),
     "busy": (503, "Too much is asked at once."),

@@ -45,7 +45,8 @@ class Connections:
     def __init__(self, limits: Limits, trusted: tuple[str, ...] = ()) -> None:
         self.limits = limits
         self._trusted = trusted
-        self._most = min(limits.connections, max(10, raise_descriptors() - _RESERVED))
+        self.most = min(limits.connections, max(10, raise_descriptors() - _RESERVED))
+        """So many may be open."""
         self._open: dict[Connection, None] = {}
         """The oldest first."""
         self._by_address: Counter[str] = Counter()
@@ -67,7 +68,7 @@ class Connections:
         if few and self._by_address[counted] >= self.limits.connections_by_address:
             if not self._make_room(counted):
                 return False
-        elif len(self._open) >= self._most and not self._make_room(None):
+        elif len(self._open) >= self.most and not self._make_room(None):
             return False
         self._open[connection] = None
         self._by_address[counted] += 1

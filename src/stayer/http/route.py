@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from stayer.core import complaints
 from stayer.core.errors import BadInput
@@ -62,6 +62,7 @@ class Call(NamedTuple):
     path: dict[str, str]
     query: Any
     body: Any
+    receive: Receive
 
     @property
     def request(self) -> Request:

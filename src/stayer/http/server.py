@@ -46,15 +46,16 @@ class Server(uvicorn.Server):
 
     def __init__(self, store: Store, access: Access, settings: Settings) -> None:
         """Listens at once, so that a port that is taken is said at once."""
-        self._service = Service(store, access, settings)
+        limits = settings.limits
+        connections = Connections(limits, settings.trusted_proxies)
+        self._service = Service(store, access, settings, connections.most)
         self._socket = _listen(settings)
         self.url = _url(settings, self._socket.getsockname()[1])
-        limits = settings.limits
         self._handshake_time = limits.header_time if settings.certificate else None
         super().__init__(
             uvicorn.Config(
                 make_app(self._service),
-                http=Connections(limits, settings.trusted_proxies).protocol(),
+                http=connections.protocol(),
                 ws="none",
                 lifespan="on",
                 log_config=None,

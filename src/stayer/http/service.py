@@ -62,7 +62,10 @@ class Settings(Struct, frozen=True, kw_only=True):
 class Service:
     """One server's work, for as long as its loop runs."""
 
-    def __init__(self, store: Store, access: Access, settings: Settings) -> None:
+    def __init__(
+        self, store: Store, access: Access, settings: Settings, connections: int | None = None
+    ) -> None:
+        """With room for so many connections (`settings.limits.connections`)."""
         self.store = store
         self.access = access
         self.settings = settings
@@ -72,7 +75,7 @@ class Service:
         self.hub = Hub(store, self.call)
         self.submitter = Submitter(store, self.call)
         self.audit = Audit(settings.audit_log)
-        self.streams = Streams(settings.limits)
+        self.streams = Streams(settings.limits, connections or settings.limits.connections)
         self.bodies = Bodies(settings.limits)
         self.requests = Requests(settings.limits)
         self.traced = telemetry.is_near()

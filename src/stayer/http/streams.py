@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -21,6 +22,8 @@ from stayer.http.events import PORTION, Closed, Silence
 from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
 from stayer.http.tasks import result_of
+
+T = TypeVar("T")
 
 HEARTBEAT = 15.0
 """A stream says something at least so often, so that both ends notice when the other is gone."""
@@ -86,21 +89,13 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
     """Long polling, for programs: up to `limit` events, and where to go on."""
     found: list[Event] = []
     store = call.store
-    position = 0 if since is None else since
-    if since is not None and wait <= 0:  # not worth a watching thread
+    if wait > 0:
+        position, found = await _while_there(call, _awaited_events(call, asked, since, wait))
+    elif since is None:
+        position = await call.service.call(store.last_event)
+    else:  # not worth a watching thread
+        position = since
         found = await call.service.call(lambda: store.watch(position, 0.0, asked.limit))
-    else:
-        deadline = time.monotonic() + wait
-        async with call.service.hub.listening():
-            hub = call.service.hub
-            position = hub.newest if since is None else since
-            while not found and (left := deadline - time.monotonic()) > 0:
-                try:
-                    found = (await hub.after(position, left))[: asked.limit]
-                except Closed:
-                    break
-                if found and not _wanted(found, asked):
-                    position, found = found[-1].number, []
     check_still_allowed(call)
     position = found[-1].number if found else position
     shown = [codec.event_record(event) for event in _wanted(found, asked)]
@@ -108,15 +103,65 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
     return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
 
 
-async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
-    """A stream of messages, counted while it is open."""
-    service = call.service
+async def _awaited_events(
+    call: Call, asked: EventsQuery, since: int | None, wait: float
+) -> tuple[int, list[Event]]:
+    """How far it has looked, and what it has found."""
+    found: list[Event] = []
+    deadline = time.monotonic() + wait
+    hub = call.service.hub
+    async with hub.listening():
+        position = hub.newest if since is None else since
+        while not found and (left := deadline - time.monotonic()) > 0:
+            try:
+                found = (await hub.after(position, left))[: asked.limit]
+            except Closed:
+                break
+            if found and not _wanted(found, asked):
+                position, found = found[-1].number, []
+    return position, found
+
+
+async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for this, counted as a stream, as long as the client is there."""
+    try:
+        end = count(call)
+    except Problem:
+        work.close()
+        raise
+    done = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(call))
+    try:
+        await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise ClientDisconnect
+        return done.result()
+    finally:
+        end()
+        done.cancel()
+        gone.cancel()
+
+
+async def _disconnected(call: Call) -> None:
+    while (await call.receive())["type"] != "http.disconnect":
+        pass
+
+
+def count(call: Call) -> Callable[[], None]:
+    """Count a stream for who asks; Problem if there are too many. What it returns ends that."""
     assert call.who is not None
     token = call.who.account
     address = call.request.client.host if call.request.client else "unknown"
-    async with service.hub.listening():
+    streams = call.service.streams
+    streams.begin(token, address)
+    return lambda: streams.end(token, address)
+
+
+async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
+    """A stream of messages, counted while it is open."""
+    async with call.service.hub.listening():
         pass  # a store that does not answer is said before anything else is
-    service.streams.begin(token, address)
+    end = count(call)
 
     async def pieces() -> AsyncIterator[bytes]:
         try:
@@ -127,15 +172,12 @@ async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> S
         except Closed:
             return
 
-    def end() -> None:
-        service.streams.end(token, address)
-
     # A proxy that gathers what comes until its buffer is full would be no live stream.
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return _Counted(pieces(), end, headers=headers, media_type=EVENT_STREAM)
+    return Counted(pieces(), end, headers=headers, media_type=EVENT_STREAM)
 
 
-class _Counted(StreamingResponse):
+class Counted(StreamingResponse):
     """Counted from before it begins until it has ended, whether or not anything was sent."""
 
     def __init__(self, pieces: AsyncIterator[bytes], end: Callable[[], None], **rest: Any) -> None:
@@ -226,8 +268,7 @@ async def result(call: Call) -> Response:
     deadline = time.monotonic() + _wait(call.query.wait)
     task = await get_task(call, id)
     if task.state not in FINISHED and time.monotonic() < deadline:
-        async with call.service.hub.listening():
-            task = await _awaited(call, id, deadline)
+        task = await _while_there(call, _awaited(call, id, deadline))
         check_still_allowed(call)
     outcome = result_of(task)
     if isinstance(outcome, Response):
@@ -241,13 +282,14 @@ async def get_task(call: Call, id: str) -> Task:
 
 
 async def _awaited(call: Call, id: str, deadline: float) -> Task:
-    position = call.service.hub.newest
-    while True:
-        task = await get_task(call, id)
-        left = deadline - time.monotonic()
-        if task.state in FINISHED or left <= 0:
-            return task
-        position = await something(call, [id], position, left)
+    async with call.service.hub.listening():
+        position = call.service.hub.newest
+        while True:
+            task = await get_task(call, id)
+            left = deadline - time.monotonic()
+            if task.state in FINISHED or left <= 0:
+                return task
+            position = await something(call, [id], position, left)
 
 
 async def something(call: Call, ids: Collection[str], position: int, timeout: float) -> int:

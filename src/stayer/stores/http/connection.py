@@ -56,6 +56,10 @@ class NotAllowed(Refused):
     """The token may not do this."""
 
 
+class TooManyWait(StoreUnusable):
+    """The server lets no more requests wait for this token or address."""
+
+
 class Connection:
     """Requests to one server, from any thread, also after a fork."""
 
@@ -194,6 +198,8 @@ class Connection:
             return raised
         if status >= 500 and (not problem or status == 503):
             return StoreUnreachable(f"{url} does not work at the moment: {detail}")
+        if problem.get("type") == _URN + "too-many-streams":
+            return TooManyWait(f"{url}: {detail}")
         if problem and self._address.prefix and problem.get("type") == _URN + "unknown-path":
             return StoreUnusable(
                 f"{url}: the server there has nothing under {self._address.prefix}: leave that out "

@@ -58,7 +58,14 @@ from stayer.core.reach import Reach
 from stayer.core.schedule import Firing, Schedule
 from stayer.store import Meanwhile, Waiter
 from stayer.stores.http import records
-from stayer.stores.http.connection import PATIENCE, Address, Connection, NotAllowed, Query
+from stayer.stores.http.connection import (
+    PATIENCE,
+    Address,
+    Connection,
+    NotAllowed,
+    Query,
+    TooManyWait,
+)
 
 _IDS = 50
 """How many ids go into one URL."""
@@ -67,6 +74,8 @@ _TASKS, _BYTES = 1000, 8_000_000
 """What goes into one submission."""
 _WATCH = 30.0
 """How long one request waits for events, in seconds."""
+_POLL = 1.0
+"""Between two looks, where the server lets no more requests wait."""
 _EARLIEST, _LATEST = 1e8, 253402300799.0
 """Moments that can't be taken for a duration, nor for no moment at all."""
 
@@ -314,7 +323,12 @@ class HttpStore:
         while True:
             left = max(0.0, min(_WATCH, deadline - time.monotonic()))
             query: Query = {"since": since, "wait": f"{left:.3f}", "limit": min(limit, 500)}
-            answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+            try:
+                answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+            except TooManyWait:
+                answer = self._ask("GET", "/v1/events", {**query, "wait": "0"})
+                if not answer["events"]:
+                    time.sleep(min(_POLL, left))
             found = [records.read(Event, shown) for shown in answer["events"]]
             if found or time.monotonic() >= deadline:
                 return found
