@@ -60,8 +60,17 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 ALIKE = ("valkey", "redis-6.2")
 """Stores with the same scripts as another one."""
 
-ONCE = ("test_races.py", "test_kill.py", "test_flow_crashes.py")
-"""Modules that start many processes: of stores with the same scripts, one is enough."""
+ALSO_ALIKE = (
+    "test_model.py",
+    "test_flow_model.py",
+    "test_life.py",
+    "test_turn.py",
+    "test_schedules.py",
+    "test_notices.py",
+)
+"""Modules that between them call every script: these show whether a server understands them. For
+stores with the same scripts, what else the contract says is left to the long tests.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -69,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
-        if store in ALIKE and item.path.name in ONCE:
+        if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)
 
 

@@ -11,6 +11,7 @@ from stayer.stores import open_store
 from stayer.stores.redis.cluster import open_store as open_cluster
 from tests.contract.builders import new, submit
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
+from tests.redis.test_damaged import spoil
 from tests.servers.cluster import Cluster
 
 PREFIX = "damaged"
@@ -23,26 +24,40 @@ def raw(cluster: Cluster) -> Iterator[RedisCluster]:
     client.close()
 
 
-def test_a_key_of_another_type_in_a_queue_stops_nothing(
-    cluster: Cluster, raw: RedisCluster
+def all_keys(raw: RedisCluster) -> list[bytes]:
+    found = raw.keys(f"{PREFIX}:*", target_nodes=RedisCluster.PRIMARIES)
+    assert isinstance(found, list)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("how", "step"),
+    [
+        ("type", 5), ("garbage", 7), ("cut", 9),
+        *(pytest.param(how, 1, marks=pytest.mark.long) for how in ("type", "garbage", "cut")),
+    ],
+)  # fmt: skip
+def test_garbage_under_any_key_stops_nothing(
+    cluster: Cluster, raw: RedisCluster, how: str, step: int
 ) -> None:
+    """Under each of them in the long tests, else under some."""
+    for each in all_keys(raw):
+        raw.delete(each)
     url = cluster.url(prefix=PREFIX)
     store = open_store(url)
     store.setup()
     scene(store)
     store.close()
-    kept = {name: raw.dump(name) for name in sorted(raw.keys(f"{PREFIX}:*"))}
-    # Those of a queue: what all queues share has other places, and no shard of its own.
-    names = [name for name in kept if name.startswith(f"{PREFIX}:{{".encode())]
+    kept = {name: raw.dump(name) for name in sorted(all_keys(raw))}
+    names = [name for name in kept if GOOD.encode() not in name]
+    assert {b"damaged:{q}:task:runs", b"damaged:{%lobby}:workers", b"damaged:claim:runs"} < {*names}
     failed = []
-    for name in (each for each in names if GOOD.encode() not in each):
-        for each in raw.keys(f"{PREFIX}:*"):
+    for name in names[::step]:
+        for each in all_keys(raw):
             raw.delete(each)
         for each, value in kept.items():
             raw.restore(each, 0, value)
-        is_text = raw.type(name) == b"string"
-        raw.delete(name)
-        raw.lpush(name, "foreign") if is_text else raw.set(name, "foreign")
+        spoil(raw, name, how)
         store = open_store(url)
         try:
             look_at_everything(store)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -18,6 +19,25 @@ from tests.servers.finding import redis_binary
 from tests.servers.redis import RedisServer, serving
 
 GARBAGE = b"\xff\xfeg\x00arbage"
+
+
+def spoil(raw: Any, name: bytes, how: str) -> None:
+    """What is under a key becomes of another type, or garbage, or is cut."""
+    kind = raw.type(name)
+    if how == "type":
+        raw.delete(name)
+        raw.lpush(name, "foreign") if kind == b"string" else raw.set(name, "foreign")
+    elif kind == b"string":
+        raw.set(name, GARBAGE if how == "garbage" else raw.get(name)[:9])
+    elif kind == b"hash":
+        value = GARBAGE if how == "garbage" else ""
+        raw.hset(name, mapping=dict.fromkeys(raw.hkeys(name), value))
+    elif kind == b"zset":
+        raw.zadd(name, {GARBAGE if how == "garbage" else b"": 0})
+    elif kind == b"set" and how == "garbage":  # the empty word is as good as any other
+        raw.sadd(name, GARBAGE)
+    elif kind == b"list":
+        raw.lpush(name, GARBAGE if how == "garbage" else b"")
 
 
 class Scene:
@@ -40,24 +60,6 @@ class Scene:
         for name, value in self._kept.items():
             self.raw.restore(name, 0, value)
 
-    def damage(self, name: bytes, how: str) -> None:
-        """What is under a key becomes of another type, or garbage, or is cut."""
-        kind, raw = self.raw.type(name), self.raw
-        if how == "type":
-            raw.delete(name)
-            raw.lpush(name, "foreign") if kind == b"string" else raw.set(name, "foreign")
-        elif kind == b"string":
-            raw.set(name, GARBAGE if how == "garbage" else raw.get(name)[:9])
-        elif kind == b"hash":
-            value = GARBAGE if how == "garbage" else ""
-            raw.hset(name, mapping=dict.fromkeys(raw.hkeys(name), value))
-        elif kind == b"zset":
-            raw.zadd(name, {GARBAGE if how == "garbage" else b"": 0})
-        elif kind == b"set" and how == "garbage":  # the empty word is as good as any other
-            raw.sadd(name, GARBAGE)
-        elif kind == b"list":
-            raw.lpush(name, GARBAGE if how == "garbage" else b"")
-
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[Scene]:
@@ -69,7 +71,7 @@ def prepared() -> Iterator[Scene]:
 def test_garbage_under_any_key_stops_nothing(prepared: Scene, how: str) -> None:
     for name in prepared.names:
         prepared.again()
-        prepared.damage(name, how)
+        spoil(prepared.raw, name, how)
         store = open_store(prepared.url)
         try:
             look_at_everything(store)

@@ -13,20 +13,18 @@ import logging
 import re
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
 from stayer.core.errors import StayerError, StoreUnusable
 from stayer.core.limits import shown
+from stayer.core.model import NewTask
 from stayer.stores.findings import Finding
 from stayer.stores.redis import notices, record, schedules, workers
 from stayer.stores.redis.keys import KEYS, key
 from stayer.stores.redis.server import Server
-
-if TYPE_CHECKING:
-    from stayer.stores.redis import RedisStore
 
 logger = logging.getLogger("stayer.store")
 
@@ -34,12 +32,12 @@ _TYPES = {
     "string": "task parameters result purged flow last looks",
     "list": "history history_tail upstreams missing incoming refused",
     "hash": "checkpoint usage waits outbox listeners afar promised parts notice queue key_limits "
-    "running heads runs shares schedule worker figures meta claim plan",
+    "running heads runs shares schedule worker figures meta claim plan relayed",
     "zset": "log flows members notices notices_of notices_due ranked lane line unique near ids "
     "finished failed due expiring schedules late early state",
     "set": "waiters dependents queues lanes lines rated near_nodes spared faults newest workers "
-    "dead held ordered strays asked plans",
-    "stream": "events",
+    "dead held ordered strays asked plans homes burying",
+    "stream": "events stream",
 }
 _TYPE_OF = {word: kind for kind, words in _TYPES.items() for word in words.split()}
 """The first word of a key behind prefix and queue → its type."""
@@ -53,12 +51,12 @@ _READ = frozenset(
 _AT_ONCE = 1000
 _TRIES = 10
 """How often to look again at a key that others write to."""
-_PAUSE = 60.0
+NO_LOOK = 60.0
 """How long nobody looks again after a look that found nothing, in seconds."""
 _SHOWN = 3
 _FIXED = [name for name, form in KEYS.items() if form == f"<prefix>:{name}" and name in _TYPE_OF]
 """Keys that are there once."""
-_UNREADABLE = (
+UNREADABLE = (
     msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
     struct.error,
 )  # fmt: skip
@@ -91,26 +89,68 @@ class Mending:
         """Whether something was found, and set aside."""
         if time.monotonic() < self._not_before:
             return False
-        found = list(_found(self._server))
-        for damage in found:
+        found = self._set_aside(_found(self._server))
+        if not found:
+            self._not_before = time.monotonic() + NO_LOOK
+        return found
+
+    def mend_these(self, names: Sequence[bytes]) -> bool:
+        """Whether something was found under these keys."""
+        return self._set_aside(
+            _looked_at(self._server, self._server.address.prefix.encode(), names)
+        )
+
+    def _set_aside(self, found: Iterable[_Damage]) -> bool:
+        damaged = list(found)
+        for damage in damaged:
             if not _set_aside(self._server, damage):
                 continue
             logger.warning(
                 "set aside: the key %s %s (%s names it)",
                 damage.name, damage.problem, key("damaged", self._server.address.prefix),
             )  # fmt: skip
-        if not found:
-            self._not_before = time.monotonic() + _PAUSE
-        return bool(found)
+        return bool(damaged)
+
+
+def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str | None:
+    """What is wrong with a key of a cluster that shares its slot with no other; None if nothing is.
+    It is renamed in its slot; who calls names it.
+    """
+    problem: str | None = None
+
+    def look() -> list[tuple[Any, ...]]:
+        nonlocal problem
+        found = next(_looked_at(server, prefix.encode(), [name.encode()]), None)
+        problem = None if found is None else found.problem
+        return [] if found is None else [("RENAME", name, f"{index}:{{{name}}}")]
+
+    for _ in range(_TRIES):
+        if server.change_what_was_seen(name.encode(), look):
+            return problem
+    return None
+
+
+class _Mended(Protocol):
+    """A store that can set aside what can't be read."""
+
+    @property
+    def mending(self) -> _Mender: ...
+
+
+class _Mender(Protocol):
+    def mend(self) -> bool: ...
+
+
+_S = TypeVar("_S", bound=_Mended)
 
 
 def mended(
-    operation: Callable[Concatenate[RedisStore, _P], _T],
-) -> Callable[Concatenate[RedisStore, _P], _T]:
+    operation: Callable[Concatenate[_S, _P], _T],
+) -> Callable[Concatenate[_S, _P], _T]:
     """An operation, tried once more after what can't be read was set aside."""
 
     @functools.wraps(operation)
-    def tried(store: RedisStore, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+    def tried(store: _S, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
         try:
             return operation(store, *arguments, **named)
         except Exception as error:
@@ -125,7 +165,7 @@ def may_be_damage(error: Exception) -> bool:
     """Whether an operation may have failed because of what somebody else has written."""
     if isinstance(error, StoreUnusable):
         return "WRONGTYPE" in str(error) or "user_script" in str(error.__cause__)
-    return isinstance(error, _UNREADABLE) and not isinstance(error, StayerError)
+    return isinstance(error, UNREADABLE) and not isinstance(error, StayerError)
 
 
 def check(server: Server) -> list[Finding]:
@@ -159,12 +199,18 @@ def check(server: Server) -> list[Finding]:
 
 def _found(server: Server) -> Iterator[_Damage]:
     prefix = server.address.prefix.encode()
+    for names in keys_below(server, prefix):
+        yield from _looked_at(server, prefix, names)
+
+
+def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
+    """The names of all keys below a prefix, in batches."""
     cursor = b"0"
     pattern = b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each])
                        for each in prefix) + b":*"  # fmt: skip
     while True:
         cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE)
-        yield from _looked_at(server, prefix, names)
+        yield names
         if cursor == b"0":
             return
 
@@ -207,6 +253,8 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
         return ("GET", name)
     if word == "checkpoint":
         return ("HMGET", name, "attempt", "at")
+    if word == "claim":
+        return ("HMGET", name, "queue", "nonce", "task", "plan")
     if word in _READ:
         return ("HGETALL", name)
     if word in _BYTES or word in ("parameters", "result"):
@@ -225,6 +273,8 @@ def _question(name: bytes, word: str) -> tuple[Any, ...] | None:
 
 
 _UPSTREAM = re.compile(rb"[ab][\x20-\x7e\xc2-\xf4\x80-\xbf]+")
+_STANDING = re.compile(rb"[0-9]{28}[\x20-\x7e\xc2-\xf4\x80-\xbf]+")
+"""When it was created, its number, and the id."""
 _PURGED = msgspec.msgpack.Decoder(list[Any])
 
 
@@ -244,6 +294,8 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
                 workers.workers([b"0", (answer, b"w", 0)])
             case "schedule":
                 schedules.read([(answer, b"s")])
+            case "claim":
+                check_claim(*answer)
             case "checkpoint":
                 int(answer[0]), float(answer[1])
             case "notice":
@@ -252,6 +304,8 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
                 return _fields(name, answer, record.usage)
             case "key_limits" | "running" | "parts":
                 return _fields(name, answer, int)
+            case "state" | "members":
+                return _some(name, [each for each in answer if not _STANDING.fullmatch(each)])
             case "upstreams":
                 return _some(name, [each for each in answer if not _UPSTREAM.fullmatch(each)])
             case "queue":
@@ -259,17 +313,12 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case "runs" | "shares":
                 return _fields(name, answer, lambda value: float(value.partition(b" ")[0]))
             case "meta":
-                return _fields(name, answer, _number_or_name)
+                return _meta(name, answer)
             case _:
                 return _members(name, answer)
     except Exception as error:
         return _Damage(name, f"can't be read: {shown(str(error) or type(error).__name__)}")
     return None
-
-
-def _number_or_name(value: bytes) -> object:
-    text = value.decode()
-    return text if len(text) == 32 else float(text)
 
 
 def _fields(
@@ -280,6 +329,34 @@ def _fields(
         try:
             field.decode()
             read(value)
+        except (ValueError, msgspec.MsgspecError):
+            wrong.append(field)
+    return _some(name, wrong)
+
+
+def check_claim(
+    queue: bytes | None, nonce: bytes | None, task: bytes | None, plan: bytes | None
+) -> None:
+    """Raises if these can't be the cells of a claim."""
+    if not queue or not nonce:
+        raise ValueError("it names no queue")
+    queue.decode(), nonce.decode()
+    if task is not None:
+        msgspec.msgpack.decode(task, type=NewTask)
+    if plan is not None:
+        plan.decode()
+
+
+def _meta(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
+    """Numbers, but for what the store is called, and where a look at all lists has got to."""
+    how: dict[bytes, Callable[[bytes], object]] = {
+        b"identity": bytes.decode,
+        b"looked_through": msgspec.msgpack.Decoder(tuple[str, int, str]).decode,
+    }
+    wrong = []
+    for field, value in zip(answer[::2], answer[1::2], strict=True):
+        try:
+            how.get(field, float)(value)
         except (ValueError, msgspec.MsgspecError):
             wrong.append(field)
     return _some(name, wrong)

@@ -21,6 +21,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
+from stayer.core.errors import StoreUnusable
 from stayer.store import Meanwhile
 from stayer.stores.redis.address import Address
 from stayer.stores.redis.confirming import Replicas
@@ -124,7 +125,7 @@ class Server:
 
     def run_many(self, prefix: str, calls: Sequence[Call]) -> list[Any]:
         """Several scripts, each with a key of its own, in one round trip; a Moved stands for the
-        answer where another node has it.
+        answer where another node has it, a StoreUnusable where it failed.
         """
         now = "" if self._clock is None else repr(float(self._clock()))
         scripts = [script(call.name) for call in calls]
@@ -145,14 +146,18 @@ class Server:
                 patience = None  # nothing was done here, perhaps because it is another's by now
             confirmed = self._confirmations(connection, patience)
         self.replicas.check(confirmed, patience)
-        for answer in answers:
-            if isinstance(answer, ResponseError) and not isinstance(answer, MovedError):
+        return [self._understood(answer) for answer in answers]
+
+    def _understood(self, answer: Any) -> Any:
+        if isinstance(answer, MovedError):
+            return moved(self.address.url, answer)
+        if isinstance(answer, ResponseError):
+            try:
                 with translated(self.address.url):
                     raise answer
-        return [
-            moved(self.address.url, answer) if isinstance(answer, MovedError) else answer
-            for answer in answers
-        ]
+            except StoreUnusable as error:
+                return error
+        return answer
 
     def ask(self, *command: Any) -> Any:
         """What the server answers to a plain command."""

@@ -47,6 +47,7 @@ from stayer.stores.redis.cluster.plans import name_of
 from stayer.stores.redis.cluster.shards import LOBBY, Shards
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.cluster.unheard import Unheard
+from stayer.stores.redis.damage import mended
 from stayer.stores.redis.flows import FlowKnown
 from stayer.stores.redis.notices import check_cursor, merged
 
@@ -74,6 +75,8 @@ class ClusterStore:
         self._shards = Shards(nodes, clock)
         self._workers = Workers(self._shards)
         self._unheard = Unheard(self._workers.introduce)
+        self.mending = self._shards
+        """Only for what may be asked twice: what is done once is mended shard by shard."""
 
     # Life
 
@@ -210,23 +213,29 @@ class ClusterStore:
         self._relay()
         return applied, given
 
+    @mended
     def promote(self, limit: int) -> float | None:
         return promoting.promote(self._shards, self.commit, limit)
 
     # Workers
 
+    @mended
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._workers.beat(worker, number, nonce, reports)
 
+    @mended
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         return self._workers.bury(judge, silent)
 
+    @mended
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         return self._workers.holdings(worker, queues)
 
+    @mended
     def workers(self) -> list[Worker]:
         return self._workers.all(self._shards.names())
 
+    @mended
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
 
@@ -242,62 +251,79 @@ class ClusterStore:
         homes = [] if worker is None else self._workers.homes(worker)
         return news.waiter_for(self._shards, worker, queues, homes)
 
+    @mended
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         return news.watch(self._shards, since, timeout, limit)
 
+    @mended
     def last_event(self) -> int:
         return news.last_event(self._shards)
 
     # Reading
 
+    @mended
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         return self._shards.get(ids)
 
+    @mended
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return listing.find(self._shards, filter, cursor, limit)
 
+    @mended
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
         return listing.upstreams(self._shards, ids)
 
+    @mended
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         queue = self._place(id)
         return ([], 0) if queue is None else self._shards.of(queue).waits(id, limit)
 
+    @mended
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
         self._shards.plans.sweep()
         return far.flows(self._shards, cursor, limit)
 
+    @mended
     def flow(self, id: str) -> FlowInfo | None:
         self._shards.plans.finish_one(name_of(id))
         return far.flow(self._shards, id)
 
+    @mended
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
 
+    @mended
     def ahead(self, id: str) -> int:
         return 0 if (queue := self._place(id)) is None else self._shards.of(queue).ahead(id)
 
+    @mended
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
 
+    @mended
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         names = dict.fromkeys(queues) or self._shards.names()
         return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
 
+    @mended
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
 
+    @mended
     def events(self, id: str) -> list[Event]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).events(id)
 
+    @mended
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         queue = self._place(id)
         return [] if queue is None else self._shards.of(queue).log(id, attempt, start, limit)
 
+    @mended
     def usage(self, id: str, attempt: int) -> list[Usage]:
         queue = self._place(id)
         return [] if queue is None else self._shards.of(queue).usage(id, attempt)
 
+    @mended
     def checkpoint(self, id: str) -> Checkpoint | None:
         return None if (queue := self._place(id)) is None else self._shards.of(queue).checkpoint(id)
 
@@ -306,14 +332,17 @@ class ClusterStore:
 
     # Queues
 
+    @mended
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         wanted = sorted(set(names)) or self._shards.names()
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
 
+    @mended
     def reach(self, queues: Sequence[str]) -> Reach:
         """As `PartedStore.reach`."""
         return listing.reach(self._shards, queues)
 
+    @mended
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
         """As `PartedStore.workers_of`."""
         return self._workers.seen(queues)
@@ -322,6 +351,7 @@ class ClusterStore:
         self._shards.add([name])
         return self._shards.of(name).set_queue(name, **settings)
 
+    @mended
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.
         tour = Tour(self._shards)
@@ -330,6 +360,7 @@ class ClusterStore:
         tour.check()
         return min(moment for moment in moments if moment is not None)
 
+    @mended
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
@@ -338,16 +369,19 @@ class ClusterStore:
     def drop_queue(self, name: str, limit: int) -> int:
         return forgetting.drop_queue(self._shards, name, limit)
 
+    @mended
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         return forgetting.purge(self._shards, ids, states, before, limit)
 
+    @mended
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return forgetting.forget(self._shards, retention, limit)
 
     # Notices
 
+    @mended
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
@@ -362,6 +396,7 @@ class ClusterStore:
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return self._shards.of(notice.queue).settle_notice(notice, delivery)
 
+    @mended
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
@@ -377,9 +412,11 @@ class ClusterStore:
 
     # Schedules
 
+    @mended
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._shards, names)
 
+    @mended
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._shards, limit)
 

@@ -14,6 +14,7 @@ from stayer.core import codec
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask
 from stayer.stores.redis.cluster.nodes import Nodes
+from stayer.stores.redis.damage import UNREADABLE, check_claim
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import pack
 from stayer.stores.redis.server import Call
@@ -117,8 +118,19 @@ class Claims:
         for first in range(0, len(given), _AT_ONCE):
             part = given[first : first + _AT_ONCE]
             calls = [Call(key("claim", prefix, id=each[0]), name, each) for each in part]
-            answers += run(calls)
+            answers += map(self._readable, calls, run(calls))
         return answers
+
+    def _readable(self, call: Call, answer: Any) -> Any:
+        """The answer, after a claim that can't be read was set aside."""
+        if isinstance(answer, list) and answer[0] is not None:
+            try:
+                check_claim(*answer)
+            except UNREADABLE:
+                if not self._nodes.mend(call.key):
+                    raise
+                return self._nodes.run_many([call])[0]
+        return answer
 
 
 def _new_claim(new: NewTask, plan: Planned | None) -> Claim:

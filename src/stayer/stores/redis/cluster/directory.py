@@ -56,7 +56,7 @@ class Directory:
         """All that there are, by name."""
         name = self._key("shards")
         try:
-            found = {each.decode() for each in self._nodes.ask(name, "SMEMBERS", name)}
+            found = _texts(self._nodes.ask(name, "SMEMBERS", name))
         except StoreUnreachable:
             if not (found := self._copied()):
                 raise
@@ -98,8 +98,17 @@ class Directory:
         for copy in COPIES:
             name = self._key("shards_copy", copy)
             with suppress(StoreUnreachable, StoreUnusable):
-                found |= {each.decode() for each in self._nodes.ask(name, "SMEMBERS", name)}
+                found |= _texts(self._nodes.ask(name, "SMEMBERS", name))
         return found
 
     def _key(self, name: str, copy: str = "") -> str:
         return key(name, self._nodes.options.prefix, copy=copy)
+
+
+def _texts(members: Iterable[bytes]) -> set[str]:
+    """Without what is no text, and so no name of a queue."""
+    found = set()
+    for member in members:
+        with suppress(UnicodeDecodeError):
+            found.add(member.decode())
+    return found - {""}

@@ -26,6 +26,7 @@ from stayer.stores.redis.address import (
     without_secrets,
 )
 from stayer.stores.redis.confirming import Unconfirmed
+from stayer.stores.redis.damage import may_be_damage
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call, Server
 from stayer.stores.redis.translation import Moved
@@ -84,6 +85,8 @@ class Nodes:
         self.lessons = 0
         """How often it was asked who has which slot: after a failover once more."""
         self._silent: set[Host] = set()
+        self.mend: Callable[[str], bool] = lambda _: False
+        """Sets aside what can't be read beside this key; whether there was something."""
         self._absent_until: dict[Server, float] = {}
 
     def at(self, key: str, what: Callable[[Server], T]) -> T:
@@ -103,6 +106,11 @@ class Nodes:
 
     def ask(self, key: str, *command: Any) -> Any:
         """What the node that has the key answers to a plain command."""
+        try:
+            return self.at(key, lambda server: server.ask(*command))
+        except StoreUnusable as error:
+            if not may_be_damage(error) or not self.mend(key):
+                raise
         return self.at(key, lambda server: server.ask(*command))
 
     def enlist(
@@ -170,7 +178,18 @@ class Nodes:
                 answers[number] = answer
                 if isinstance(answer, Moved):
                     moved.append(number)
+                elif isinstance(answer, StoreUnusable):
+                    answers[number] = self._mended(calls[number], answer)
         return moved
+
+    def _mended(self, call: Call, error: StoreUnusable) -> Any:
+        """What the script answers after what it could not read was set aside."""
+        if not may_be_damage(error) or not self.mend(call.key):
+            raise error
+        prefix = call.prefix or self.options.prefix
+        return self.at(
+            call.key, lambda server: server.run_at(prefix, (call.key,), call.name, *call.arguments)
+        )
 
     def primaries(self) -> list[Server]:
         """All that have slots."""

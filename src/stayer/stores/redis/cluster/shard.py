@@ -42,7 +42,7 @@ class Shard(Server):
             clock,
         )
         self._nodes = nodes
-        self._mending = Mending(self)
+        self.mending = Mending(self)
 
     def node(self) -> Server:
         """The node that has it now, as far as is known."""
@@ -66,7 +66,7 @@ class Shard(Server):
         try:
             return self._run(name, arguments)
         except StoreUnusable as error:
-            if not may_be_damage(error) or not self._mending.mend():
+            if not may_be_damage(error) or not self.mending.mend():
                 raise
         return self._run(name, arguments)
 
@@ -80,6 +80,14 @@ class Shard(Server):
         return (self.run(name, *arguments) for arguments in calls)
 
     def ask(self, *command: Any) -> Any:
+        try:
+            return self._ask(command)
+        except StoreUnusable as error:
+            if not may_be_damage(error) or not self.mending.mend():
+                raise
+        return self._ask(command)
+
+    def _ask(self, command: tuple[Any, ...]) -> Any:
         return self._nodes.at(self._nowhere, lambda server: server.ask(*command))
 
     def close(self) -> None:

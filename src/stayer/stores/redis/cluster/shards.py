@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,10 +24,13 @@ from stayer.stores.redis.cluster.plans import Plans
 from stayer.stores.redis.cluster.shard import Shard, ShardStore
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.confirming import Unconfirmed
+from stayer.stores.redis.damage import NO_LOOK, UNREADABLE, keys_below, set_aside_alone
 from stayer.stores.redis.keys import key, tag
 from stayer.stores.redis.server import Server
 from stayer.stores.redis.submitting import Promised, packed_groups
 from stayer.stores.redis.translation import translated
+
+logger = logging.getLogger("stayer.store")
 
 LOBBY = "\n"
 """The shard in which all workers are known. No queue is called so."""
@@ -49,9 +54,14 @@ class Shards:
         self.plans = Plans(self)
         self._stores: dict[str, ShardStore] = {}
         self._servers: dict[str, Shard] = {}
+        self._by_tag: dict[str, Shard] = {}
+        """By hash tag."""
+        self._not_before = 0.0
+        """When all may be looked at again for what can't be read."""
         self._directory = Directory(nodes)
         self._places: dict[str, str] = {}
         self._guard = Guard()
+        nodes.mend = self._mend
 
     # Queues
 
@@ -113,6 +123,58 @@ class Shards:
                 if (found := tour.attempt(server.now)) is not None:
                     return found
             raise
+
+    def _mend(self, name: str) -> bool:
+        """Set aside what can't be read beside this key, or the key itself if it has its slot for
+        itself; whether there was something.
+        """
+        prefix = self.nodes.options.prefix
+        if (place := self._place_of(name)) is not None:
+            return place.mending.mend()
+        index = key("damaged", f"{prefix}:{{{_LOBBYS_TAG}}}")
+        problem = self.nodes.at(
+            name, lambda server: set_aside_alone(server, prefix, name, key("damaged", prefix))
+        )
+        if problem is None:
+            return False
+        logger.warning("set aside: the key %s %s (%s names it)", name, problem, index)
+        self.nodes.ask(index, "HSET", index, name, problem)
+        return True
+
+    def _place_of(self, name: str) -> Shard | None:
+        """All that has the slot of this key; None if it has that for itself."""
+        prefix = self.nodes.options.prefix
+        if not name.startswith(f"{prefix}:{{"):
+            return None
+        word = name[len(prefix) + 2 :].partition("}")[0]
+        with self._guard:
+            if word not in self._by_tag:
+                self._by_tag[word] = Shard(self.nodes, word, self._clock)
+            return self._by_tag[word]
+
+    def mend(self) -> bool:
+        """Set aside what can't be read in all places that can be reached; whether there was
+        something. Keys that have their slots for themselves are seen to by who asks for them.
+        """
+        if time.monotonic() < self._not_before:
+            return False
+        tour, found = Tour(self), False
+        for server in self.nodes.primaries():
+            found = tour.attempt(partial(self._mend_at, server)) or found
+        if not found:
+            self._not_before = time.monotonic() + NO_LOOK
+        return found
+
+    def _mend_at(self, server: Server) -> bool:
+        found = False
+        for names in keys_below(server, self.nodes.options.prefix.encode()):
+            places: dict[Shard, list[bytes]] = {}
+            for name in names:
+                if (place := self._place_of(name.decode(errors="replace"))) is not None:
+                    places.setdefault(place, []).append(name)
+            for place, some in places.items():
+                found = place.mending.mend_these(some) or found
+        return found
 
     def take_ended(self) -> list[str]:
         """The queues in which something has ended that others may have to hear of; each is told to
@@ -349,7 +411,11 @@ class Shards:
         stored = server.ask("GET", name)
         if stored is None:
             return None
-        left = record.purged(claim.id, stored)
+        try:
+            left = record.purged(claim.id, stored)
+        except UNREADABLE:
+            server.mending.mend_these([name.encode()])
+            return None
         return left if left.updated > server.now() - REMEMBERED else None
 
     def there(self, ids: Iterable[str]) -> set[str]:

@@ -16,7 +16,6 @@ local function renew()
   if not known[1] then
     if number ~= 1 then return false end
     call('HSET', key, 'started_at', exact(now))
-    call('SADD', key_workers(), me)
     if nonce == 'introduced' then call('HSET', key, 'unproven', 1) end
   else
     local last_number = tonumber(known[1])
@@ -26,6 +25,7 @@ local function renew()
     end
     ends = math.max(ends, tonumber(known[4]))
   end
+  call('SADD', key_workers(), me) -- also later: the list may have been lost
   call('HSET', key, 'node', who[2], 'pid', who[3], 'queues', who[4], 'slots', who[5],
        'version', who[6], 'draining', who[7] and 1 or 0, 'lease', exact(lease),
        'keeps', who[9] and 1 or 0, 'handles', who[12], 'number', number, 'nonce', nonce, 'beat_at', exact(now),

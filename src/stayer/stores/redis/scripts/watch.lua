@@ -3,8 +3,13 @@
 -- returns {up to which number was looked at, an array of events (MessagePack), …}
 -- needs: base, record
 
+local last = call('GET', key_last())
+if not last then -- none yet, or it is gone
+  local newest = call('XREVRANGE', key_events(), '+', '-', 'COUNT', 1)[1]
+  last = newest and string.match(newest[1], '^%d+') or 0
+end
 -- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
-local since = math.min(tonumber(ARGV[3]), tonumber(call('GET', key_last()) or 0))
+local since = math.min(tonumber(ARGV[3]), tonumber(last))
 local limit, budget = tonumber(ARGV[4]), tonumber(ARGV[5])
 local births = {}
 
