@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore, damage
+from stayer.stores.redis import RedisStore, damage, strays
 from stayer.stores.redis.server import Server
 from tests.contract.builders import get, new, register, submit, take
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
@@ -122,6 +122,25 @@ def test_an_error_of_a_script_names_no_script(
         store.promote(10)
     assert f"the key {prefix}:incoming is a string, not a list" in caplog.text
     assert store._server.ask("GET", f"{prefix}:damaged:incoming") == b"foo"
+
+
+def test_what_was_set_aside_before_stays(store: RedisStore) -> None:
+    ask, prefix = store._server.ask, store._server.address.prefix
+    for value in ("foo", "bar"):
+        ask("SET", f"{prefix}:incoming", value)
+        store.promote(10)
+    assert ask("GET", f"{prefix}:damaged:incoming") == b"foo"
+    assert ask("GET", f"{prefix}:damaged:incoming~2") == b"bar"
+
+
+def test_what_is_sound_is_left_alone(prepared: Scene) -> None:
+    prepared.again()
+    store = open_store(prepared.url)
+    assert isinstance(store, RedisStore)
+    strays.look(store._server)
+    assert store._server.ask("HEXISTS", "scene:meta", "looked_through") == 1
+    assert not store.mending.mend()
+    store.close()
 
 
 def test_what_somebody_else_set_aside_and_made_anew_meanwhile_stays(

@@ -42,7 +42,7 @@ __all__ = (
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-@pytest.fixture(params=[redis_binary, valkey_binary])
+@pytest.fixture(params=[redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with serving(request.param(), *ALWAYS) as server:
         yield server

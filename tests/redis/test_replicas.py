@@ -183,7 +183,10 @@ def take_claim(store: RedisStore) -> None:
     run(store, "take_claim", "taken", nonce or "first", "q", "another", "task", "")
 
 
-@pytest.fixture(scope="module", params=[redis_binary, oldest_redis_binary, valkey_binary])
+@pytest.fixture(
+    scope="module",
+    params=[redis_binary, oldest_redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)],
+)
 def deaf(request: pytest.FixtureRequest) -> Iterator[Callable[[], RedisStore]]:
     """Opens a store anew whose replica, when it has begun to follow, hears nothing any more. Valkey
     counts what a connection has written, Redis what it has asked for.

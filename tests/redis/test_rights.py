@@ -23,7 +23,10 @@ from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_bina
 from tests.servers.redis import RedisServer, serving
 
 
-@pytest.fixture(scope="module", params=[redis_binary, oldest_redis_binary, valkey_binary])
+@pytest.fixture(
+    scope="module",
+    params=[redis_binary, oldest_redis_binary, pytest.param(valkey_binary, marks=pytest.mark.long)],
+)
 def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
     with serving(request.param()) as server:
         yield server

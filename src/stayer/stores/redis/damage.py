@@ -122,7 +122,9 @@ def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str |
         nonlocal problem
         found = next(_looked_at(server, prefix.encode(), [name.encode()]), None)
         problem = None if found is None else found.problem
-        return [] if found is None else [("RENAME", name, f"{index}:{{{name}}}")]
+        if found is None:
+            return []
+        return [("RENAME", name, _free(server, f"{index}:{{{name}}}".encode()))]
 
     for _ in range(_TRIES):
         if server.change_what_was_seen(name.encode(), look):
@@ -411,7 +413,13 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
         nonlocal done
         found = next(_looked_at(server, prefix, [damage.key]), None)
         done = found is not None
-        return [] if found is None else _commands(found, prefix, index.encode())
+        if found is None:
+            return []
+        named = ("HSET", index, found.key, found.problem)
+        if found.members is None:
+            place = _free(server, index.encode() + found.key[len(prefix) :])
+            return [named, ("RENAME", found.key, place)]
+        return [named, *_removals(found, prefix)]
 
     if server.ask("TYPE", index) not in (b"hash", b"none"):
         server.ask("DEL", index)
@@ -421,12 +429,19 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
     return False  # who meets it next tries again
 
 
-def _commands(damage: _Damage, prefix: bytes, index: bytes) -> list[tuple[Any, ...]]:
-    """What names it, and takes it away."""
-    named = ("HSET", index, damage.key, damage.problem)
-    if damage.members is None:
-        return [named, ("RENAME", damage.key, index + damage.key[len(prefix) :])]
+def _free(server: Server, name: bytes) -> bytes:
+    """This name, or the next that has nothing: what was set aside before stays there."""
+    found, number = name, 1
+    while server.ask("EXISTS", found):
+        number += 1
+        found = b"%b~%d" % (name, number)
+    return found
+
+
+def _removals(damage: _Damage, prefix: bytes) -> list[tuple[Any, ...]]:
+    """What takes members away."""
+    assert damage.members is not None
     kind = _wanted(damage.key, _word(damage.key[len(prefix) + 1 :]))
     if kind == "list":
-        return [named, *(("LREM", damage.key, 0, member) for member in damage.members)]
-    return [named, (_REMOVE[kind], damage.key, *damage.members)]
+        return [("LREM", damage.key, 0, member) for member in damage.members]
+    return [(_REMOVE[kind], damage.key, *damage.members)]
