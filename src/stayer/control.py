@@ -310,6 +310,23 @@ def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiec
         start = pieces[-1].start + len(pieces[-1].data)
 
 
+def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
+    """The offset at which the last so many lines of a log begin. Newlines are counted, not visited
+    one by one: a log may have millions of them.
+    """
+    if not pieces:
+        return 0
+    if lines <= 0:
+        return pieces[-1].start + len(pieces[-1].data)
+    wanted = lines + pieces[-1].data.endswith(b"\n")  # what ends the last line begins none
+    for piece in reversed(pieces):
+        found = piece.data.count(b"\n")
+        if found >= wanted:
+            return piece.start + len(piece.data.rsplit(b"\n", wanted)[0]) + 1
+        wanted -= found
+    return pieces[0].start
+
+
 def watch(store: Store, id: str, seen: int, timeout: float) -> int:
     """Wait for something to happen to the task, or the time to be over; the last event's number."""
     deadline = time.monotonic() + timeout

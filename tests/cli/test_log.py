@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer.cli.follow import Printer, beginning_of_tail, follow
+from stayer import control
+from stayer.cli.follow import Printer, follow
 from stayer.cli.harmless import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Interrupt, Start
@@ -86,8 +87,8 @@ def test_the_last_lines(stayer: Here, writer: Writer, lines: str, said: str) -> 
 def test_a_tail_may_end_without_a_newline() -> None:
     pieces = [LogPiece(5, b"a\nb"), LogPiece(8, b"\nc")]
 
-    assert [beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
-    assert beginning_of_tail([], 3) == 0
+    assert [control.beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
+    assert control.beginning_of_tail([], 3) == 0
 
 
 def test_an_offset_counts_bytes(stayer: Here, writer: Writer) -> None:

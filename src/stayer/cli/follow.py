@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import rich_click as click
@@ -111,20 +111,3 @@ class _Following:
 def _has_begun(task: Task) -> bool:
     """What a worker was given and refused has a new attempt, but never ran."""
     return task.state != "reserved" and task.started_at is not None
-
-
-def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
-    """The offset at which the last so many lines begin."""
-    if not pieces:
-        return 0
-    end = pieces[-1].start + len(pieces[-1].data)
-    if lines <= 0:
-        return end
-    for piece in reversed(pieces):
-        found = len(piece.data)
-        while (found := piece.data.rfind(b"\n", 0, found)) >= 0:
-            after = piece.start + found + 1
-            lines -= after != end  # what ends the last line begins none
-            if not lines:
-                return after
-    return pieces[0].start

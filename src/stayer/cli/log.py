@@ -6,7 +6,7 @@ import rich_click as click
 
 from stayer import control
 from stayer.cli.command import Given, argument, command
-from stayer.cli.follow import Printer, beginning_of_tail, follow
+from stayer.cli.follow import Printer, follow
 from stayer.cli.output import note
 from stayer.cli.values import DURATION, complete_task
 from stayer.core.errors import BadInput
@@ -61,7 +61,7 @@ def log(
         printer.offset = offset or 0
         if tail is not None:
             pieces = list(control.log(store, task.id, shown))
-            printer.offset = beginning_of_tail(pieces, tail)
+            printer.offset = control.beginning_of_tail(pieces, tail)
         if since is not None:
             printer.offset = _came_since(store, task, shown, store.now() - since)
         return task

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from stayer.core import codec, complaints
-from stayer.core.errors import BadInput
+from stayer.core import codec, complaints, limits
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Value, WhenFailed
-from stayer.core.units import duration, instant, memory
+from stayer.core.units import duration, format_size, instant, memory
 
 
 class WrittenSubmission(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,6 +88,11 @@ def parse_submission(
     sizes may be text there; `what` names the line in errors, which don't name fields that are
     `not_here`.
     """
+    if len(line) > limits.WRITTEN:
+        raise TooLarge(
+            f"{what}: {format_size(len(line))} of JSON, a task has at most "
+            f"{format_size(limits.WRITTEN)}: store large data elsewhere, and pass where it is"
+        )
     try:
         written = _decode_submission(line)
     except msgspec.ValidationError as error:

@@ -97,7 +97,7 @@ def confined_reason(who: Principal, store: Store, task: Task, reason: Reason) ->
 
 
 async def _check_task(service: Service, who: Principal, id: str) -> None:
-    [task] = await service.call(service.store.get, [id])
+    [task] = await service.ask(who, service.store.get, [id])
     if task is None or task.queue not in who.queues:
         raise UnknownTask(f"no task {id!r} in {_list(who)}")
 

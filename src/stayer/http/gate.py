@@ -9,10 +9,10 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +30,7 @@ from stayer.http.problem import Problem
 from stayer.http.route import (
     JSON_MEDIA,
     SESSION,
+    SMALL,
     Answer,
     Call,
     Found,
@@ -159,23 +160,38 @@ class Gate:
         query = read_query(route.query, scope["query_string"])
         if who is not None and who.queues:
             query = await confined(self.service, who, found, query)
-        body = None
-        if scope["method"] not in _SAFE:
-            raw = await self._body(headers, receive, route, who)
+        call = Call(self.service, scope, headers, who, found.path, query, None, receive)
+        if scope["method"] in _SAFE:
+            return await self._outcome(call, route, passage)
+        with self.service.bodies.held("" if who is None else who.account) as hold:
+            raw = await self._body(headers, receive, route, who, hold)
             if route.body_needed and not raw.strip():
                 raise BadInput("the body is empty: send JSON, as /docs says")
-            body = read_body(route.body, raw)
-        call = Call(self.service, scope, headers, who, found.path, query, body, receive)
+            body = await self._read(call, route, raw)
+            return await self._outcome(call._replace(body=body), route, passage)
+
+    async def _read(self, call: Call, route: Route, raw: bytes) -> Any:
+        limit = self.service.settings.limits.values
+        if len(raw) > limit and sum(map(raw.count, (b",", b"[", b"{"))) > limit:
+            raise Problem(
+                "body-too-large", f"it has more than {limit:,} values: send less at a time"
+            )
+        if len(raw) <= SMALL or route.body is bytes:
+            return read_body(route.body, raw)
+        return await call.ask(read_body, route.body, raw)
+
+    async def _outcome(self, call: Call, route: Route, passage: _Passage) -> Response | Said:
         outcome: Outcome
         if route.wait is not None:
             outcome = await route.wait(call)
         else:
             assert route.run is not None
-            with self.service.requests.one_more("" if who is None else who.account):
-                outcome = await self.service.call(route.run, call)
+            outcome = await call.ask(route.run, call)
         if isinstance(outcome, Opened):
             passage.who = outcome.who
-        return outcome if isinstance(outcome, Response) else _said(scope, headers, outcome)
+        if isinstance(outcome, Response):
+            return outcome
+        return _said(call.scope, call.headers, outcome)
 
     def _own_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """What every answer has. Names of the machine itself are shared with other servers: https
@@ -282,7 +298,12 @@ class Gate:
         return Problem("unauthorized", detail, {"www-authenticate": "Bearer"})
 
     async def _body(
-        self, headers: Headers, receive: Receive, route: Route, who: Principal | None
+        self,
+        headers: Headers,
+        receive: Receive,
+        route: Route,
+        who: Principal | None,
+        hold: Callable[[int], None],
     ) -> bytes:
         message = await receive()
         body: bytes = message.get("body", b"")
@@ -292,37 +313,37 @@ class Gate:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         if message.get("more_body", False) or len(body) > limit:
-            body = await self._rest(message, receive, limit, who)
+            body = await self._rest(message, receive, limit, who, hold)
         if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
             raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
         return body
 
     async def _rest(
-        self, message: Message, receive: Receive, limit: int, who: Principal | None
+        self,
+        message: Message,
+        receive: Receive,
+        limit: int,
+        who: Principal | None,
+        hold: Callable[[int], None],
     ) -> bytes:
         """A body that comes in pieces, or is too large."""
         body = bytearray()
-        received = held = 0
-        token = "" if who is None else who.account
+        received = 0
         most = limit + (_DRAINED if who else _DRAINED_UNKNOWN)
-        try:
-            while True:
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                piece = message.get("body", b"")
-                received += len(piece)
-                if received <= limit:
-                    self.service.bodies.take(token, len(piece))
-                    held += len(piece)
-                    body += piece
-                else:
-                    body.clear()
-                # Most who send too much hear why; who sends without end does not.
-                if not message.get("more_body", False) or received > most:
-                    break
-                message = await receive()
-        finally:
-            self.service.bodies.give_back(token, held)
+        while True:
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece = message.get("body", b"")
+            received += len(piece)
+            if received <= limit:
+                hold(len(piece))
+                body += piece
+            else:
+                body.clear()
+            # Most who send too much hear why; who sends without end does not.
+            if not message.get("more_body", False) or received > most:
+                break
+            message = await receive()
         if received > limit:
             raise Problem(
                 "body-too-large", f"the limit is {format_size(limit)}: send less at a time",

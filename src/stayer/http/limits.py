@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
@@ -47,6 +48,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     bodies: int = 256_000_000
     """All bodies that are being received, in all and by token."""
     bodies_by_token: int = 64_000_000
+    values: int = 2_000_000
+    """In one body: numbers, texts, lists and objects take more memory than they have bytes."""
     requests_by_token: int = 128
     """That wait for the store at once; half of what may wait in all."""
     streams: int = 1000
@@ -122,15 +125,31 @@ def _too_many(number: int, what: str) -> Problem:
 
 
 class Bodies:
-    """How much of bodies is in memory that has not come to its end."""
+    """How much of bodies is in memory: from the first byte until the request is answered."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._held: Counter[str] = Counter()
         self._sum = 0
 
-    def take(self, token: str, size: int) -> None:
-        """Hold so many bytes more; Problem if that is too much."""
+    @contextmanager
+    def held(self, token: str) -> Iterator[Callable[[int], None]]:
+        """What is called with so many bytes more counts them until the end; Problem if that is too
+        much.
+        """
+        size = 0
+
+        def more(bytes: int) -> None:
+            nonlocal size
+            self._take(token, bytes)
+            size += bytes
+
+        try:
+            yield more
+        finally:
+            self._give_back(token, size)
+
+    def _take(self, token: str, size: int) -> None:
         if self._sum + size > self._limits.bodies:
             raise _too_much("large requests are on their way")
         if self._held[token] + size > self._limits.bodies_by_token:
@@ -138,8 +157,7 @@ class Bodies:
         self._sum += size
         self._held[token] += size
 
-    def give_back(self, token: str, size: int) -> None:
-        """It is read, or gone."""
+    def _give_back(self, token: str, size: int) -> None:
         self._sum -= size
         self._held[token] -= size
         if not self._held[token]:
@@ -149,22 +167,26 @@ class Bodies:
 class Requests:
     """How many requests wait for the store, by token."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, at_once: int) -> None:
+        """Of one token, `at_once` ask the store while the others wait."""
         self._most = limits.requests_by_token
+        self._at_once = at_once
         self._waiting: Counter[str] = Counter()
+        self._turns: dict[str, asyncio.Semaphore] = {}
 
-    @contextmanager
-    def one_more(self, token: str) -> Iterator[None]:
-        """Count one while it waits; Problem if there are too many."""
+    @asynccontextmanager
+    async def turn(self, token: str) -> AsyncIterator[None]:
+        """Wait until this token may ask for something more; Problem if too many wait already."""
         if self._waiting[token] >= self._most:
             raise _too_much("requests of this token at once")
         self._waiting[token] += 1
         try:
-            yield
+            async with self._turns.setdefault(token, asyncio.Semaphore(self._at_once)):
+                yield
         finally:
             self._waiting[token] -= 1
             if not self._waiting[token]:
-                del self._waiting[token]
+                del self._waiting[token], self._turns[token]
 
 
 def _too_much(what: str) -> Problem:

@@ -62,8 +62,10 @@ async def log(call: Call) -> Response:
     start = asked.start
     if asked.tail is not None:
         lines = asked.tail
-        start = await call.service.call(
-            lambda: _beginning_of_tail(list(control.log(call.store, task.id, attempt)), lines)
+        start = await call.ask(
+            lambda: control.beginning_of_tail(
+                list(control.log(call.store, task.id, attempt)), lines
+            )
         )
     if asked.follow:
         begin = _last_place(call, attempt, start)
@@ -75,7 +77,7 @@ async def _text(
     call: Call, task: Task, attempt: int, start: int, limit: int | None
 ) -> StreamingResponse:
     """Portion by portion; a line says where something is missing."""
-    first = await call.service.call(call.store.log, task.id, attempt, start, PORTION)
+    first = await call.ask(call.store.log, task.id, attempt, start, PORTION)
 
     async def portions() -> AsyncIterator[bytes]:
         position, left, pieces = start, limit, first
@@ -89,7 +91,7 @@ async def _text(
                 yield data
                 if left == 0:
                     return
-            pieces = await call.service.call(call.store.log, task.id, attempt, position, PORTION)
+            pieces = await call.ask(call.store.log, task.id, attempt, position, PORTION)
 
     headers = {"cache-control": "private, no-cache", "stayer-attempt": str(attempt)}
     media = "text/plain; charset=utf-8"
@@ -118,7 +120,7 @@ async def _log_stream(
         position, spoken = service.hub.newest, time.monotonic()
         while still_allowed(call) and not service.hub.closed:
             try:
-                messages = await service.call(following.look)
+                messages = await call.ask(following.look)
             except StoreError:
                 messages = [b": the store does not answer\n\n"]
                 await asyncio.sleep(AWAY)
@@ -205,21 +207,6 @@ def _whole_letters(data: bytes, *, final: bool) -> tuple[str, int]:
             if byte < 0x80:
                 break
     return data[:length].decode("utf-8", "replace"), length
-
-
-def _beginning_of_tail(pieces: list[LogPiece], lines: int) -> int:
-    """The offset at which the last so many lines begin."""
-    if not pieces:
-        return 0
-    end = pieces[-1].start + len(pieces[-1].data)
-    for piece in reversed(pieces):
-        found = len(piece.data)
-        while (found := piece.data.rfind(b"\n", 0, found)) >= 0:
-            after = piece.start + found + 1
-            lines -= after != end
-            if not lines:
-                return after
-    return pieces[0].start
 
 
 class PiecesQuery(Struct, frozen=True, kw_only=True):

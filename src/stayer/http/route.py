@@ -11,7 +11,10 @@ from typing import (
     Any,
     NamedTuple,
     TypeAlias,
+    TypeVar,
+    TypeVarTuple,
     Union,
+    Unpack,
     get_args,
     get_origin,
 )
@@ -33,6 +36,11 @@ from stayer.store import Store
 if TYPE_CHECKING:
     from stayer.http.service import Service
 
+T = TypeVar("T")
+A = TypeVarTuple("A")
+
+SMALL = 16_000
+"""Bodies of so many bytes are read in passing: sooner than a thread is found for them."""
 _FIELDS_LIMIT = 2000
 JSON_MEDIA = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -72,6 +80,10 @@ class Call(NamedTuple):
     @property
     def store(self) -> Store:
         return self.service.store
+
+    async def ask(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
+        """Run something that asks the store, in a thread, when it is this token's turn."""
+        return await self.service.ask(self.who, function, *arguments)
 
 
 Outcome: TypeAlias = "Answer | Response | JSON"

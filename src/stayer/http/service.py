@@ -20,7 +20,7 @@ from stayer.http.failures import Failures
 from stayer.http.limits import Bodies, Limits, Requests, Streams
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
-from stayer.http.session import Sessions
+from stayer.http.session import Principal, Sessions
 from stayer.http.submitting import Submitter
 from stayer.judging import Watcher
 from stayer.sampling import Sampler
@@ -77,7 +77,7 @@ class Service:
         self.audit = Audit(settings.audit_log)
         self.streams = Streams(settings.limits, connections or settings.limits.connections)
         self.bodies = Bodies(settings.limits)
-        self.requests = Requests(settings.limits)
+        self.requests = Requests(settings.limits, THREADS // 2)
         self.traced = telemetry.is_near()
         """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(THREADS, "store")
@@ -133,6 +133,15 @@ class Service:
             )
         finally:
             self._calls -= 1
+
+    async def ask(
+        self, who: Principal | None, function: Callable[[Unpack[A]], T], *arguments: *A
+    ) -> T:
+        """The same for somebody, who has a part of the threads: others go on, however long what is
+        asked for takes.
+        """
+        async with self.requests.turn("" if who is None else who.account):
+            return await self.call(function, *arguments)
 
     async def probe(self) -> float:
         """How long the store takes to answer, in seconds; StoreError if it does not.

@@ -92,10 +92,10 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
     if wait > 0:
         position, found = await _while_there(call, _awaited_events(call, asked, since, wait))
     elif since is None:
-        position = await call.service.call(store.last_event)
+        position = await call.ask(store.last_event)
     else:  # not worth a watching thread
         position = since
-        found = await call.service.call(lambda: store.watch(position, 0.0, asked.limit))
+        found = await call.ask(store.watch, position, 0.0, asked.limit)
     check_still_allowed(call)
     position = found[-1].number if found else position
     shown = [codec.event_record(event) for event in _wanted(found, asked)]
@@ -278,7 +278,7 @@ async def result(call: Call) -> Response:
 
 async def get_task(call: Call, id: str) -> Task:
     """The task, read in a thread."""
-    return await call.service.call(lambda: control.get(call.store, id))
+    return await call.ask(control.get, call.store, id)
 
 
 async def _awaited(call: Call, id: str, deadline: float) -> Task:

@@ -18,10 +18,8 @@ from stayer.core.written import parse_submission
 from stayer.doubt import naming_drawn_ids
 from stayer.http.confine import check_answer, check_new
 from stayer.http.problem import Problem
-from stayer.http.route import Answer, Call
+from stayer.http.route import SMALL, Answer, Call
 
-_SMALL = 16_000
-"""Bodies of so many bytes are read in passing."""
 BATCH_LIMIT = 1000
 """How many tasks one request may bring."""
 _encode = msgspec.json.Encoder().encode
@@ -36,9 +34,8 @@ class TasksBody(Struct, frozen=True):
 async def submit(call: Call) -> Answer:
     """One task (an object), or many (an array, or `{"tasks": […]}`)."""
     body: bytes = call.body
-    # A small one is read sooner than a thread is found for it.
-    if len(body) > _SMALL:
-        asked = await call.service.call(_asked, call, ids.generate)
+    if len(body) > SMALL:
+        asked = await call.ask(_asked, call, ids.generate)
     else:
         asked = _asked(call, call.service.submitter.draw_id)
     if isinstance(asked, NewTask):
@@ -59,7 +56,7 @@ async def submit(call: Call) -> Answer:
 async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     """Accepted, as a part of the trace that the caller or this server has."""
     if any(task.start_before is not None for task in tasks):
-        await call.service.call(control.refuse_overdue, call.store, tasks)
+        await call.ask(control.refuse_overdue, call.store, tasks)
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
     with naming_drawn_ids(call.store, tasks):
         if parent is None and not call.service.traced:

@@ -1,0 +1,106 @@
+"""What one token asks for takes its own share of a server: others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from stayer import control
+from stayer.core import limits
+from stayer.core.model import LogPiece, Report
+from stayer.http.access import Access, Token
+from stayer.http.limits import Limits, Requests
+from stayer.http.problem import Problem
+from stayer.http.service import THREADS, Service, Settings
+from stayer.http.session import by_token
+from stayer.store import Store
+from tests.contract.builders import PATIENCE, beat, get, register, started
+from tests.http.serving import Site
+
+
+def test_a_token_has_its_turns_and_no_more() -> None:
+    requests = Requests(Limits(requests_by_token=3), at_once=2)
+    inside: list[str] = []
+
+    async def ask(token: str, over: asyncio.Event) -> None:
+        async with requests.turn(token):
+            inside.append(token)
+            await over.wait()
+
+    async def crowd() -> None:
+        over = asyncio.Event()
+        asking = [asyncio.ensure_future(ask("a", over)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(Problem, match="at once"):
+            await ask("a", over)
+        asking.append(asyncio.ensure_future(ask("b", over)))
+        await asyncio.sleep(0)
+        assert inside == ["a", "a", "b"]
+        over.set()
+        await asyncio.gather(*asking)
+        assert sorted(inside) == ["a", "a", "a", "b"]
+        await ask("a", over)
+
+    asyncio.run(crowd())
+    assert not requests._waiting
+    assert not requests._turns
+
+
+def test_who_asks_for_much_keeps_nobody_from_the_store(tmp_path: Path, store: Store) -> None:
+    """More requests of one token wait for the store than there are threads to ask it."""
+    access = Access(tmp_path / "access.json")
+    one, other = (by_token(_token(access, name)) for name in ("one", "other"))
+    over = threading.Event()
+
+    async def crowd() -> None:
+        service = Service(store, access, Settings())
+        asked = [asyncio.ensure_future(service.ask(one, over.wait)) for _ in range(THREADS * 2)]
+        try:
+            assert await asyncio.wait_for(service.ask(other, store.last_event), PATIENCE) == 0
+            assert not any(each.done() for each in asked)
+        finally:
+            over.set()
+        assert all(await asyncio.gather(*asked))
+        service.close()
+
+    asyncio.run(crowd())
+
+
+def _token(access: Access, name: str) -> Token:
+    access.add(name, "read")
+    return next(each for each in access.tokens() if each.name == name)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 1000, 999_999, 1_000_000, 1_000_001, 2**31])
+def test_a_tail_of_a_log_of_newlines_is_counted_not_walked(lines: int) -> None:
+    """A million newlines in four pieces; it begins where it did when they were walked."""
+    pieces = [LogPiece(each * 250_000, b"\n" * 250_000) for each in range(4)]
+    found = control.beginning_of_tail(pieces, lines)
+    assert found == max(0, 1_000_000 - lines)
+
+
+def test_a_tail_over_http(site: Site, store: Store) -> None:
+    known = register(store)
+    task = started(store, id="a")
+    log = (LogPiece(0, b"one\ntwo\nthree\n"),)
+    beat(store, known, 2, Report(id=task.id, attempt=task.attempt, log=log))
+    for lines, text in ((1, b"three\n"), (2, b"two\nthree\n"), (9, b"one\ntwo\nthree\n")):
+        assert site("GET", f"/v1/tasks/a/log?tail={lines}").body == text
+    assert get(store, "a").state == "started"
+
+
+@pytest.mark.parametrize("path", ["/v1/tasks", "/v1/flows", "/v1/schedules"])
+def test_a_body_of_very_many_values_is_refused_unread(site: Site, path: str) -> None:
+    body = b'{"name":"n","parameters":[' + b"[]," * 1_100_000 + b"0]}"
+    reply = site("POST", path, body)
+    reply.is_problem(413, "body-too-large", "2,000,000 values")
+
+
+def test_a_task_that_is_written_too_long_is_refused_unread(site: Site) -> None:
+    """Its parameters are not read, only to be found too large."""
+    body = b'{"name":"n","parameters":"' + b"a" * limits.WRITTEN + b'"}'
+    reply = site("POST", "/v1/tasks", body)
+    reply.is_problem(413, "too-large", "3.2 MB")
