@@ -34,9 +34,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("round_number", range(1, rounds + 1), ids="round-{}".format)
 
 
+SAID_ELSEWHERE = {
+    "redis/test_faults.py": ("healthy_task", "chaos", "silent_worker_that_keeps", "draining"),
+    "faults/test_cluster.py": ("healthy_task", "draining", "runs_again", "stopped_worker", "hup"),
+    "faults/test_limits.py": ("redis",),
+}
+"""Tests that cost much, and that another store has in the short run: left to the long tests."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that hangs is ended and named, see pyproject.toml: a long one later than others."""
     for item in items:
+        place = "/".join(item.path.parts[-2:])
+        if any(word in item.name for word in SAID_ELSEWHERE.get(place, ())):
+            item.add_marker(pytest.mark.long)
         if item.get_closest_marker("long"):
             item.add_marker(pytest.mark.timeout(3600))
 

@@ -73,11 +73,17 @@ stores with the same scripts, what else the contract says is left to the long te
 """
 
 
+MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test_long_histories.py")
+"""On a cluster each of these takes as long as all of a small module."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave to the long tests what costs most."""
     for item in items:
         store = getattr(item, "callspec", None) and item.callspec.params.get("fresh_url")  # type: ignore[attr-defined]
+        if store == "cluster" and item.path.name in MANY_PROCESSES:
+            item.add_marker(pytest.mark.long)
         if store in ALIKE and item.path.name not in ALSO_ALIKE:
             item.add_marker(pytest.mark.long)
 

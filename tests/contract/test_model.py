@@ -415,7 +415,7 @@ def run(fresh_url: FreshUrl, how: settings) -> None:
 
 
 def test_a_store_does_what_its_model_does(fresh_url: FreshUrl) -> None:
-    run(fresh_url, settings(max_examples=40, stateful_step_count=40, report_multiple_bugs=False))
+    run(fresh_url, settings(max_examples=20, stateful_step_count=40, report_multiple_bugs=False))
 
 
 @pytest.mark.long

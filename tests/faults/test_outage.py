@@ -101,6 +101,7 @@ def test_who_is_to_stop_leaves_outcomes_to_the_next_worker_if_the_store_is_away(
         fleet.assert_no_overlap(id)
 
 
+@pytest.mark.long
 def test_who_is_to_stop_does_not_wait_for_a_store_that_never_answers(
     fleet: Fleet, server: RedisServer
 ) -> None:
@@ -119,7 +120,7 @@ def test_who_is_to_stop_does_not_wait_for_a_store_that_never_answers(
     fleet.assert_no_overlap("a")
 
 
-@pytest.mark.parametrize("away", [gone, silent])
+@pytest.mark.parametrize("away", [gone, pytest.param(silent, marks=pytest.mark.long)])
 def test_who_has_nothing_to_tell_stops_also_without_a_store(
     fleet: Fleet, server: RedisServer, away: Away
 ) -> None:
@@ -130,7 +131,7 @@ def test_who_has_nothing_to_tell_stops_also_without_a_store(
         assert fleet.end_of(worker) == 0
 
 
-@pytest.mark.parametrize("away", [gone, silent])
+@pytest.mark.parametrize("away", [gone, pytest.param(silent, marks=pytest.mark.long)])
 def test_what_threads_held_is_handed_back_by_the_next_worker(
     server: RedisServer, tmp_path: Path, away: Away
 ) -> None:

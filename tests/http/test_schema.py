@@ -53,7 +53,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 BOUNDED: dict[str, Any] = {
-    "max_examples": 15, "deadline": None, "database": None, "derandomize": True,
+    "max_examples": 5, "deadline": None, "database": None, "derandomize": True,
     "suppress_health_check": list(HealthCheck),
 }  # fmt: skip
 
@@ -66,7 +66,7 @@ def test_every_route_keeps_what_its_description_says(case: Any, busy: Site) -> N
 
 @pytest.mark.long
 @schema.parametrize()
-@settings(**BOUNDED, phases=[Phase.explicit])
+@settings(**{**BOUNDED, "max_examples": 15}, phases=[Phase.explicit, Phase.generate])
 def test_every_edge_is_what_the_description_says(case: Any, busy: Site) -> None:
     check(case, busy)
 

@@ -95,7 +95,9 @@ class Life:
         self.finished += [task.id for task in tasks]
 
 
-@pytest.mark.parametrize("harm", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)]
+)
 def test_a_failover_loses_nothing_that_was_confirmed_and_doubles_nothing(
     group: Group, store: Store, harm: signal.Signals
 ) -> None:
@@ -127,7 +129,9 @@ def test_a_failover_loses_nothing_that_was_confirmed_and_doubles_nothing(
     check_counts(store)
 
 
-@pytest.mark.parametrize("harm", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "harm", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)]
+)
 def test_wake_ups_come_from_the_new_primary(
     group: Group, store: Store, harm: signal.Signals
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from stayer.core.model import NewTask
@@ -18,6 +19,7 @@ def streams(system: System) -> int:
     return int(found[1])
 
 
+@pytest.mark.long
 def test_eight_tabs_share_one_stream_and_all_are_live(tabs: Tabs, system: System) -> None:
     pages = [tabs.open("tasks" if n % 2 else "now") for n in range(8)]
     assert streams(system) == 1
@@ -64,6 +66,7 @@ def test_a_task_that_comes_while_the_list_is_read_is_told(tabs: Tabs, system: Sy
     expect(page.locator(".task-row", has_text="late")).to_be_visible()
 
 
+@pytest.mark.long
 def test_ten_thousand_rows_are_scrolled_filtered_and_cancelled(tabs: Tabs, system: System) -> None:
     store = system.fleet.store
     for start in range(0, 10_000, 1000):

@@ -17,8 +17,15 @@ _PAGE, _DATA = 70_000, 45_000
 """How many bytes the page itself may have, and what it shows at first of the scene."""
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(DESK, "dark", id="desk-dark"),
+        pytest.param(PHONE, "light", id="phone-light"),
+        pytest.param(DESK, "light", id="desk-light", marks=pytest.mark.long),
+        pytest.param(PHONE, "dark", id="phone-dark", marks=pytest.mark.long),
+    ],
+)
 def test_every_page_fits(browser: Browser, scene: Site, size: dict[str, int], scheme: str) -> None:
     with logged_in(
         browser, scene.url, scene.tokens["operate"], viewport=size, color_scheme=scheme
