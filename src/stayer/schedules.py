@@ -7,7 +7,7 @@ alone what somebody added by hand.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -103,39 +103,68 @@ def following(store: Store, schedule: Schedule, number: int) -> list[float]:
     return [] if schedule.paused else cron.following(schedule, store.now(), number)
 
 
-def declare(store: Store, origin: str, wanted: Sequence[Schedule]) -> None:
-    """Let the schedules of this file or app be these: made, changed, removed as need be."""
+def declare(
+    store: Store,
+    origin: str,
+    wanted: Sequence[Schedule],
+    within: Collection[str] | None = None,
+) -> None:
+    """Let the schedules of this file or app be these: made, changed, removed as need be. `within`:
+    whoever declares them is to be heard for these queues only, and takes nothing over from others.
+    """
     for _ in range(_TRIES):
         with suppress(Refused):  # somebody was faster: look again
-            return _declare(store, origin, wanted)
+            return _declare(store, origin, wanted, within)
     raise Refused(f"the schedules of {origin} are changed all the time: try again")
 
 
-def _declare(store: Store, origin: str, wanted: Sequence[Schedule]) -> None:
+def withdraw(
+    store: Store,
+    origin: str,
+    wanted: Sequence[Schedule],
+    within: Collection[str] | None = None,
+) -> None:
+    """Remove those of this file or app that are not among these; for `within` see `declare`."""
+    declared = {schedule.name for schedule in wanted}
+    for known in store.schedules():
+        if _owns(origin, known, within) and known.name not in declared:
+            store.drop_schedule(known.name)
+            logger.info("schedule %s is gone: %s does not declare it any more", known.name, origin)
+
+
+def _declare(
+    store: Store, origin: str, wanted: Sequence[Schedule], within: Collection[str] | None
+) -> None:
     there = {schedule.name: schedule for schedule in store.schedules()}
     now = store.now()
     for written in wanted:
         schedule = replace(scheduling.checked(written, now), origin=origin)
         known = there.get(schedule.name)
-        if known is not None and known.origin is None:
-            logger.warning(
-                "schedule %s was added by hand and is left as it is, though %s declares one: "
-                "remove it with `stayer cron rm %s`",
-                schedule.name, origin, schedule.name,
-            )  # fmt: skip
-        elif known is None:
+        if known is None:
             store.put_schedule(schedule)
+        elif known.origin is None or (within is not None and not _owns(origin, known, within)):
+            logger.warning(
+                "schedule %s %s and is left as it is, though %s declares one: remove it with "
+                "`stayer cron rm %s`",
+                schedule.name, _whose(known), origin, schedule.name,
+            )  # fmt: skip
         elif not _is_same(known, schedule):
             # Whoever has paused it meant it.
             paused = schedule.paused or known.paused
             store.put_schedule(replace(schedule, paused=paused), known.updated)
         elif known.origin != origin:
             store.put_schedule(replace(known, origin=origin), known.updated)
-    declared = {schedule.name for schedule in wanted}
-    for name, known in there.items():
-        if known.origin == origin and name not in declared:
-            store.drop_schedule(name)
-            logger.info("schedule %s is gone: %s does not declare it any more", name, origin)
+    withdraw(store, origin, wanted, within)
+
+
+def _owns(origin: str, known: Schedule, within: Collection[str] | None) -> bool:
+    return known.origin == origin and (within is None or known.task.queue in within)
+
+
+def _whose(known: Schedule) -> str:
+    if known.origin is None:
+        return "was added by hand"
+    return f"is one of {known.origin} in queue {known.task.queue}"
 
 
 def _is_same(one: Schedule, other: Schedule) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from functools import partial
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import rich_click as click
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from stayer.config import Config
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
+    from stayer.worker.loading import Said
 
+T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
 
 DRAINED = 5
@@ -108,6 +111,7 @@ def _work(
     from stayer.cli.shield import shield
     from stayer.delivery.deliverer import delivering
     from stayer.worker.handlers import configure
+    from stayer.worker.loading import Asking
     from stayer.worker.loop import WorkerLoop
     from stayer.worker.options import Options
     from stayer.worker.state import StateDirectory, node_name
@@ -127,20 +131,30 @@ def _work(
     settings = dict(plan.handlers)
     environment = dict(map(_pair, settings.pop("env", ())))
     users = task_users(plan.task_users, plan.behaviour["queues"])
-    handlers = configure(**settings, environment=environment, users=users)
     _start_log(plan.log)
+    handlers = configure(**settings, environment=environment, users=users)
     folder = Path(plan.state_dir) if plan.state_dir else default_state(plan.threads is not None)
     state = StateDirectory(folder, plan.node or node_name())
     state.open(take_over=plan.take_over, shared=bool(users.all()))
     for user in users.all():
         handlers.try_out(user, state.path / "run")
-    store = _reached(lambda: _prepared_store(given, handlers))
+    store = _reached(lambda: _prepared_store(given, handlers, plan.behaviour["queues"]))
     ready()
     if handlers.runs_anything:
         logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
-        with delivering(store, given.config()):
+
+        def answered(user: str | None, said: Said) -> None:
+            handlers.said[user] = said
+            loop.look_again()
+            declare = partial(declare_app, given.config(), handlers, store)
+            _reached(lambda: declare(plan.behaviour["queues"]))
+
+        missing = {
+            user: code for user, code in handlers.code_of_app().items() if user not in handlers.said
+        }
+        with delivering(store, given.config()), Asking(missing, answered):
             loop.run()
         return DRAINED if loop.drained else 0
     from stayer.worker.threads import ThreadOptions, ThreadsWorker
@@ -170,7 +184,7 @@ def _refuse_server(url: str) -> None:
         )
 
 
-def _reached(ask: Callable[[], Store]) -> Store:
+def _reached(ask: Callable[[], T]) -> T:
     """No worker ends because its store is away, be it at its start: a server and its workers may
     be started together, in any order. What somebody has to mend is raised.
     """
@@ -181,7 +195,7 @@ def _reached(ask: Callable[[], Store]) -> Store:
     patience, is_away = Patience(), False
     while True:
         try:
-            store = ask()
+            answer = ask()
         except StoreUnreachable as error:
             is_away = True
             trouble.tell(logger, "can't begin yet, asking the store again", error)
@@ -190,32 +204,57 @@ def _reached(ask: Callable[[], Store]) -> Store:
             if is_away:
                 trouble.is_over()
                 logger.info("the store answers")
-            return store
+            return answer
 
 
-def _prepared_store(given: Given, handlers: Handlers) -> Store:
+def _prepared_store(given: Given, handlers: Handlers, queues: Collection[str]) -> Store:
     store = given.store(make=True)
-    declare_schedules(given.config(), handlers, store)
+    declare_schedules(given.config(), store)
+    declare_app(given.config(), handlers, store, queues)
     declare_queues(given.config(), store)
     return store
 
 
-def declare_schedules(config: Config, handlers: Handlers, store: Store) -> None:
-    """Let the schedules in the store be those that the file and the app declare."""
+def declare_schedules(config: Config, store: Store) -> None:
+    """Let the schedules in the store be those that the file declares."""
     from stayer import schedules
     from stayer.core import scheduling
 
-    usual = {"queue": config.queue, "owner": config.owner, "retries": config.retries}
     if config.file is not None:
         folder = os.path.dirname(config.file)
         found = [
-            scheduling.parse(each, f"{config.file}: [[cron]] {number}", usual, folder)
+            scheduling.parse(each, f"{config.file}: [[cron]] {number}", _usual(config), folder)
             for number, each in enumerate(config.cron, start=1)
         ]
         schedules.declare(store, config.file, found)
-    if handlers.app is not None:
-        declared = [scheduling.parse(each, handlers.app, usual) for each in handlers.schedules]
+
+
+def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collection[str]) -> None:
+    """Let them be those that the app declares, too, as far as it is heard."""
+    from stayer import schedules
+    from stayer.core import scheduling
+    from stayer.worker import app_schedules
+
+    if handlers.app is None:
+        return
+    usual = _usual(config)
+    users = handlers.users.all()
+    if users:
+        spoken = {
+            user.name: (said, [queue for queue in queues if handlers.users.of(queue) == user])
+            for user in users
+            if (said := handlers.said.get(user.name)) is not None
+        }
+        app_schedules.declare(store, handlers.app, spoken, usual)
+    else:
+        said = handlers.said[None]
+        declared = [scheduling.parse(each, handlers.app, usual) for each in said.schedules]
         schedules.declare(store, f"app {handlers.app}", declared)
+
+
+def _usual(config: Config) -> dict[str, Any]:
+    """What a task of a schedule has that says nothing of it."""
+    return {"queue": config.queue, "owner": config.owner, "retries": config.retries}
 
 
 def declare_queues(config: Config, store: Store) -> None:

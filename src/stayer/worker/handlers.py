@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shlex
-import subprocess
-import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from stayer import telemetry
 from stayer.core import patterns
@@ -25,14 +22,13 @@ from stayer.core.refusals import listed, no_handler, other_queue
 from stayer.core.words import is_option, is_ours
 from stayer.runners.stack import STACK_SIGNAL
 from stayer.worker import programs
+from stayer.worker.loading import RUNNER, Code, Said, check_class, inherited, what_app_says
 from stayer.worker.programs import NotAllowed
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
-_RUNNER = (sys.executable, "-P", "-m", "stayer.runners")
 _PLACE = "{id}"
 """Where the id of the task goes in the words of --exec, if not to their end."""
 _HARMLESS = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
-_SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
 
 
 class Handlers(Struct, frozen=True, kw_only=True):
@@ -41,22 +37,61 @@ class Handlers(Struct, frozen=True, kw_only=True):
     exec: tuple[str, ...] | None = None
     run: str | None = None
     app: str | None = None
-    names: tuple[str, ...] = ()
+    said: dict[str | None, Said] = {}
+    """What the app says of itself, by the user who has loaded it (None: the worker's own). Others
+    are still to be asked."""
     programs: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     """Patterns of what tasks may bring along."""
-    schedules: tuple[dict[str, Any], ...] = ()
-    """What the app declares, as `core.scheduling` reads it."""
     environment: dict[str, str] = {}
     users: TaskUsers = TaskUsers()
     """Whose processes they are."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The app's tasks, whoever says so."""
+        return tuple(dict.fromkeys(name for said in self._answers() for name in said.names))
+
+    def _answers(self) -> list[Said]:
+        return list(self.said.values())  # at once: another thread may add one
+
+    @property
     def handles(self) -> Handles:
-        """What to reserve."""
+        """What it runs, in some queue."""
+        return self._handles(self.names)
+
+    def handles_in(self, queue: str) -> Handles:
+        """What it runs in this one: which functions there are is for the user to say whose
+        processes they are. Raises NotAllowed.
+        """
+        user = self.users.of(queue)
+        said = self.said.get(user.name if user else None)
+        return self._handles(said.names if said else ())
+
+    def in_turn(self, queues: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Handles]]:
+        """What to reserve, in the order of these queues."""
+        for handles, some in groupby(queues, self.handles_in):
+            yield tuple(some), handles
+
+    def code_of_app(self) -> dict[str | None, Code]:
+        """What is to be loaded, for each user who is to say what the app is."""
+        return self._code("--app", self.app) if self.app is not None else {}
+
+    def code_of_class(self) -> dict[str | None, Code]:
+        """The same, for each who is to run the class."""
+        return self._code("--run", self.run) if self.run is not None else {}
+
+    def _code(self, flag: str, target: str) -> dict[str | None, Code]:
+        users: list[TaskUser | None] = [*self.users.all()] or [None]
+        return {
+            user.name if user else None: Code(flag, target, self.environment, user)
+            for user in users
+        }
+
+    def _handles(self, names: Sequence[str]) -> Handles:
         return Handles(
             plain=self.exec is not None or self.run is not None,
-            names=tuple(map(patterns.literal, self.names)),
+            names=tuple(map(patterns.literal, names)),
             programs=programs.asked_for(self.programs),
             variables=self.variables,
         )
@@ -73,8 +108,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """
         if task.queue not in queues:
             raise NotAllowed(other_queue(task))
-        self.users.of(task.queue)
-        if not handled(lane_of(task), self.handles):
+        if not handled(lane_of(task), self.handles_in(task.queue)):
             raise NotAllowed(no_handler(task))
         if ours := [name for name in task.env or () if is_ours(name)]:
             raise NotAllowed(f"it brings along {listed(ours)}, which is for the worker to set")
@@ -122,9 +156,9 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def _own(self, task: Task) -> list[str]:
         if task.name is not None:
-            return [*_RUNNER, "app", self.app or ""]
+            return [*RUNNER, "app", self.app or ""]
         if self.exec is None:
-            return [*_RUNNER, "class", self.run or ""]
+            return [*RUNNER, "class", self.run or ""]
         if any(_PLACE in word for word in self.exec):
             return [word.replace(_PLACE, task.id) for word in self.exec]
         return [*self.exec, task.id]
@@ -168,11 +202,6 @@ class Handlers(Struct, frozen=True, kw_only=True):
         try_out(user, runs, program)
 
 
-def inherited() -> dict[str, str]:
-    """The worker's variables, less what opens the store."""
-    return {name: value for name, value in os.environ.items() if name not in _SECRET}
-
-
 def _from_here(path: str) -> str:
     """As the kernel sees it, for which `..` after a link is not the folder of the link."""
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path).rstrip("/") or "/"
@@ -208,25 +237,25 @@ def configure(
         environment=environment or {},
         users=users or TaskUsers(),
     )
-    return replace(handlers, **_tried(handlers))
+    _try(handlers)
+    return handlers
 
 
-def _tried(handlers: Handlers) -> dict[str, Any]:
-    """What an app says of itself. All that is to run is looked at: a worker whose own program is
-    missing would only get in the way of its tasks.
+def _try(handlers: Handlers) -> None:
+    """Look at all that is to run, and hear what an app says of itself: a worker whose own program
+    is missing would only get in the way of its tasks.
     """
     if handlers.exec is not None:
         try:
             handlers.found(handlers.exec[0])
         except OSError as error:
             raise BadConfig(f"--exec: can't run {handlers.exec[0]}: {error.strerror}") from None
-    if handlers.run is not None:
-        _ask_runner(handlers, "--run", "check", handlers.run)
-    if handlers.app is None:
-        return {}
-    said = _ask_runner(handlers, "--app", "names", handlers.app)
-    about = json.loads(said.splitlines()[-1])
-    return {"names": tuple(about["names"]), "schedules": tuple(about["schedules"])}
+    for code in handlers.code_of_class().values():
+        check_class(code)
+    for user, code in handlers.code_of_app().items():
+        said = what_app_says(code)
+        if said is not None:
+            handlers.said[user] = said
 
 
 def _words(exec: str) -> tuple[str, ...]:
@@ -247,33 +276,3 @@ def _checked_file(run: str) -> str:
     if not os.path.isfile(path):
         raise BadConfig(f"--run {run}: there is no file {path}")
     return f"{os.path.abspath(path)}:{name}" if name else os.path.abspath(path)
-
-
-def _ask_runner(handlers: Handlers, flag: str, verb: str, target: str) -> str:
-    """What a process of its own says of the user's code, which stays out of here. It is a process
-    of whoever will run that code: root runs nothing that others may write. Each of them must be
-    able to.
-    """
-    whose: list[TaskUser | None] = [*handlers.users.all()] or [None]
-    return [_ask_runner_as(user, handlers, flag, verb, target) for user in whose][-1]
-
-
-def _ask_runner_as(
-    user: TaskUser | None, handlers: Handlers, flag: str, verb: str, target: str
-) -> str:
-    by = f" by {user.name}" if user else ""
-    process = user.as_process() if user else {"env": inherited()}
-    process["env"] |= handlers.environment
-    try:
-        asked = subprocess.run(
-            [*_RUNNER, verb, target], capture_output=True, text=True, check=False, timeout=600,
-            **process,
-        )  # fmt: skip
-    except OSError as error:
-        raise BadConfig(f"{sys.executable} can't be run{by}: {error.strerror}") from error
-    except subprocess.TimeoutExpired:
-        raise BadConfig(f"{flag} {target} can't be loaded{by}: it takes too long") from None
-    if asked.returncode != 0:
-        last = asked.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise BadConfig(f"{flag} {target} can't be loaded{by}: {last[0]}")
-    return str(asked.stdout)

@@ -85,9 +85,16 @@ class WorkerLoop(BeatingWorker):
         self._next_log_tidying = 0.0
         self._turn = 0
         self._stirred = self._due_changed = True
+        self._runs_more = False
+
+    def look_again(self) -> None:
+        """What can be run here has changed; to be called from any thread."""
+        self._runs_more = True
+        self._on_noise()
 
     def _once(self) -> None:
         self._hear_signals()
+        self._tell_what_it_runs()
         self._ask_after_a_nap()
         self._stop_before_sleep()
         self._become_new_if_buried()
@@ -192,6 +199,11 @@ class WorkerLoop(BeatingWorker):
                 self._patience.hurries = True
             else:
                 self._stop_all(self._options.grace)
+
+    def _tell_what_it_runs(self) -> None:
+        if self._runs_more:
+            self._runs_more = False
+            self._tell_about_me()
 
     def _stop_all(self, grace: float) -> None:
         self._stop_within = min(self._stop_within, grace) if self._stopping else grace
@@ -396,10 +408,14 @@ class WorkerLoop(BeatingWorker):
         if self._options.evenly:
             self._turn = (self._turn + 1) % len(queues)
             queues = queues[self._turn :] + queues[: self._turn]
-        tasks = self._store.reserve(self._state.worker_id, queues, free, self._handlers.handles)
-        for task in tasks:
-            self._starter.start(task, self._options, self._holdings)
-        if len(tasks) == free:  # else what stirred meanwhile must not be forgotten
+        for some, handles in self._handlers.in_turn(queues):
+            tasks = self._store.reserve(self._state.worker_id, some, free, handles)
+            free -= len(tasks)
+            for task in tasks:
+                self._starter.start(task, self._options, self._holdings)
+            if free <= 0:
+                break
+        if free <= 0:  # else what stirred meanwhile must not be forgotten
             self._stirred = True
         else:
             self._due_changed = True  # a rate may tell when there will be more

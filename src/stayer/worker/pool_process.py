@@ -19,7 +19,7 @@ from stayer.runners.pool.begin import BEGUN, LOCK
 from stayer.runners.pool.begun import read_begun
 from stayer.worker import files
 from stayer.worker.bell import Bell
-from stayer.worker.handlers import inherited
+from stayer.worker.loading import inherited
 
 _EXCUSE = "excuse"
 _POOL = (sys.executable, "-P", "-m", "stayer.runners.pool")

@@ -14,7 +14,6 @@ import secrets
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,6 +26,7 @@ from stayer.core.errors import BadConfig
 from stayer.core.patterns import any_matches
 from stayer.core.refusals import listed
 from stayer.worker import files
+from stayer.worker.asking import Disturbed, killed_by
 from stayer.worker.programs import NotAllowed
 from stayer.worker.run import NEW
 
@@ -40,8 +40,20 @@ _PATIENCE = 60.0
 _LONGEST = 65536
 """Of what it says, in bytes; shorter than what a pipe holds."""
 _WORD = b"a task of this user was here"
+GUARD = """
+import os
+from stayer.keeper.kernel import die_with_parent, set_dumpable
+set_dumpable(False)
+die_with_parent(os.getppid())
+"""
+"""What a process of this user's does first, if it is to tell its worker something: no other one of
+that user can look into it then, or write to its pipes. It still can before that."""
 _TRIAL = """
 import json, os, sys
+try:
+    exec(sys.argv[1])
+except Exception:
+    pass  # what is wrong is found out below
 about = json.loads(sys.stdin.readline())
 def said():
     try:
@@ -116,6 +128,8 @@ class TaskUser(Struct, frozen=True):
             "group": self.gid,
             "extra_groups": list(self.groups),
             "env": self.environment(os.environ),
+            # Without root's terminal, to which it could type.
+            "start_new_session": True,
         }
 
 
@@ -194,7 +208,7 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
             trouble = "can't write its files"
     except OSError as error:
         trouble = f"can't be given files of its own by this worker: {error.strerror}"
-    except _Disturbed as error:
+    except Disturbed as error:
         logger.warning("--task-user %s could not be tried out: %s", user.name, error)
         return
     finally:
@@ -203,48 +217,55 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
         raise BadConfig(f"--task-user {user.name}: that user {trouble}")
 
 
-class _Disturbed(Exception):
-    """The trial came to no end of its own."""
-
-
 def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
-    """What is wrong; None if nothing is. Raises _Disturbed."""
-    # Nothing is waited for that other processes of this user could hold open, or keep silent.
-    with tempfile.TemporaryFile() as complaints:
+    """What is wrong; None if nothing is. Raises Disturbed."""
+    # Nothing is waited for that other processes of this user could hold open, or keep silent; and
+    # nothing of theirs runs in it: they may write to the folders in which Python looks for theirs.
+    try:
+        trial = subprocess.Popen(
+            [sys.executable, "-s", "-P", "-c", _TRIAL, GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **user.as_process(),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"can't run {_python()}: {getattr(error, 'strerror', None) or error}"
+    assert trial.stdin is not None
+    assert trial.stdout is not None
+    assert trial.stderr is not None
+    with trial.stdin, trial.stdout, trial.stderr:
+        # Not in its words, which all can read.
+        with suppress(BrokenPipeError):
+            os.write(trial.stdin.fileno(), json.dumps(about).encode() + b"\n")
+        line = _line_of(trial.stdout.fileno())
         try:
-            trial = subprocess.Popen(
-                [sys.executable, "-P", "-c", _TRIAL],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=complaints,
-                **user.as_process(),
+            trial.kill()
+        except PermissionError:
+            return (
+                "can't be killed by this worker: give it the capability CAP_KILL, or leave "
+                "--task-user out"
             )
-        except (OSError, subprocess.SubprocessError) as error:
-            return f"can't run {_python()}: {getattr(error, 'strerror', None) or error}"
-        assert trial.stdin is not None
-        assert trial.stdout is not None
-        with trial.stdin, trial.stdout:
-            # Not in its words, which all can read.
-            with suppress(BrokenPipeError):
-                os.write(trial.stdin.fileno(), json.dumps(about).encode() + b"\n")
-            line = _line_of(trial.stdout.fileno())
-            try:
-                trial.kill()
-            except PermissionError:
-                return (
-                    "can't be killed by this worker: give it the capability CAP_KILL, or leave "
-                    "--task-user out"
-                )
-            code = trial.wait()
-        if line is None:
-            raise _Disturbed("it did not end in time")
-        if line:
-            return _found_in(line)
-        if code < 0:
-            raise _Disturbed(f"it was killed by signal {-code}")
-        complaints.seek(0)
-        last = complaints.read().decode(errors="replace").strip().splitlines()[-1:]
-        return f"can't run {_python()}: {last[0] if last else 'it said nothing'}"
+        code = trial.wait()
+        complaint = _complaint(trial.stderr.fileno())
+    if line is None:
+        raise Disturbed("it did not end in time")
+    if line:
+        return _found_in(line)
+    if code < 0:
+        raise Disturbed(killed_by(code))
+    return f"can't run {_python()}: {complaint}"
+
+
+def _complaint(descriptor: int) -> str:
+    """The last line of what is there."""
+    os.set_blocking(descriptor, False)
+    try:
+        said = os.read(descriptor, _LONGEST)
+    except BlockingIOError:
+        said = b""
+    last = said.decode(errors="replace").strip().splitlines()[-1:]
+    return last[0][:1000] if last else "it said nothing"
 
 
 def _line_of(descriptor: int) -> bytes | None:
@@ -267,7 +288,7 @@ def _found_in(line: bytes) -> str | None:
         found = 0
     if found is None or isinstance(found, str):
         return found
-    raise _Disturbed("somebody else spoke for it")
+    raise Disturbed("somebody else spoke for it")
 
 
 def _python() -> str:

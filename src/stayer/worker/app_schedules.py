@@ -1,0 +1,87 @@
+"""Which schedules an app may have, if a process of the tasks' user speaks for it.
+
+Whoever has a process of that user could speak as well. So a schedule may do no more than that user
+can: have functions of the app run, in queues whose tasks run as just that user here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from stayer import schedules
+from stayer.core import scheduling
+from stayer.core.errors import BadInput
+from stayer.core.limits import shown
+from stayer.core.schedule import Schedule, packed_task
+from stayer.store import Store
+from stayer.worker.loading import Said
+
+logger = logging.getLogger("stayer.worker")
+
+_MOST = 500
+"""Schedules of one app. Each is a task a minute, if it likes."""
+
+
+def declare(
+    store: Store,
+    app: str,
+    spoken: Mapping[str, tuple[Said, Collection[str]]],
+    usual: Mapping[str, Any],
+) -> None:
+    """Let the schedules of this app be what these users say, each for its queues; `usual` is for
+    tasks that don't say it.
+    """
+    origin = f"app {app}"
+    wanted = {
+        user: _entrusted(app, user, said, queues, usual) for user, (said, queues) in spoken.items()
+    }
+    # First of all users: a schedule may have moved to the queue of another one.
+    for user, (_, queues) in spoken.items():
+        schedules.withdraw(store, origin, wanted[user], within=queues)
+    for user, (_, queues) in spoken.items():
+        schedules.declare(store, origin, wanted[user], within=queues)
+
+
+def _entrusted(
+    app: str, user: str, said: Said, queues: Collection[str], usual: Mapping[str, Any]
+) -> list[Schedule]:
+    """Those of them that may be."""
+    found: dict[str, Schedule] = {}
+    if len(said.schedules) > _MOST:
+        logger.warning("app %s, loaded by %s: only %d schedules are looked at", app, user, _MOST)
+    for each in said.schedules[:_MOST]:
+        try:
+            schedule = scheduling.parse(each, "what it says", usual)
+            packed_task(schedule.task)  # else the store refuses it, and all others with it
+            why = _objection(schedule, user, said, queues, usual)
+        except BadInput as error:
+            why = str(error)
+        if why is None:
+            found[schedule.name] = schedule
+        else:
+            name = each.get("name")
+            name = name if isinstance(name, str) and len(name) < 100 else shown(name)
+            logger.warning("schedule %s of app %s is refused: %s", name, app, why)
+    return list(found.values())
+
+
+def _objection(
+    schedule: Schedule, user: str, said: Said, queues: Collection[str], usual: Mapping[str, Any]
+) -> str | None:
+    task = schedule.task
+    if task.queue not in queues:
+        return (
+            f"this worker runs no tasks of queue {task.queue} as {user}, who declares it: that is "
+            "for a worker of that queue"
+        )
+    if task.command is not None or task.name not in said.names:
+        return f"with --task-user it can only run functions of the app ({_INSTEAD})"
+    if task.notify or task.owner not in (None, usual.get("owner")):
+        what = "notify" if task.notify else "an owner"
+        return f"with --task-user it can't say {what} ({_INSTEAD})"
+    return None
+
+
+_INSTEAD = "others are declared in stayer.toml, or with `stayer cron add`"

@@ -1,0 +1,164 @@
+"""Asking a process what it knows, though it may not be ours: what it says is read up to a limit,
+and nothing is waited for that others could hold open or keep silent.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from msgspec import Struct
+
+MOST = 4 * 1000 * 1000
+"""Of what it may say, in bytes."""
+_LAST = 64_000
+"""Of what it complains of, its last bytes: the rest is let go."""
+_PATIENCE = 600.0
+"""For how long it may take, in seconds."""
+_PIECE = 65536
+_LOOK = 0.2
+"""How often to look whether it was stopped, in seconds."""
+_SHORT_OF = (errno.EAGAIN, errno.ENOMEM)
+
+
+class Disturbed(Exception):
+    """It came to no end of its own: that says nothing of what it was asked about."""
+
+
+class TooMuch(Exception):
+    """It says more than is read."""
+
+
+class Answer(Struct, frozen=True):
+    """How it ended, and what it said."""
+
+    code: int
+    """As `subprocess` has it: negative for a signal."""
+    said: bytes
+    complaint: str
+    """The last line of its stderr."""
+
+
+def ask(
+    words: Sequence[str],
+    process: Mapping[str, Any],
+    *,
+    is_called_off: Callable[[], bool] = lambda: False,
+) -> Answer:
+    """Run these words to their end; `process` are further arguments of `subprocess`.
+
+    Raises Disturbed, TooMuch, and OSError if they can't be run.
+    """
+    try:
+        asked = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            **process,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno in _SHORT_OF:  # there is no room for another process just now
+            raise Disturbed(f"it can't be started: {error.strerror}") from error
+        raise
+    assert asked.stdout is not None
+    assert asked.stderr is not None
+    try:
+        with asked.stdout, asked.stderr:
+            # Whoever shares our terminal is stopped with us, and goes on with us.
+            watch = bool(process.get("start_new_session"))
+            return _heard(asked, asked.stdout, asked.stderr, watch, is_called_off)
+    finally:
+        end(asked)
+
+
+def end(asked: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of it, if we may end it."""
+    with suppress(PermissionError):
+        asked.kill()
+        asked.wait()
+
+
+def killed_by(code: int) -> str:
+    """What to say of a negative exit code."""
+    number = -code
+    known = number in signal.valid_signals()
+    return f"it was killed by {signal.Signals(number).name if known else f'signal {number}'}"
+
+
+def _heard(
+    asked: subprocess.Popen[bytes],
+    out: IO[bytes],
+    complaints: IO[bytes],
+    watch: bool,
+    is_called_off: Callable[[], bool],
+) -> Answer:
+    until = time.monotonic() + _PATIENCE
+    said, complained = bytearray(), bytearray()
+    life = os.pidfd_open(asked.pid)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(life, selectors.EVENT_READ)
+            for stream, kept in ((out, said), (complaints, complained)):
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, kept)
+            while True:
+                ready = selector.select(_LOOK)
+                # What it said before its end is in the pipes then; others may hold them open.
+                has_ended = any(key.fd == life for key, _ in ready)
+                for key, _ in ready:
+                    if key.fd != life and not _take(key.fd, key.data):
+                        selector.unregister(key.fileobj)
+                if len(said) > MOST:
+                    raise TooMuch
+                del complained[:-_LAST]
+                if has_ended:
+                    break
+                if watch and (number := _stopped_by(asked.pid)) is not None:
+                    raise Disturbed(f"it was stopped by {signal.Signals(number).name}")
+                if is_called_off():
+                    raise Disturbed("it is not needed any more")
+                if time.monotonic() > until:
+                    raise Disturbed("it did not end in time")
+            for stream, kept in ((out, said), (complaints, complained)):
+                _take_what_is_left(stream.fileno(), kept)
+            if len(said) > MOST:
+                raise TooMuch
+    finally:
+        os.close(life)
+    return Answer(asked.wait(), bytes(said), _last_line(complained))
+
+
+def _take(descriptor: int, kept: bytearray) -> bool:
+    """Read a piece; False at the end."""
+    try:
+        piece = os.read(descriptor, _PIECE)
+    except BlockingIOError:
+        return True
+    kept += piece
+    return bool(piece)
+
+
+def _take_what_is_left(descriptor: int, kept: bytearray) -> None:
+    """What a pipe holds, and not what somebody goes on to write."""
+    for _ in range(16):
+        before = len(kept)
+        if not _take(descriptor, kept) or len(kept) == before:
+            return
+
+
+def _stopped_by(pid: int) -> int | None:
+    try:
+        found = os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # it has ended just now
+        return None
+    return None if found is None else found.si_status
+
+
+def _last_line(complained: bytearray) -> str:
+    lines = complained.decode(errors="replace").strip().splitlines()
+    return lines[-1][:1000] if lines else ""
