@@ -29,6 +29,10 @@ HOOK = 2200
 """A hook: the words for what happened, and a URL of up to 2,000 characters."""
 RECORD = 64_000
 """Bytes of the whole record as JSON, without parameters, result, error and progress."""
+ITEM = 6_400_000
+"""Bytes of a task as somebody else may write it into the list of Redis: parameters and record, with
+six for each character (`\\u0061`). As many are taken from that list at once.
+"""
 LIST = 10_000_000
 """Bytes after which a page of a list ends, but for its first record."""
 
