@@ -1,6 +1,6 @@
 -- Cluster: give ids to the oldest items that came in from outside, in the step in which they leave the list.
--- ARGV   3 how many bytes an item may have, and about all that are answered, 4 how much is shown of a longer one; the
---        rest: ids, for as many as there are
+-- ARGV   3 how many bytes an item may have, and about all that are answered, 4 how much is shown of a longer one;
+--        the rest: ids, for as many as there are
 -- returns {how many there are in all, the length of the next one if it is too long, or 0, its beginning, those that
 --         somebody has to see to, oldest first: `id item` …}
 -- to be confirmed by replicas: a task must not come under two ids

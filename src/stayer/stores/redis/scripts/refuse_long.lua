@@ -3,8 +3,8 @@
 -- returns 1, or 0 if another is the next
 -- needs: base, refuse
 
-local item = call('LINDEX', key_incoming(), -1)
-if not item or #item ~= tonumber(ARGV[3]) or string.sub(item, 1, #ARGV[4]) ~= ARGV[4] then return 0 end
+local item, beginning = call('LINDEX', key_incoming(), -1), ARGV[4]
+if not item or #item ~= tonumber(ARGV[3]) or string.sub(item, 1, #beginning) ~= beginning then return 0 end
 call('LTRIM', key_incoming(), 0, -2)
 refuse(#KEYS > 0 and key_unfit() or key_refused(), ARGV[5], ARGV[6])
 return 1
