@@ -103,4 +103,4 @@ def test_a_task_that_is_written_too_long_is_refused_unread(site: Site) -> None:
     """Its parameters are not read, only to be found too large."""
     body = b'{"name":"n","parameters":"' + b"a" * limits.WRITTEN + b'"}'
     reply = site("POST", "/v1/tasks", body)
-    reply.is_problem(413, "too-large", "3.2 MB")
+    reply.is_problem(413, "too-large", "6.4 MB")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from redis.cluster import RedisCluster
 
+from stayer.core.errors import StoreUnusable
 from stayer.stores import open_store
 from stayer.stores.redis.cluster import open_store as open_cluster
+from stayer.stores.redis.damage import Mending
 from tests.contract.builders import new, submit
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
 from tests.redis.test_damaged import spoil
@@ -81,3 +83,60 @@ def test_doctor_names_what_was_set_aside(cluster: Cluster, raw: RedisCluster) ->
     store.close()
     assert [each.status for each in found] == ["warn"]
     assert "named:{q}:due is a string, not a zset" in found[0].message
+
+
+@pytest.mark.parametrize("stray", [b"{}:task:2", b"{\xff}:task:1", b"{q:due", b"{q\xff}:due", b"{"])
+def test_a_stray_key_keeps_nobody_from_mending(
+    cluster: Cluster, raw: RedisCluster, stray: bytes
+) -> None:
+    """Redis hashes the whole of a key whose braces have nothing between them."""
+    store = open_cluster(cluster.url())
+    prefix = store._nodes.options.prefix
+    submit(store, new("a", queue="q"), new("b", queue="r"))
+    raw.set(prefix.encode() + b":" + stray, "foreign")
+    for queue in "qr":
+        raw.set(f"{prefix}:{{{queue}}}:due", "foreign")
+    assert store.mending.mend()
+    assert [raw.get(f"{prefix}:{{{queue}}}:damaged:due") for queue in "qr"] == [b"foreign"] * 2
+    look_at_everything(store)
+    store.close()
+
+
+def test_a_place_that_fails_keeps_nobody_from_mending(
+    cluster: Cluster, raw: RedisCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_cluster(cluster.url())
+    prefix = store._nodes.options.prefix
+    submit(store, *(new(queue=f"q{number}") for number in range(9)))
+    for number in range(9):
+        raw.set(f"{prefix}:{{q{number}}}:due", "foreign")
+    mend = Mending.mend_these
+
+    def fails_at_one(mending: Mending, names: Sequence[bytes]) -> bool:
+        if any(b":{q0}:" in name for name in names):
+            raise StoreUnusable("it has moved")
+        return mend(mending, names)
+
+    monkeypatch.setattr(Mending, "mend_these", fails_at_one)
+    assert store.mending.mend()
+    assert len(raw.keys(f"{prefix}:*:damaged:due", target_nodes=RedisCluster.PRIMARIES)) == 8
+    store.close()
+
+
+@pytest.mark.parametrize("id", ["plain", "a{b}c", "a}b", "a{}b", "{}", "a{b", "}{", "{a}{b}"])
+def test_a_claim_stays_in_its_slot_when_it_is_set_aside(
+    cluster: Cluster, raw: RedisCluster, id: str
+) -> None:
+    store = open_cluster(cluster.url())
+    prefix = store._nodes.options.prefix
+    submit(store, new("good", queue="q"))
+    lobby = f"{prefix}:{{%lobby}}:damaged"
+    raw.set(lobby, "foreign")
+    for number in (1, 2, 3):
+        raw.set(f"{prefix}:claim:{id}", "foreign")
+        assert [task and task.id for task in store.get([id, "good"])] == [None, "good"]
+        aside = raw.keys(f"{prefix}:damaged:*", target_nodes=RedisCluster.PRIMARIES)
+        assert len(aside) == number
+    assert raw.hkeys(lobby) == [f"{prefix}:claim:{id}".encode()]
+    submit(store, new(id, queue="q"))
+    store.close()

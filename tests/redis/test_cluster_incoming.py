@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from stayer.core import codec, limits
 from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store
+from stayer.stores.redis import incoming
 from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.server import Call
 from tests.contract.builders import (
     PATIENCE,
     apply,
@@ -191,3 +194,40 @@ def test_an_item_that_is_kept_out_by_another_is_refused(store: ClusterStore) -> 
         "task 'gone' has been here and was deleted",
     ]
     assert (store.get(["new"]), left(store)) == ([None], 0)
+
+
+def spied(store: ClusterStore) -> list[int]:
+    """How many bytes of items were read at once."""
+    run, read = store._nodes.run_many, list[int]()
+
+    def spy(calls: list[Call]) -> list[Any]:
+        answers = run(calls)
+        if [call.name for call in calls] == ["number_incoming"]:
+            read.append(sum(len(each) for each in answers[0] if isinstance(each, bytes)))
+        return answers
+
+    store._nodes.run_many = spy  # type: ignore[method-assign,assignment]
+    return read
+
+
+def test_an_item_longer_than_any_task_never_leaves_its_node(store: ClusterStore) -> None:
+    push(store, {"id": "before", "queue": "q"}, b"\xff" * (limits.WRITTEN + 1))
+    push(store, b'{"queue": "q"}'.ljust(limits.WRITTEN + 1), {"id": "after", "queue": "q"})
+    read = spied(store)
+    take_in(store)
+    assert max(read) < 2 * incoming.SHOWN
+    assert [each["error"] for each in refused(store)] == [incoming.too_long(limits.WRITTEN + 1)] * 2
+    assert [len(each["item"]) for each in refused(store)] == [incoming.SHOWN] * 2
+    assert (counts(store), left(store)) == ({"pending": 2}, 0)
+
+
+def test_no_more_is_read_at_once_than_one_item_may_have(store: ClusterStore) -> None:
+    push(store, *({"queue": "q", "parameters": "x" * 900_000} for _ in range(20)))
+    read = spied(store)
+    store.promote(100)
+    assert counts(store) == {"pending": 14}, "the rest is for later"
+    text = b'"%b"' % (b"\\u0061" * (codec.PARAMETERS_LIMIT - 100))
+    push(store, b'{"id": "long", "queue": "q", "parameters": %b}' % text)
+    take_in(store)
+    assert max(read) <= limits.WRITTEN
+    assert (counts(store), left(store)) == ({"pending": 21}, 0)

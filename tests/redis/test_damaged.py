@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore, damage, strays
+from stayer.stores.redis import RedisStore, damage, numerals, strays
 from stayer.stores.redis.server import Server
 from tests.contract.builders import get, new, register, submit, take
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
@@ -181,3 +181,30 @@ def test_a_setting_that_was_mended_meanwhile_stays(
     monkeypatch.setattr(damage, "_found", somebody_mends_it)
     store.mending.mend()
     assert store._server.ask("HGET", queue, "limit") == b"7"
+
+
+@pytest.mark.parametrize("value", ["1_0", "inf", "-inf", "nan", " 7", "0x10", str(2**63), "1.5"])
+def test_what_only_python_takes_for_a_number_is_none(store: RedisStore, value: str) -> None:
+    ask, prefix = store._server.ask, store._server.address.prefix
+    submit(store, new("a"))
+    last = ask("GET", f"{prefix}:last")
+    numbers = {
+        f"{prefix}:{{q}}:queue": ("limit", "wakes", "rate"),
+        f"{prefix}:meta": ("schema",),
+        f"{prefix}:{{q}}:key_limits": ("k",),
+    }
+    for name, fields in numbers.items():
+        for field in fields:
+            ask("HSET", name, field, value)
+    ask("SET", f"{prefix}:last", value)
+    assert store.mending.mend()
+    for name, fields in numbers.items():
+        assert ask("HMGET", name, *fields) == [None] * len(fields)
+    assert ask("GET", f"{prefix}:last") is None
+    submit(store, new("b"))
+    assert int(ask("GET", f"{prefix}:last")) == int(last) + 1
+
+
+@pytest.mark.parametrize("value", ["0", "-3", "12.5", "1e-05", "1.2345678901234567e+15", repr(0.1)])
+def test_numbers_are_as_scripts_write_them(value: str) -> None:
+    assert numerals.number(value.encode()) == float(value)

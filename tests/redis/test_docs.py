@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 
 import pytest
+import redis
 
 from stayer import Client, Flow
 from stayer.core import codec
 from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
+from stayer.stores import open_store
 from stayer.stores.redis import RedisStore, keys
 from stayer.stores.redis.keys import KEYS
-from tests.contract.builders import apply, get, ids, register, started
+from tests.contract.builders import apply, get, ids, new, register, started, submit
 from tests.docs.pages import blocks, steps, text
+from tests.servers.redis import RedisServer
 
 
 @pytest.mark.parametrize("key", KEYS.values())
@@ -133,3 +138,23 @@ def test_what_the_how_to_pushes_is_a_task(store: RedisStore) -> None:
     while store.promote(10) is not None:
         pass
     assert get(store, "film-1").state == "cancelled"
+
+
+def test_a_user_who_may_push_may_do_nothing_else(
+    own_server: Callable[..., RedisServer],
+) -> None:
+    [rights] = re.findall("`redis-cli (ACL SETUSER pusher .*)`", text("how-to/use-redis.md"))
+    server = own_server()
+    root = redis.Redis(unix_socket_path=server.socket)
+    root.execute_command(*shlex.split(rights))
+    pusher = redis.Redis(unix_socket_path=server.socket, username="pusher", password="PASSWORD")
+    store = open_store(server.url("stayer"))
+    submit(store, new("a"))
+    pusher.execute_command("LPUSH", "stayer:incoming", '{"delete": "a"}')
+    pusher.execute_command("PUBLISH", "stayer:incoming", "now")
+    store.promote(10)
+    assert get(store, "a").state == "cancelled", "as the page on security says"
+    for command in ("RPOP stayer:incoming", "LPUSH stayer:refused x", "GET stayer:last", "INFO"):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            pusher.execute_command(*command.split())
+    store.close()

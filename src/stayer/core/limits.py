@@ -29,9 +29,9 @@ HOOK = 2200
 """A hook: the words for what happened, and a URL of up to 2,000 characters."""
 RECORD = 64_000
 """Bytes of the whole record as JSON, without parameters, result, error and progress."""
-WRITTEN = 3_200_000
-"""Bytes of one task as JSON, before it is read: three times what parameters and record may have,
-since text may be written with escapes.
+WRITTEN = 6_400_000
+"""Bytes of one task as JSON, before anybody reads it: parameters and record, with six for each
+character (`\\u0061`). As many are taken from the list of Redis at once.
 """
 LIST = 10_000_000
 """Bytes after which a page of a list ends, but for its first record."""

@@ -14,16 +14,19 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
+from redis.crc import key_slot
 
 from stayer.core.errors import StayerError, StoreUnusable
 from stayer.core.limits import shown
 from stayer.core.model import NewTask
 from stayer.stores.findings import Finding
-from stayer.stores.redis import notices, record, schedules, workers
+from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.keys import KEYS, key
+from stayer.stores.redis.numerals import LAST, integer, number
 from stayer.stores.redis.server import Server
 
 logger = logging.getLogger("stayer.store")
@@ -45,7 +48,7 @@ _BYTES = {"log", "strays", "incoming", "refused", "missing", "checkpoint", "usag
 """Where members need not be text."""
 _READ = frozenset(
     ("worker", "schedule", "runs", "meta", "usage", "key_limits", "running", "parts", "notice",
-     "queue", "shares")
+     "queue", "shares", "relayed")
 )  # fmt: skip
 """Hashes whose values are looked at."""
 _AT_ONCE = 1000
@@ -72,6 +75,8 @@ class _Damage(msgspec.Struct, frozen=True):
     problem: str
     members: tuple[bytes, ...] | None = None
     """None: all of it."""
+    also: tuple[Any, ...] | None = None
+    """A command to be done in the same step."""
 
     @property
     def name(self) -> str:
@@ -124,12 +129,22 @@ def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str |
         problem = None if found is None else found.problem
         if found is None:
             return []
-        return [("RENAME", name, _free(server, f"{index}:{{{name}}}".encode()))]
+        return [("RENAME", name, _free(server, _beside(name.encode(), index.encode())))]
 
     for _ in range(_TRIES):
         if server.change_what_was_seen(name.encode(), look):
             return problem
     return None
+
+
+def _beside(name: bytes, index: bytes) -> bytes:
+    """A name for what is set aside, in the slot of the key, whatever braces that has; also with
+    something behind it.
+    """
+    slot = key_slot(name)
+    numbered = (b"%b:{%d}:%b" % (index, number, name) for number in count())
+    candidates = chain((b"%b:{%b}" % (index, name), b"%b:%b" % (index, name)), numbered)
+    return next(each for each in candidates if key_slot(each) == key_slot(each + b"~2") == slot)
 
 
 class _Mended(Protocol):
@@ -163,10 +178,15 @@ def mended(
     return tried
 
 
+_SAID = ("WRONGTYPE", "user_script", "equal or smaller", "exhausted the last possible ID")
+"""What servers say: of a key, of a script, and of a stream with a number beyond ours."""
+
+
 def may_be_damage(error: Exception) -> bool:
     """Whether an operation may have failed because of what somebody else has written."""
     if isinstance(error, StoreUnusable):
-        return "WRONGTYPE" in str(error) or "user_script" in str(error.__cause__)
+        said = f"{error} {error.__cause__}"
+        return any(words in said for words in _SAID)
     return isinstance(error, UNREADABLE) and not isinstance(error, StayerError)
 
 
@@ -185,6 +205,7 @@ def check(server: Server) -> list[Finding]:
         first = wrong[0].split()[0]
         todo = f"is that somebody else's? Choose another prefix, or: redis-cli DEL {first}"
         found.append(Finding("keys", "fail", "; ".join(wrong), todo))
+    found += _check_streams(server)
     index = key("damaged", prefix)
     if server.ask("TYPE", index) == b"hash" and (count := server.ask("HLEN", index)):
         stored = server.ask("HSCAN", index, 0, "COUNT", _SHOWN)[1]
@@ -197,6 +218,17 @@ def check(server: Server) -> list[Finding]:
         message = f"could not be read, set aside below {index}: {'; '.join(said)}{more}"
         found.append(Finding("damage", "warn", message, todo))
     return found
+
+
+def _check_streams(server: Server) -> list[Finding]:
+    """What stands in the way of events, or among them, and nobody has met yet."""
+    names = [f"{server.address.prefix}:{word}".encode() for word in streams.WORDS]
+    todo = "somebody else writes there: choose another prefix. Who meets it sets it aside"
+    return [
+        Finding("keys", "warn", f"{damage.name} {damage.problem}", todo)
+        for name in names
+        if server.ask("TYPE", name) == b"stream" and (damage := _stream(server, name)) is not None
+    ]
 
 
 def _found(server: Server) -> Iterator[_Damage]:
@@ -237,6 +269,16 @@ def _looked_at(server: Server, prefix: bytes, names: Sequence[bytes]) -> Iterato
         damage = None if answer is None else _problem(name, word, answer)
         if damage is not None:
             yield damage
+    for name, word in right:
+        if word in streams.WORDS and (damage := _stream(server, name)) is not None:
+            yield damage
+
+
+def _stream(server: Server, name: bytes) -> _Damage | None:
+    found = streams.look(server, name)
+    if found is None or found.others is None:
+        return None if found is None else _Damage(name, found.problem, also=found.note)
+    return _some(name, found.others)
 
 
 def _word(rest: bytes) -> str:
@@ -291,7 +333,7 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case "flow":
                 msgspec.json.decode(answer)
             case "last":
-                float(answer)
+                integer(answer, LAST)
             case "worker":
                 workers.workers([b"0", (answer, b"w", 0)])
             case "schedule":
@@ -299,13 +341,13 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case "claim":
                 check_claim(*answer)
             case "checkpoint":
-                int(answer[0]), float(answer[1])
+                integer(answer[0]), number(answer[1])
             case "notice":
                 notices.read(b"", answer)
             case "usage":
                 return _fields(name, answer, record.usage)
-            case "key_limits" | "running" | "parts":
-                return _fields(name, answer, int)
+            case "key_limits" | "running" | "parts" | "relayed":
+                return _fields(name, answer, integer)
             case "state" | "members":
                 return _some(name, [each for each in answer if not _STANDING.fullmatch(each)])
             case "upstreams":
@@ -313,7 +355,7 @@ def _problem(name: bytes, word: str, answer: Any) -> _Damage | None:
             case "queue":
                 return _settings(name, answer)
             case "runs" | "shares":
-                return _fields(name, answer, lambda value: float(value.partition(b" ")[0]))
+                return _fields(name, answer, lambda value: number(value.partition(b" ")[0]))
             case "meta":
                 return _meta(name, answer)
             case _:
@@ -353,26 +395,32 @@ def _meta(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
     """Numbers, but for what the store is called, and where a look at all lists has got to."""
     how: dict[bytes, Callable[[bytes], object]] = {
         b"identity": bytes.decode,
+        b"schema": integer,
         b"looked_through": msgspec.msgpack.Decoder(tuple[str, int, str]).decode,
     }
     wrong = []
     for field, value in zip(answer[::2], answer[1::2], strict=True):
         try:
-            how.get(field, float)(value)
+            how.get(field, number)(value)
         except (ValueError, msgspec.MsgspecError):
             wrong.append(field)
     return _some(name, wrong)
 
 
+_COUNTS = (b"paused", b"limit", b"key_limit", b"rate", b"lined", b"wakes")
+
+
 def _settings(name: bytes, answer: Sequence[bytes]) -> _Damage | None:
-    """The hash of a queue: all numbers, but for two."""
+    """The hash of a queue: all numbers, but for two, and most of them integers."""
     wrong = []
     for field, value in zip(answer[::2], answer[1::2], strict=True):
         try:
             if field == b"notify":
                 value.decode()
+            elif field in _COUNTS:
+                integer(value)
             elif field != b"fair":
-                float(value)
+                number(value)
             elif value not in (b"owner", b"key"):
                 wrong.append(field)
         except ValueError:
@@ -397,7 +445,7 @@ def _some(name: bytes, wrong: Sequence[bytes]) -> _Damage | None:
     return _Damage(name, f"has what can't be read: {some}", tuple(wrong))
 
 
-_REMOVE = {"set": "SREM", "zset": "ZREM", "hash": "HDEL"}
+_REMOVE = {"set": "SREM", "zset": "ZREM", "hash": "HDEL", "stream": "XDEL"}
 
 
 def _set_aside(server: Server, damage: _Damage) -> bool:
@@ -418,7 +466,8 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
         named = ("HSET", index, found.key, found.problem)
         if found.members is None:
             place = _free(server, index.encode() + found.key[len(prefix) :])
-            return [named, ("RENAME", found.key, place)]
+            also = [] if found.also is None else [found.also]
+            return [named, ("RENAME", found.key, place), *also]
         return [named, *_removals(found, prefix)]
 
     if server.ask("TYPE", index) not in (b"hash", b"none"):

@@ -2,6 +2,7 @@
 
 Items are read, understood here, and taken out by a script in the same step in which they take
 effect: a taker that dies before has changed nothing, two takers at once don't take an item twice.
+One that is longer than any task can be is refused by its length: only its beginning is read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from stayer.core import submission
 from stayer.core.differing import differing
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
+from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Task
 from stayer.core.written import parse_submission
 from stayer.stores.redis import changes
@@ -53,15 +55,29 @@ _delete = msgspec.json.Decoder(_Delete).decode
 
 
 def take(server: Server, limit: int) -> int:
-    """Take up to so many items; how many are left."""
-    name = key("incoming", server.address.prefix)
-    while limit > 0:
-        items = server.ask("LRANGE", name, -min(limit, AT_ONCE), -1)[::-1]
-        if not items:
+    """Take up to so many items, fewer if they are long; how many are left."""
+    room = WRITTEN
+    while limit > 0 and room > 0:
+        items, *long = server.run("read_incoming", min(limit, AT_ONCE), WRITTEN, SHOWN)
+        if not items and not long:
             return 0
-        taken = _take(server, items)
+        taken = _take(server, items) if items else 0
+        if long and taken == len(items):
+            _refuse_long(server, *long)
         limit -= max(1, taken)
-    return int(server.ask("LLEN", name))
+        room -= sum(map(len, items)) + sum(long[:1])
+    return int(server.ask("LLEN", key("incoming", server.address.prefix)))
+
+
+def too_long(length: int) -> str:
+    """Why an item of this length is of no use."""
+    return f"{WHAT} has {length:,} bytes, at most {WRITTEN:,} fit"
+
+
+def _refuse_long(server: Server, length: int, beginning: bytes) -> None:
+    refusal = (shown(beginning), too_long(length))
+    if server.run("refuse_long", length, beginning, *refusal):
+        tell(key("incoming", server.address.prefix), [refusal])
 
 
 def _take(server: Server, items: list[bytes]) -> int:
@@ -137,6 +153,8 @@ def tell(place: str, refused: Sequence[Refusal]) -> None:
 
 def deleted_by(item: bytes) -> str | None:
     """The task that an item takes back; None if it is a task itself."""
+    if len(item) > WRITTEN:
+        return None
     try:
         return _delete(item).delete
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -145,6 +163,8 @@ def deleted_by(item: bytes) -> str | None:
 
 def task_of(item: bytes, drawn: str | None = None) -> NewTask:
     """The task that an item is, under the id that was drawn for it if it has none."""
+    if len(item) > WRITTEN:
+        raise BadInput(too_long(len(item)))
     _refuse_odd_deletion(item)
     said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT, _OF_UPSTREAMS)}
     if drawn is not None and said.get("id") is None:
@@ -156,6 +176,8 @@ def task_of(item: bytes, drawn: str | None = None) -> NewTask:
 
 
 def _refuse_odd_deletion(item: bytes) -> None:
+    if b'"delete"' not in item:  # as in nearly all: what is long is not decoded twice
+        return
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         said = msgspec.json.decode(item)
         if isinstance(said, dict) and "delete" in said:

@@ -11,7 +11,7 @@ from stayer.stores.findings import Finding
 from stayer.stores.redis import damage, strays
 from stayer.stores.redis.check import check_node, incoming
 from stayer.stores.redis.cluster.nodes import SLOTS, Host, Nodes, Part
-from stayer.stores.redis.cluster.shards import LOBBY, Shards
+from stayer.stores.redis.cluster.shards import LOBBY, NEWS, Shards
 from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.keys import key
 
@@ -35,15 +35,17 @@ def check(nodes: Nodes) -> list[Finding]:
 
 
 def check_queues(shards: Shards) -> list[Finding]:
-    """What each queue knows of keys that were set aside and tasks that were lost, as far as it can
-    be reached.
+    """What each queue, and the stream of all events, knows of keys that were set aside and tasks
+    that were lost, as far as it can be reached.
     """
-    tour = Tour(shards)
-    found = (
+    tour, names = Tour(shards), shards.names()
+    found = [
         tour.at(name, partial(look, shards.server_of(name)))
-        for name in (LOBBY, *shards.names())
+        for name in (LOBBY, *names)
         for look in (damage.check, strays.check)
-    )
+    ]
+    if NEWS not in names:  # a queue of that name is in the same place
+        found.append(tour.attempt(partial(damage.check, shards.server_of(NEWS))))
     return [finding for findings in found for finding in findings or ()]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from stayer.core import ids
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
+from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Submitted, Task
 from stayer.stores.redis.changes import Arguments
 from stayer.stores.redis.cluster.shards import Shards
@@ -22,11 +23,13 @@ from stayer.stores.redis.cluster.tour import Tour
 from stayer.stores.redis.incoming import (
     AT_ONCE,
     SAID,
+    SHOWN,
     deleted_by,
     difference,
     shown,
     task_of,
     tell,
+    too_long,
 )
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.server import Call
@@ -38,26 +41,39 @@ Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
 
 def waiting(shards: Shards) -> int:
     """How many items are there, with those that somebody has begun to take."""
-    return int(_run(shards, "number_incoming", waits=False)[0])  # nothing is numbered
+    return int(
+        _run(shards, "number_incoming", WRITTEN, SHOWN, waits=False)[0]
+    )  # nothing is numbered
 
 
 def take(tour: Tour, commit: Commit, limit: int) -> int:
-    """Take up to so many items, oldest first; how many are left. An item for a queue that can't be
-    reached stays, with all that come after those that were looked at together with it.
+    """Take up to so many items, oldest first, fewer if they are long; how many are left. An item
+    for a queue that can't be reached stays, with all that come after those that were looked at
+    together with it.
     """
     shards, misses = tour.shards, tour.misses
-    while limit > 0 and tour.misses == misses:
+    room = WRITTEN
+    while limit > 0 and room > 0 and tour.misses == misses:
         drawn = [ids.generate() for _ in range(min(limit, AT_ONCE))]
-        _, *found = _run(shards, "number_incoming", *drawn)
+        _, length, beginning, *found = _run(shards, "number_incoming", WRITTEN, SHOWN, *drawn)
+        if length:
+            _refuse_long(shards, length, beginning)
         items = [each.partition(b" ") for each in found]
-        if not items:
+        if not items and not length:
             break
         for group in _runs([(each[0].decode(), each[2]) for each in items]):
             _take(tour, commit, group)
             if tour.misses > misses:
                 break
-        limit -= len(items)
+        limit -= max(1, len(items))
+        room -= sum(map(len, found)) + length
     return waiting(shards)
+
+
+def _refuse_long(shards: Shards, length: int, beginning: bytes) -> None:
+    refusal = (shown(beginning), too_long(length))
+    if _run(shards, "refuse_long", length, beginning, *refusal):
+        tell(key("incoming", shards.nodes.options.prefix), [refusal])
 
 
 Item = tuple[str, bytes]

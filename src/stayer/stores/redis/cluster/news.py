@@ -187,7 +187,7 @@ def _lines_for_events(shards: Shards) -> list[Line]:
 def last_event(shards: Shards) -> int:
     """The newest event's number, after all have got theirs."""
     relay(shards)
-    return int(_relayed(shards).get("", 0))
+    return _last(shards)
 
 
 def relay(shards: Shards) -> None:
@@ -234,11 +234,21 @@ def _relayed(shards: Shards) -> dict[str, str]:
     }
 
 
-def _after(shards: Shards, since: int, limit: int) -> list[Event]:
-    """Of tasks that are gone only their end is shown."""
+def _last(shards: Shards) -> int:
+    """The newest event's number; where that is not noted, the stream tells it."""
+    if (noted := _relayed(shards).get("")) is not None:
+        return int(noted)
     name = key("news", shards.nodes.options.prefix)
+    rows = shards.nodes.ask(name, "XREVRANGE", name, "+", "-", "COUNT", 1)
+    return _numbered(rows[0]).number if rows else 0
+
+
+def _after(shards: Shards, since: int, limit: int) -> list[Event]:
+    """Of tasks that are gone only their end is shown. What is beyond the last one is not ours."""
+    name = key("news", shards.nodes.options.prefix)
+    last = _last(shards)
     while True:
-        rows = shards.nodes.ask(name, "XRANGE", name, f"({since}-0", "+", "COUNT", limit)
+        rows = shards.nodes.ask(name, "XRANGE", name, f"({since}-0", last, "COUNT", limit)
         events = [_numbered(row) for row in rows]
         there = shards.there({event.id for event in events if event.id})
         shown = [

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
+from redis.crc import key_slot
 
 from stayer.core.errors import StoreError, StoreUnreachable
 from stayer.core.ids import generate, is_generated
@@ -34,6 +35,8 @@ logger = logging.getLogger("stayer.store")
 
 LOBBY = "\n"
 """The shard in which all workers are known. No queue is called so."""
+NEWS = "news"
+"""The place of the events of all, as if it were a queue."""
 _LOBBYS_TAG = "%lobby"
 """No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
@@ -129,7 +132,7 @@ class Shards:
         itself; whether there was something.
         """
         prefix = self.nodes.options.prefix
-        if (place := self._place_of(name)) is not None:
+        if (place := self._place_of(name.encode())) is not None:
             return place.mending.mend()
         index = key("damaged", f"{prefix}:{{{_LOBBYS_TAG}}}")
         problem = self.nodes.at(
@@ -138,15 +141,24 @@ class Shards:
         if problem is None:
             return False
         logger.warning("set aside: the key %s %s (%s names it)", name, problem, index)
-        self.nodes.ask(index, "HSET", index, name, problem)
+        with suppress(StoreUnreachable):  # the log has named it
+            if self.nodes.ask(index, "TYPE", index) not in (b"hash", b"none"):
+                self.nodes.ask(index, "DEL", index)
+            self.nodes.ask(index, "HSET", index, name, problem)
         return True
 
-    def _place_of(self, name: str) -> Shard | None:
-        """All that has the slot of this key; None if it has that for itself."""
-        prefix = self.nodes.options.prefix
-        if not name.startswith(f"{prefix}:{{"):
+    def _place_of(self, name: bytes) -> Shard | None:
+        """All that has the slot of this key; None if it has that for itself, whoever made it."""
+        head = f"{self.nodes.options.prefix}:{{".encode()
+        tagged, closed, _ = name.removeprefix(head).partition(b"}")
+        if not name.startswith(head) or not tagged or not closed:
             return None
-        word = name[len(prefix) + 2 :].partition("}")[0]
+        try:
+            word = tagged.decode()
+        except UnicodeDecodeError:
+            return None
+        if key_slot(name) != key_slot(head + tagged + b"}"):  # as Redis reads its braces
+            return None
         with self._guard:
             if word not in self._by_tag:
                 self._by_tag[word] = Shard(self.nodes, word, self._clock)
@@ -170,10 +182,13 @@ class Shards:
         for names in keys_below(server, self.nodes.options.prefix.encode()):
             places: dict[Shard, list[bytes]] = {}
             for name in names:
-                if (place := self._place_of(name.decode(errors="replace"))) is not None:
+                if (place := self._place_of(name)) is not None:
                     places.setdefault(place, []).append(name)
             for place, some in places.items():
-                found = place.mending.mend_these(some) or found
+                try:
+                    found = place.mending.mend_these(some) or found
+                except StoreError as error:  # it may have moved, or be away: the others are here
+                    logger.warning("not looked at: %s: %s", place.address.prefix, error)
         return found
 
     def take_ended(self) -> list[str]:

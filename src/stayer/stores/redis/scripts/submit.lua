@@ -7,7 +7,7 @@
 --         wait, whether something is in the outbox for them (1 or 0)}, or, accepting nothing, {now, why}:
 --         'known flow', {'unknown upstream', task, upstream}, {'taken', ids}, {'kept out', task, holder}
 -- to be confirmed by replicas: what was accepted must not get lost
--- needs: base
+-- needs: base, stream
 
 local given, first = cmsgpack.unpack(ARGV[3]), 1
 local is_plain_submit = ARGV[4] == '0' and ARGV[5] == '' and ARGV[6] == '' and ARGV[7] == ''
@@ -32,8 +32,7 @@ if only and only[G_PRIORITY] == 0 and not (only[G_HELD] or only[G_DELAY] or only
       call('ZADD', key_lane(queue, lane), '0', standing)
       call('ZADD', key_ids(queue), '0', id)
       call('SADD', key_queues(), queue)
-      call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)), text .. '-0',
-           'e', cmsgpack.pack({{number, now, queue, 'pending', false, false, {id}, 0}}))
+      add_events(number, cmsgpack.pack({{number, now, queue, 'pending', false, false, {id}, 0}}))
       call('SET', key_last(), text)
       if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', key_events())[2] ~= 0 then
         publish(key_events(), cjson.encode({{number = number, at = now, id = id, queue = queue, event = 'pending',

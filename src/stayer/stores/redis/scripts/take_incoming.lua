@@ -6,14 +6,7 @@
 -- returns {how many were taken: it ends at the first item that is not what was read, or whose change
 --         does not apply any more; values, kept apart: the tasks that were there under the ids of others; number of
 --         an item, why it was refused here, …}
--- needs: base, record, lines, tasks, alike, ends, unique, accept, delivery, notices, change
-
-local KEPT = 1000
-
-local function refuse(item, why)
-  call('LPUSH', key_refused(), cjson.encode({item = item, error = why, at = now}))
-  call('LTRIM', key_refused(), 0, KEPT - 1)
-end
+-- needs: base, refuse, record, lines, tasks, alike, ends, unique, accept, delivery, notices, change
 
 -- As much of an item as is kept; not in the midst of a letter.
 local SHOWN = 10000
@@ -40,13 +33,13 @@ for _, item in ipairs(cmsgpack.unpack(ARGV[3])) do
     local entry, how = accept(what, 1)
     local why = kept_out(what, entry, how)
     if why then
-      refuse(beginning(text), why)
+      refuse(key_refused(), beginning(text), why)
       refused[#refused + 1], refused[#refused + 2] = taken, why
     elseif how == 1 then
       there[#there + 1] = entry
     end
   elseif kind == 'refused' then
-    refuse(what[1], what[2])
+    refuse(key_refused(), what[1], what[2])
   elseif kind == 'change' and not apply_one(what) then
     break
   end

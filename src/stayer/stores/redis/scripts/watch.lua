@@ -1,15 +1,11 @@
 -- Store.watch: events after a number. Of a task that is gone only `deleted` is shown.
 -- ARGV   3 the number, 4 limit, 5 how many to look at before the answer
 -- returns {up to which number was looked at, an array of events (MessagePack), …}
--- needs: base, record
+-- needs: base, record, stream
 
-local last = call('GET', key_last())
-if not last then -- none yet, or it is gone
-  local newest = call('XREVRANGE', key_events(), '+', '-', 'COUNT', 1)[1]
-  last = newest and string.match(newest[1], '^%d+') or 0
-end
+local last = tonumber(call('GET', key_last()) or newest_number(key_events()))
 -- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
-local since = math.min(tonumber(ARGV[3]), tonumber(last))
+local since = math.min(tonumber(ARGV[3]), last)
 local limit, budget = tonumber(ARGV[4]), tonumber(ARGV[5])
 local births = {}
 
@@ -45,10 +41,13 @@ local function look(each)
 end
 
 while looked < budget and #found < limit do
-  local batches = call('XRANGE', key_events(), string.format('%.0f', seen + 1), '+', 'COUNT', 20)
+  -- What is beyond the last one is not ours.
+  local batches = call('XRANGE', key_events(), string.format('%.0f', seen + 1), string.format('%.0f', last), 'COUNT', 20)
   if #batches == 0 then break end
   for _, batch in ipairs(batches) do
     for _, each in ipairs(cmsgpack.unpack(batch[2][2])) do look(each) end
+    if #found == limit then break end
+    seen = math.max(seen, tonumber((string.match(batch[1], '^%d+')))) -- also past one that says nothing
   end
 end
 return {string.format('%.0f', seen), cmsgpack.pack(found)}

@@ -1,6 +1,6 @@
 -- What happened, for those who watch, and who is to be woken by it: noted while a script works, told at its end.
+-- needs: stream
 
-local EVENTS_KEPT = 100000
 local EVENTS_A_BATCH = 500
 
 local groups = {}
@@ -11,10 +11,7 @@ local last
 local function last_number()
   if not last then
     last = tonumber(call('GET', key_last()) or nil)
-    if not last then -- none yet, or it is gone: the stream takes no number twice
-      local newest = call('XREVRANGE', key_events(), '+', '-', 'COUNT', 1)[1]
-      last = newest and tonumber(string.match(newest[1], '^%d+')) or 0
-    end
+    if not last then last = newest_number(key_events()) end -- none yet, or it is gone
   end
   return last
 end
@@ -60,9 +57,7 @@ end
 
 local function write_batch(batch)
   local newest = batch[#batch]
-  local number = newest[1] + #newest[7] - 1
-  call('XADD', key_events(), 'MINID', '~', string.format('%.0f', math.max(0, number - EVENTS_KEPT)),
-       string.format('%.0f-0', number), 'e', cmsgpack.pack(batch))
+  add_events(newest[1] + #newest[7] - 1, cmsgpack.pack(batch))
 end
 
 local function write_events()
