@@ -197,4 +197,4 @@ def test_the_documentation_names_the_limits() -> None:
         assert most.characters in said or name == "name", (name, row)
         assert most.items is None or most.items in said, (name, row)
     assert f"{limits.RECORD:,} bytes" in table
-    assert f"{limits.ITEM:,} bytes" in table
+    assert f"{limits.WRITTEN:,} bytes" in table
