@@ -66,6 +66,7 @@ class Reader:
             "XDG_STATE_HOME": str(self._home / "state"),
             "XDG_CONFIG_HOME": str(self._home / "config"),
             "PATH": f"{self._programs}:{os.environ['PATH']}",
+            "TZ": "UTC",  # as on the pages
             "PYTHONWARNINGS": "error",
             "COLUMNS": "200",
             "NO_COLOR": "1",

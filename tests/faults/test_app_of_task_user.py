@@ -319,5 +319,6 @@ def test_the_user_site_of_that_user_does_not_speak_for_its_trial(
     monkeypatch.setenv("PYTHONPATH", environment.get("PYTHONPATH", ""))
     monkeypatch.chdir(tmp_path)
     runs = tmp_path / "run"
-    runs.mkdir(mode=0o711)
+    runs.mkdir()
+    runs.chmod(0o711)  # whatever the umask
     task_user.try_out(TaskUser.named(USER), runs, None)

@@ -34,7 +34,9 @@ expect.set_options(timeout=PATIENCE * 1000)
 
 def launch(playwright: Playwright) -> Browser:
     """Chromium of the system; without it: skipped, or failed in CI."""
-    return playwright.chromium.launch(executable_path=browser_binary(), args=FLAGS)
+    return playwright.chromium.launch(
+        executable_path=browser_binary(), args=FLAGS, env={**os.environ, "TZ": "UTC"}
+    )
 
 
 class Watch:
