@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.measure import say
 from bench.processes import cpu_seconds, descendants, megabytes, pace, process, until
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
 

@@ -14,7 +14,7 @@ from bench.kinds import Kind
 from bench.measure import say
 from bench.store_speed import submit_some
 from stayer.core.model import EVERYTHING, NewTask
-from stayer.core.schedule import Schedule
+from stayer.core.schedules.model import Schedule
 from stayer.store import Store
 
 DUE = 100_000

@@ -6,7 +6,7 @@ import time
 
 from bench.kinds import Kind
 from bench.measure import say
-from stayer.core.flows import NewFlow
+from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, NewTask, Worker
 from stayer.store import Store

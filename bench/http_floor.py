@@ -17,12 +17,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 from starlette.types import ASGIApp
 
-from stayer.http.access import Access
 from stayer.http.route import Answer, Call
 from stayer.http.routes import ROUTES
 from stayer.http.server import make_app
 from stayer.http.service import Service, Settings
 from stayer.http.submit import submit
+from stayer.http.tokens import Access
 from stayer.stores import open_store
 
 ANSWER = b'{"id":"' + b"x" * 16 + b'","queue":"q","state":"pending","fresh":true}'

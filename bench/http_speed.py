@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from bench.kinds import Kind
 from bench.measure import ratio, say
-from stayer.http.access import Access, Role
+from stayer.http.tokens import Access, Role
 
 CONNECTIONS = 32
 SECONDS = 3.0

@@ -12,7 +12,7 @@ from bench.measure import rates, say, say_ratio
 from stayer.client.submit import with_parameters
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, Filter, Task
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 
 BATCH = 50

@@ -6,7 +6,7 @@ import multiprocessing
 import time
 from multiprocessing.connection import Connection
 
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from stayer.cli.command import shared_options
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 
 PAGE = Path(__file__).parent / "reference" / "cli.md"
 

@@ -18,7 +18,7 @@ import pytest
 
 import stayer
 
-_CODE = "import os, stayer.runners.__main__ as it; os.listdir(os.path.dirname(it.__file__))"
+_CODE = "import os, stayer.task.__main__ as it; os.listdir(os.path.dirname(it.__file__))"
 
 
 @functools.cache

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Queue,
         TaskHandle,
     )
-    from stayer.context.context import Context, current_task
+    from stayer.client.flow_builder import Flow
     from stayer.core.errors import (
         BadConfig,
         BadInput,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         UnknownWorker,
         WaitTimeout,
     )
-    from stayer.core.flows import FlowInfo
+    from stayer.core.flows.model import FlowInfo
     from stayer.core.model import (
         Attempt,
         Event,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         Task,
         Worker,
     )
-    from stayer.flows import Flow
+    from stayer.task.context import Context, current_task
 
 __all__ = [
     "App",
@@ -111,10 +111,10 @@ __all__ = [
 _LAYERS = (
     "stayer.core.model",
     "stayer.core.errors",
-    "stayer.core.flows",
-    "stayer.context.context",
+    "stayer.core.flows.model",
+    "stayer.task.context",
     "stayer.client",
-    "stayer.flows",
+    "stayer.client.flow_builder",
     "stayer.app",
 )
 

@@ -20,9 +20,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVa
 from stayer import client as sync
 from stayer.client.flow import Plan
 from stayer.client.handle import TaskView
-from stayer.client.inputs import Duration, seconds
+from stayer.client.values import Duration, seconds
 from stayer.core.errors import BadInput, Refused, StayerError, StoreUnreachable
-from stayer.core.flows import FlowInfo
+from stayer.core.flows.model import FlowInfo
 from stayer.core.model import State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]

@@ -31,13 +31,13 @@ import msgspec
 
 from stayer.client import Client, TaskHandle
 from stayer.client.arguments import Arguments, from_json, to_json
-from stayer.client.inputs import Duration, Moment, seconds
 from stayer.client.submit import Defaults, Life, build, submit, submit_many, with_parameters
-from stayer.context.context import Context, current_task
-from stayer.core import scheduling
+from stayer.client.values import Duration, Moment, seconds
 from stayer.core.errors import BadInput, BadResult
 from stayer.core.model import JSON, NewTask, Task, Value
-from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import CatchUp, Overlap, Schedule
+from stayer.task.context import Context, current_task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,11 +156,11 @@ class App:
             task = function.pattern(parameters or {})
             wanted = Schedule(
                 name=called, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
-                jitter=seconds(jitter), paused=paused, task=scheduling.repeated(task),
+                jitter=seconds(jitter), paused=paused, task=parse.repeated(task),
             )  # fmt: skip
             if called in self._schedules:
                 raise BadInput(f"there is a schedule {called} already: give this one another name")
-            self._schedules[called] = scheduling.checked(wanted, 0.0)
+            self._schedules[called] = parse.checked(wanted, 0.0)
             return function
 
         return declare
@@ -168,7 +168,7 @@ class App:
     @property
     def schedules(self) -> tuple[dict[str, JSON], ...]:
         """What it wants submitted by the clock, as it is written in JSON."""
-        return tuple(map(scheduling.written, self._schedules.values()))
+        return tuple(map(parse.written, self._schedules.values()))
 
     def before(self, hook: Hook, /) -> Hook:
         """Call this before each task, in its process, with its Context; what it raises fails it."""
@@ -332,7 +332,7 @@ class TaskFunction(Generic[P, R]):
         """Run the function with stored parameters; the result as it is to be stored."""
         result = self._begin(parameters, context)
         if isinstance(result, Coroutine):
-            from stayer.context import coroutines
+            from stayer.task import coroutines
 
             result = coroutines.run(result, context)
         return self._stored(result)

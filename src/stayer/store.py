@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Unpack, runtime_checkable
 
+from stayer.core.availability import Reach
 from stayer.core.errors import StoreUnreachable
-from stayer.core.explanation import Explanation
-from stayer.core.failures import Failures
-from stayer.core.figures import Figures
-from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.insight.explanation import Explanation
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
@@ -50,9 +51,8 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
-from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
-from stayer.core.reach import Reach
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.schedules.model import Firing, Schedule
 
 REMEMBERED = 30 * 86400.0
 """How long the id of a purged task is refused, in seconds."""
@@ -158,12 +158,12 @@ class Store(Protocol):
 
         Queue by queue in the order given; within one, higher priority first, then older first (a
         returned task has kept its place). In a queue that is `fair`, among tasks of equal priority
-        the share that has used least goes first (see `core.fair`). Leaves alone what is held, what
-        `handles` does not name, what has not been started by its `start_before`, paused queues, and
-        what would exceed a queue's limit, the limit of its key, or the queue's rate; a worker that
-        drains gets nothing. A key's place is taken from the reservation on until the task leaves
-        the states `reserved` and `started`. Raises LeaseLost if the worker is not
-        registered or was buried.
+        the share that has used least goes first (see `core.ordering.fair_share`). Leaves alone what
+        is held, what `handles` does not name, what has not been started by its `start_before`,
+        paused queues, and what would exceed a queue's limit, the limit of its key, or the queue's
+        rate; a worker that drains gets nothing. A key's place is taken from the reservation on
+        until the task leaves the states `reserved` and `started`. Raises LeaseLost if the worker is
+        not registered or was buried.
         """
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
@@ -253,8 +253,8 @@ class Store(Protocol):
 
         A report of an attempt that the worker no longer holds is dropped. Progress and
         checkpoints set the task's `losses` to 0. Usage is the task's newest, and a point in the
-        attempt's series (see `core.usage`): it takes the place of an earlier one in its slot, and
-        where a slot begins a wider grid, points off that grid go.
+        attempt's series (see `core.insight.usage_series`): it takes the place of an earlier one in
+        its slot, and where a slot begins a wider grid, points off that grid go.
 
         A worker that `keeps` is never among the suspects.
 

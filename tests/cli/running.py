@@ -13,7 +13,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 
 
 @dataclass

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.codec import PARAMETERS_LIMIT
 from stayer.core.lifecycle import Done
 from stayer.core.model import Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.contract.builders import apply, get, started

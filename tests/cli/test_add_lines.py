@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.cli.bulk import CHUNK
 from stayer.core.codec import PARAMETERS_LIMIT
 from stayer.core.model import Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 

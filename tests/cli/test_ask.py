@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.cli.working import Site

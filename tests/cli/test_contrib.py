@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "contrib" / "systemd").iterdir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import schedules
+from stayer.service.control import schedules
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import fill

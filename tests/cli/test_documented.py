@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, new, register, started, submit

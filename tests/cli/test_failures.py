@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.fingerprint import fingerprint
+from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.store import Store

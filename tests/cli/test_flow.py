@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, get, new, submit, take

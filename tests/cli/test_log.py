@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.cli.follow import Printer, follow
-from stayer.cli.harmless import Harmless
+from stayer.cli.terminal_safe import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Interrupt, Start
 from stayer.core.model import EVERYTHING, LogPiece, Report, Task
+from stayer.service.control import tasks as control
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.long_inputs import LONG

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from stayer import control, flow_control
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart
 from tests.cli.terminal import Terminal

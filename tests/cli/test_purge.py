@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, new, started, submit

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.cli.worker import declare_queues
 from stayer.config import load
 from stayer.core.lifecycle import Done
 from stayer.core.model import Rate
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.contract.builders import apply, fill, new, started, submit

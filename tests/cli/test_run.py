@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.model import Filter, Handles, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal

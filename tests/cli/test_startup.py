@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stayer.cli import VERBS
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.contract.builders import fill

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Here

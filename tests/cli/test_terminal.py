@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart
 from tests.cli.terminal import Terminal

@@ -7,7 +7,7 @@ import socket
 import stat
 from pathlib import Path
 
-from stayer.http.access import Access
+from stayer.http.tokens import Access
 from tests.cli.running import Here
 
 

@@ -7,9 +7,9 @@ import time
 
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.cli.task_tables import Loads, bar, unsaved
 from stayer.core.model import Progress, Report, Task, Usage
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.cli.running import Apart, Here

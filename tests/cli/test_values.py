@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from stayer.cli.param_types import since
 from stayer.cli.tables import age, local_time, short_ids
 from stayer.cli.task_tables import progress, ran
-from stayer.cli.values import since
 from stayer.core.errors import BadInput
 from stayer.core.model import Progress, Task
 

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.contract.builders import apply, new, started, submit

@@ -17,7 +17,7 @@ import pytest
 from stayer import config
 from stayer.cli.worker_options import Wanted, wanted
 from stayer.core.errors import BadConfig
-from stayer.runners.pool.settle import Failures
+from stayer.worker.threads.commit_outcomes import Failures
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.cli.working import Site
@@ -350,7 +350,9 @@ def test_few_of_many_failures_of_short_tasks_are_told_one_by_one(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moments = iter([100.0] * 1000 + [200.0])
-    monkeypatch.setattr("stayer.runners.pool.settle.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr(
+        "stayer.worker.threads.commit_outcomes.time.monotonic", lambda: next(moments)
+    )
     failures = Failures()
 
     for number in range(1001):

@@ -12,7 +12,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from stayer import Client, Listener, NotHeld, Refused, Task, TaskHandle, control
+from stayer import Client, Listener, NotHeld, Refused, Task, TaskHandle
+from stayer.service.control import tasks as control
 
 PATIENCE = 60.0
 """After so many seconds something has gone wrong."""

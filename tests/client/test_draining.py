@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from stayer import Client, control
+from stayer import Client
 from stayer.core.errors import Refused
+from stayer.service.control import tasks as control
 from tests.contract.builders import PATIENCE, fill
 from tests.faults.fleet import until
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from stayer import Client, telemetry
+from stayer import Client
+from stayer.service import tracing
 from tests.contract.builders import PATIENCE
 from tests.http.serving import Site, served_here
 
@@ -72,7 +73,7 @@ def _no_trace_around(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_imported_unless_the_program_does(tmp_path: Path, url: str) -> None:
     code = (
-        "import json, sys, stayer, stayer.telemetry\n"
+        "import json, sys, stayer, stayer.service.tracing\n"
         "client = stayer.Client(sys.argv[1])\n"
         "task = client.get_queue('q').enqueue({'n': 1})\n"
         "with client.get_listener('q') as listener:\n"
@@ -106,9 +107,9 @@ def test_the_environment_carries_a_trace_without_any_library(
      PARENT + "\n", PARENT + "-more"],
 )  # fmt: skip
 def test_what_is_no_context_is_left_out(broken: str) -> None:
-    assert telemetry.carried(broken) == {}
-    assert telemetry.carried(PARENT, "x" * 513) == {"TRACEPARENT": PARENT}
-    assert telemetry.carried(PARENT, "a\nb") == {"TRACEPARENT": PARENT}
+    assert tracing.carried(broken) == {}
+    assert tracing.carried(PARENT, "x" * 513) == {"TRACEPARENT": PARENT}
+    assert tracing.carried(PARENT, "a\nb") == {"TRACEPARENT": PARENT}
 
 
 def test_a_submit_and_an_attempt_are_spans_of_one_trace(tmp_path: Path, url: str) -> None:

@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection
 from threading import Barrier
 from typing import Any, TypeAlias
 
-from stayer import control
 from stayer.core.errors import LeaseLost, Refused
 from stayer.core.lifecycle import Ask, Done, Fail, Happening, Interrupt, decide
 from stayer.core.model import EVERYTHING, RUNNING, Change, Fault, Filter, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, beat, commit, get, ids, new, register, take

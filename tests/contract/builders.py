@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from stayer import control
 from stayer.core.lifecycle import Happening, Start, decide
 from stayer.core.model import (
     EVERYTHING,
@@ -25,6 +24,7 @@ from stayer.core.model import (
     Value,
     Worker,
 )
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 PATIENCE = 60.0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from stayer.core import codec, scheduling
+from stayer.core import codec
 from stayer.core.errors import BadInput, LeaseLost, Refused
-from stayer.core.flow_plan import PartPlan, lay_out
+from stayer.core.flows.plan import PartPlan, lay_out
 from stayer.core.lifecycle import Done, Fail, Start
 from stayer.core.model import EVERYTHING, Fault, Filter, LogPiece, Progress, Rate, Report, Usage
-from stayer.core.notices import Delivery, notice_record
-from stayer.core.schedule import Schedule
-from stayer.core.submission import new_task
+from stayer.core.notify.notices import Delivery, notice_record
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Schedule
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from tests.contract.builders import apply, beat, commit, new, register, submit, take_one, worker
 
@@ -86,7 +87,7 @@ def look_at_everything(store: Store) -> None:
                 break
     seen += map(codec.queue_record, store.queues())
     seen += map(codec.worker_record, store.workers())
-    seen += map(scheduling.record, store.schedules())
+    seen += map(parse.record, store.schedules())
     seen += map(codec.event_record, store.watch(0, 0.0, 1000))
     for id in ("ended", "broken", "runs", "waits", "later", "after", "gone", "good-1"):
         seen += map(codec.attempt_record, store.attempts(id))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.lifecycle import Done, Interrupt, Start
 from stayer.core.model import Filter, LogPiece, Progress, Report, Task, Worker
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
 from stayer.core.lifecycle import Cancel, Done, Lose
 from stayer.core.model import Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -10,12 +10,13 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from stayer import clock as time_brings
-from stayer import control, schedules
-from stayer.core import cron, scheduling
 from stayer.core.lifecycle import Done
 from stayer.core.model import FINISHED, Filter, Task
-from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.schedules import cron, parse
+from stayer.core.schedules.model import CatchUp, Overlap, Schedule
+from stayer.service.control import schedules
+from stayer.service.control import tasks as control
+from stayer.service.upkeep import due_work as time_brings
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, Clock, apply, counts, in_thread, new, register, take
@@ -32,7 +33,7 @@ def clock() -> Clock:
 def put(store: Store, expression: str = "*/5 * * * *", **fields: object) -> Schedule:
     fields.setdefault("task", new("-"))
     wanted = Schedule(name="s", cron=expression, **fields)  # type: ignore[arg-type]
-    return store.put_schedule(scheduling.checked(wanted, store.now()))
+    return store.put_schedule(parse.checked(wanted, store.now()))
 
 
 def fired(store: Store) -> list[str]:

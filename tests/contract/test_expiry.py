@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail, Interrupt, Start
 from stayer.core.model import EVERYTHING, Fault, Policy
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import UnknownTask
-from stayer.core.explanation import Span
+from stayer.core.insight.explanation import Span
 from stayer.core.lifecycle import Done, Fail, Start
 from stayer.core.model import Fault, Handles, Policy, Progress, Rate, Report
-from stayer.explain import explain, why_silent, why_waiting
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain, why_silent, why_waiting
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stayer import control
-from stayer.core.failures import STEP, STEPS, Failure
-from stayer.core.fingerprint import fingerprint
+from stayer.core.insight.failures import STEP, STEPS, Failure
+from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import Done, Fail, decide
 from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Policy, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

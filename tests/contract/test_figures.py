@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stayer import control
-from stayer.core.figures import COUNTED, DAY, KEPT, Figures
+from stayer.core.insight.queue_stats import COUNTED, DAY, KEPT, Figures
 from stayer.core.lifecycle import Done, Fail, Start
 from stayer.core.model import FINISHED, Fault
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.actors import sample_together, together
 from tests.contract.builders import Clock, apply, fill, new, register, submit, take

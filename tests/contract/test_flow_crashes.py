@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Retry, decide
 from stayer.core.model import FINISHED, Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.flows import relay

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from stayer import control, flow_control
-from stayer.core.flows import NewFlow
+from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Done, Fail, Interrupt
 from stayer.core.model import FINISHED, QUEUED, Fault, NewTask, Policy, State, Task, WhenFailed
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import Clock, apply, check_counts, get, new, register, take

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control, flow_control
 from stayer.core.errors import BadInput, Refused, UnknownFlow
-from stayer.core.flow_plan import PartPlan, lay_out
-from stayer.core.flows import FlowInfo, NewFlow, Part
+from stayer.core.flows.model import FlowInfo, NewFlow, Part
+from stayer.core.flows.plan import PartPlan, lay_out
 from stayer.core.lifecycle import Done, Fail, Retry, Start, decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy, State, Task
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail, Start
 from stayer.core.model import Fault, Kept, LogPiece, Report
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.schedules.model import Firing, Schedule
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

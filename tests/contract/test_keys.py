@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Done, Fail, Hold, Interrupt, Lose, Release, Set, Snooze, Start
 from stayer.core.model import EVERYTHING, RUNNING, Fault, Filter, Handles, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.errors import NotHeld
 from stayer.core.lifecycle import Ask, Done, Fail, Hold, Interrupt, Release, decide
 from stayer.core.model import Fault, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

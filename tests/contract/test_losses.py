@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.lifecycle import Lose, Start, decide
 from stayer.core.model import Policy, Progress, Report, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import apply, beat, commit, get, register, started, take_one
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stayer.core.lanes import handled
 from stayer.core.model import EVERYTHING, Handles, NewTask
+from stayer.core.ordering.lanes import handled
 from stayer.store import Store
 from tests.contract.builders import Clock, check_counts, ids, new, register, submit
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Await, Done, Interrupt
-from stayer.core.locality import WAIT
 from stayer.core.model import EVERYTHING, Filter, Handles, NewTask, Policy, Task
-from stayer.explain import explain
+from stayer.core.ordering.affinity import WAIT
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

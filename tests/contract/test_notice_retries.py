@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core import notices
-from stayer.core.notices import Delivery
+from stayer.core.notify import notices
+from stayer.core.notify.notices import Delivery
 from stayer.store import Store
 from tests.contract.builders import Clock
 from tests.contract.test_notices import AGE, LEASE, due, taken_one, tell

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from stayer import control
-from stayer.core import notices
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import (
     Done,
@@ -25,7 +23,9 @@ from stayer.core.lifecycle import (
     decide,
 )
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Task
-from stayer.core.notices import Delivery, Notice
+from stayer.core.notify import notices
+from stayer.core.notify.notices import Delivery, Notice
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores.redis import RedisStore
 from stayer.stores.sql.sqlite import SqliteStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import (
     Ask,
@@ -19,6 +18,7 @@ from stayer.core.lifecycle import (
     Tell,
 )
 from stayer.core.model import Beat, Fault, Order, Report, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stayer import control
 from stayer.core.lifecycle import Snooze
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.lifecycle import (
     Cancel,
@@ -18,6 +17,7 @@ from stayer.core.lifecycle import (
     Start,
 )
 from stayer.core.model import FINISHED, Change, Fault, LogPiece, QueueInfo, Report
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

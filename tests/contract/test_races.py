@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Filter, Order
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (

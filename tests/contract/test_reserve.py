@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.lifecycle import (
     Ask,
@@ -22,6 +21,7 @@ from stayer.core.lifecycle import (
     decide,
 )
 from stayer.core.model import EVERYTHING, Fault, Handles, Order, Policy
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control, flow_control
-from stayer.core.flows import NewFlow
+from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Cancel, Done, Fail, Retry, decide
 from stayer.core.model import Fault, Policy, Progress, Report, Task
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

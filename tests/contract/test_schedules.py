@@ -7,11 +7,11 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from stayer import schedules
-from stayer.core import scheduling
 from stayer.core.errors import Refused
 from stayer.core.model import Policy, Value
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Firing, Schedule
+from stayer.service.control import schedules
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import (
@@ -165,15 +165,15 @@ def test_a_pause_is_not_lost_to_another_change(
     store: Store, other: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedules.add(store, schedule())
-    check = scheduling.checked
+    check = parse.checked
 
     def checked_as_somebody_pauses(wanted: Schedule, now: float) -> Schedule:
-        monkeypatch.setattr(scheduling, "checked", check)
+        monkeypatch.setattr(parse, "checked", check)
         clock.advance(1)
         schedules.pause(other, "s")
         return check(wanted, now)
 
-    monkeypatch.setattr(scheduling, "checked", checked_as_somebody_pauses)
+    monkeypatch.setattr(parse, "checked", checked_as_somebody_pauses)
     changed = schedules.change(store, "s", jitter=5.0)
     assert (changed.paused, changed.jitter) == (True, 5.0)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.lifecycle import Cancel, Done, Fail, Happening, Interrupt, Snooze, Start, decide
 from stayer.core.model import EVERYTHING, Fault, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,

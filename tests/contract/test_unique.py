@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Retry, decide
 from stayer.core.model import FINISHED, Fault, Filter, Policy
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract import actors
 from tests.contract.builders import (

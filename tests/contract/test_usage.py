@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from stayer.core.insight.usage_series import POINTS
 from stayer.core.lifecycle import Done, Interrupt, Set, Start
 from stayer.core.model import Policy, Report, Usage
-from stayer.core.usage import POINTS
 from stayer.store import Store
 from tests.contract.builders import (
     PATIENCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiprocessing.connection import Connection
 
-from stayer.delivery.deliverer import Deliverer, Whom
+from stayer.service.notify.deliverer import Deliverer, Whom
 from stayer.stores import open_store
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stayer.core.model import Task
-from stayer.core.notices import Notice, bounded
+from stayer.core.notify.notices import Notice, bounded
 from tests.delivery.receiver import Receiver, receiving
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.hooks import Hook
-from stayer.core.notices import SAID_LIMIT, Notice, payload
-from stayer.delivery.command import run
-from stayer.delivery.webhook import Answered
+from stayer.core.notify.hooks import Hook
+from stayer.core.notify.notices import SAID_LIMIT, Notice, payload
+from stayer.service.notify.command import run
+from stayer.service.notify.webhook import Answered
 from tests.delivery.receiver import eventually
 
 

@@ -12,14 +12,14 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.config import load
-from stayer.core import notices
 from stayer.core.errors import BadConfig, StoreUnreachable
-from stayer.core.hooks import Hook, Rules
 from stayer.core.lifecycle import Done, decide
-from stayer.core.notices import Delivery, Notice
-from stayer.delivery import deliverer as module
-from stayer.delivery.deliverer import HANDS, Deliverer, Whom, configured, judged
-from stayer.delivery.webhook import Answered
+from stayer.core.notify import notices
+from stayer.core.notify.hooks import Hook, Rules
+from stayer.core.notify.notices import Delivery, Notice
+from stayer.service.notify import deliverer as module
+from stayer.service.notify.deliverer import HANDS, Deliverer, Whom, configured, judged
+from stayer.service.notify.webhook import Answered
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.actors import SPAWN

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer.core.hooks import Hook
-from stayer.core.notices import Notice
-from stayer.delivery.webhook import Answered, Forbidden, check_host, send
+from stayer.core.notify.hooks import Hook
+from stayer.core.notify.notices import Notice
+from stayer.service.notify.webhook import Answered, Forbidden, check_host, send
 from tests.delivery.receiver import Receiver, drip, hang, raw, status, unused_port
 from tests.servers.finding import missing
 
@@ -57,7 +57,7 @@ class TestWhatIsSent:
 
     def test_the_signature_is_that_of_the_standard(self) -> None:
         """The example of the specification."""
-        from stayer.delivery.webhook import signature
+        from stayer.service.notify.webhook import signature
 
         body = b'{"test": 2432232314}'
         assert signature([SECRET], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body) == (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stayer.core.flow_file import parse_flow
+from stayer.core.flows.json import parse_flow
 from tests.docs.pages import blocks
 from tests.docs.reader import Reader
 

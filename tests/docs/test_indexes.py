@@ -39,7 +39,7 @@ def test_what_a_page_links_to_is_there(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_names_no_command_that_is_not_there(page: str) -> None:
-    from stayer.cli.group import cli
+    from stayer.cli.main import cli
 
     known = {*cli.list_commands(None)}  # type: ignore[arg-type]
     named = {*re.findall(r"(?:`|^\$ )stayer ([a-z]+)\b", text(page), re.MULTILINE)}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stayer.core import notices
+from stayer.core.notify import notices
 from tests.delivery.receiver import unused_port
 from tests.docs.pages import Block, blocks, section, text
 from tests.docs.reader import Reader
@@ -78,7 +78,7 @@ def test_every_key_of_a_notice_is_documented() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    from stayer.core import hooks
+    from stayer.core.notify import hooks
 
     page = "reference/configuration.md"
     for heading, fields in (

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from stayer import Client, TaskHandle
-from stayer.explain import reasons
+from stayer.service.explain import reasons
 from tests.docs.pages import PATIENCE, Block, blocks, text
 from tests.docs.reader import Reader
 

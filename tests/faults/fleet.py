@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stayer.core.model import FINISHED, Task
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.reachable import stayer_for

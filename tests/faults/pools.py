@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stayer.core.model import Task
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet
 
 APP = '''

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from stayer import schedules
 from stayer.core.model import NewTask
-from stayer.core.schedule import Schedule
-from stayer.core.submission import new_task
-from stayer.worker import loading, task_user
+from stayer.core.schedules.model import Schedule
+from stayer.core.submit.checks import new_task
+from stayer.service.control import schedules
+from stayer.worker import load_user_code, task_user
 from stayer.worker.task_user import TaskUser
 from tests.faults.fleet import Fleet, until
 from tests.reachable import stayer_for
@@ -264,7 +264,7 @@ def test_a_worker_that_can_not_load_its_app_ends_at_once(fleet: Fleet, number: i
         fleet,
         "if loads:\n"
         f"    file = open({str(disturbed)!r}, 'a'); file.write('.'); file.close()\n"
-        f"    if os.path.getsize(file.name) <= {len(loading._PAUSES) + 1}:\n"
+        f"    if os.path.getsize(file.name) <= {len(load_user_code._PAUSES) + 1}:\n"
         "        os.kill(os.getpid(), 19)\n"
         "if loads:\n"
         f"    open({str(fleet.folder / 'again')!r}, 'w').write(str(os.getpid()))\n"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import NewTask, Policy
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet, until
 
 NODES = ("one", "two", "three")

@@ -12,9 +12,9 @@ import pytest
 from redis.crc import key_slot
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.model import Filter, NewTask
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.contract.builders import check_counts
 from tests.faults import test_worker_dies
 from tests.faults.fleet import Fleet, until

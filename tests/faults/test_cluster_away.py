@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import StoreUnreachable
-from stayer.core.submission import new_task
-from stayer.heart import moment
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import STAMPER, Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.servers.cluster import Cluster, killable, node_of

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.submission import new_task
-from stayer.heart import moment
+from stayer.core.submit.checks import new_task
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.faults.test_cluster_away import (

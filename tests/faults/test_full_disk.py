@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
-from stayer.heart import moment
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_store_gone import store_gone
 

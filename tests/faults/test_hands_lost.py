@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
-from stayer.worker.adoption import sweep_strays
+from stayer.service.control import tasks as control
+from stayer.worker.orphans import sweep_strays
 from tests.faults.fleet import STAMPER, TASK_USER, Fleet, until
 
 ESCAPE = f"""

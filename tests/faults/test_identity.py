@@ -7,8 +7,8 @@ import shutil
 import signal
 
 from stayer.core.model import EVERYTHING
-from stayer.core.submission import new_task
-from stayer.heart import moment
+from stayer.core.submit.checks import new_task
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 
 

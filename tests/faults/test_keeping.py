@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from stayer import control
+from stayer.service.control import tasks as control
 from tests.faults.fleet import Fleet, until
 
 

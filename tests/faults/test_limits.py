@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.model import RUNNING, Policy, QueueSettings, Rate
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_chaos import TASK
 from tests.servers.finding import redis_binary

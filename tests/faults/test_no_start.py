@@ -10,15 +10,15 @@ from itertools import pairwise
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Start, decide
 from stayer.core.model import Handles, Task, Worker
-from stayer.worker.adoption import is_over
-from stayer.worker.bell import Bell
-from stayer.worker.holdings import Holdings
+from stayer.service.control import tasks as control
+from stayer.worker.attempts import Holdings
+from stayer.worker.orphans import is_over
 from stayer.worker.reconcile import reconcile
-from stayer.worker.run import Run
-from stayer.worker.state import StateDirectory
+from stayer.worker.run_directory import Run
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.wakeup import Bell
 from tests.faults.fleet import Fleet, until
 
 

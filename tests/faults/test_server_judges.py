@@ -12,8 +12,8 @@ import pytest
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import EVERYTHING, Worker
-from stayer.core.submission import new_task
-from stayer.judging import Watcher
+from stayer.core.submit.checks import new_task
+from stayer.service.lease.failure_detector import Watcher
 from stayer.store import Store
 from tests.faults.fleet import Fleet, until
 from tests.http.serving import Process
@@ -26,7 +26,7 @@ INTERVAL = LEASE / 8
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The watcher's clock, in one place."""
     moments = [1000.0]
-    monkeypatch.setattr("stayer.judging.moment", lambda: moments[0])
+    monkeypatch.setattr("stayer.service.lease.failure_detector.moment", lambda: moments[0])
     return moments
 
 

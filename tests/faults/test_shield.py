@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet, until
 from tests.reachable import stayer_for
 

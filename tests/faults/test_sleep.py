@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.model import Policy, Worker
+from stayer.service.control import tasks as control
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet, is_alive
 from tests.keeper.sleeping import Clocks

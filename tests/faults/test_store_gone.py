@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stayer.heart import moment
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 
 HOLD = """

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import BadConfig
 from stayer.core.model import FINISHED
-from stayer.core.submission import new_task
-from stayer.worker import files, task_user
-from stayer.worker.programs import NotAllowed
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
+from stayer.worker import safe_files, task_user
+from stayer.worker.allowed_programs import NotAllowed
 from stayer.worker.task_user import TaskUser, TaskUsers
 from tests.faults.fleet import Fleet, until
 from tests.reachable import stayer_for
@@ -338,7 +338,7 @@ def test_the_folder_of_a_trial_can_not_be_guessed(
 ) -> None:
     """Whoever knows its name puts a pipe there, which is waited for."""
     made: list[str] = []
-    monkeypatch.setattr(files, "clear", lambda path: made.append(path.name))
+    monkeypatch.setattr(safe_files, "clear", lambda path: made.append(path.name))
     user = TaskUser.named(USER)
     for number in range(2):
         runs = tmp_path / f"{number}"

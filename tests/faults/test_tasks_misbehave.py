@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from stayer import control
+from stayer.service.control import tasks as control
 from tests.faults.fleet import TASK_USER, Fleet, until
 
 NASTY = {

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.model import Policy, Worker
-from stayer.explain import explain
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain
 from tests.cli.running import Apart
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet

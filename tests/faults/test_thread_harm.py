@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
+from stayer.service.control import tasks as control
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet
 

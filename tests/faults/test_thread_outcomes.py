@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import Ask, decide
 from stayer.core.model import NewTask, Policy
-from stayer.core.submission import new_task
-from stayer.explain import explain
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain
 from tests.faults.fleet import until
 from tests.faults.pools import PoolFleet
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.model import Task
-from stayer.heart import moment
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 from tests.faults.pools import PoolFleet
 from tests.faults.test_store_gone import store_gone

@@ -8,7 +8,7 @@ import shutil
 import signal
 from pathlib import Path
 
-from stayer.worker.unattended import unattended
+from stayer.worker.unattended_runs import unattended
 from tests.cli.running import Apart
 from tests.faults.fleet import Fleet, until
 

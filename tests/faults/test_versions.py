@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stayer
-from stayer import control
+from stayer.service.control import tasks as control
 from tests.faults.fleet import TASK_USER, Fleet, until
 
 
@@ -35,7 +35,7 @@ def other_version(tmp_path: Path) -> Path:
 @pytest.fixture
 def flat_version(other_version: Path) -> Path:
     """Code that gives the task no part of its own of the run directory, as versions before did."""
-    run = other_version / "stayer" / "worker" / "run.py"
+    run = other_version / "stayer" / "worker" / "run_directory.py"
     text = run.read_text()
     for now, before in (
         ('_TASK = "task"', '_TASK = ""'),

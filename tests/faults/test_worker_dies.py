@@ -6,7 +6,7 @@ import os
 import signal
 
 from stayer.core.model import FINISHED
-from stayer.heart import moment
+from stayer.service.lease.heartbeat import moment
 from tests.faults.fleet import Fleet, until
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from stayer.http.access import ROLES, Access, Role
 from stayer.http.server import Server
 from stayer.http.service import Settings
+from stayer.http.tokens import ROLES, Access, Role
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import stayer
-from stayer import control
 from stayer.core.errors import (
     BadConfig,
     BadInput,
@@ -22,6 +21,7 @@ from stayer.core.errors import (
 )
 from stayer.core.lifecycle import Done, Fail, Interrupt, decide
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report, Usage
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import Refused
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
-from stayer.core.submission import new_task
-from stayer.http.access import Role
+from stayer.core.submit.checks import new_task
 from stayer.http.routes import ROUTES
+from stayer.http.tokens import Role
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import apply, get, new, register, submit, taken

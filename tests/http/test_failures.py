@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from stayer import Client
-from stayer.core.failures import Failures
-from stayer.core.fingerprint import fingerprint
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.store import Store

@@ -13,7 +13,7 @@ import pytest
 from stayer.core.errors import StoreUnreachable, StoreUnusable
 from stayer.http import docs, openapi
 from stayer.stores import open_store
-from stayer.stores.http import connection
+from stayer.stores.remote import connection
 from tests.http.serving import Site
 
 

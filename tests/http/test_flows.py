@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from stayer import Flow, control, explain, flow_control
+from stayer import Flow
 from stayer.client.submit import Defaults, build
-from stayer.core import flows
 from stayer.core.errors import BadInput, Refused, UnknownFlow
-from stayer.core.flows import NewFlow
+from stayer.core.flows import model
+from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter, NewTask
+from stayer.service import explain
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import apply, get, ids, new, take
@@ -103,7 +106,7 @@ def test_a_remote_store_does_the_same(remote: Store, store: Store, worker: str) 
 
     there = store.flow("f")
     assert there is not None
-    assert (flows.record(found), fresh) == (flows.record(there), True)
+    assert (model.record(found), fresh) == (model.record(there), True)
     assert not remote.submit_flow(planned, tasks)
     for task in tasks:
         kept = get(store, task.id)

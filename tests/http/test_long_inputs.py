@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from stayer.core.scheduling import WrittenSchedule
-from stayer.core.written import WrittenSubmission
+from stayer.core.schedules.parse import WrittenSchedule
+from stayer.core.submit.json import WrittenSubmission
 from stayer.http.openapi import describe
 from stayer.http.queues import QueueBody
 from stayer.store import Store

@@ -7,11 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from stayer import control, notice_control
 from stayer.core.errors import StoreUnusable
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault
-from stayer.core.notices import Delivery
+from stayer.core.notify.notices import Delivery
+from stayer.service.control import notices as notice_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import apply, get, new, started, submit

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer import schedules
-from stayer.core import scheduling
 from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Value
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Firing, Schedule
+from stayer.service.control import schedules
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import fill, get, new
@@ -32,7 +32,7 @@ def test_a_schedule_is_made_once(site: Site, store: Store) -> None:
     again = site("POST", "/v1/schedules", NIGHTLY)
     assert (first.status, again.status) == (201, 200)
     made = schedules.get(store, "nightly")
-    assert {**scheduling.record(made), "last_state": None} == first.json == again.json
+    assert {**parse.record(made), "last_state": None} == first.json == again.json
     assert (made.jitter, made.task.owner) == (300.0, "the operate token")
     other = {**NIGHTLY, "cron": "45 2 * * *"}
     site("POST", "/v1/schedules", other).is_problem(409, "refused", "another schedule")

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from stayer.core.errors import BadConfig
-from stayer.http import files
-from stayer.http.access import Access
-from stayer.http.failures import ALLOWED
+from stayer.http import static
+from stayer.http.login_throttle import ALLOWED
+from stayer.http.tokens import Access
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
 from tests.http.serving import Process, Site, served_here
@@ -170,7 +170,7 @@ def test_a_page_that_is_dropped_into_the_folder_is_served(
     (tmp_path / "ui" / "index.html").write_text("<!doctype html><title>Stayer</title>")
     (tmp_path / "ui" / "parts" / "now.js").write_text("export {}")
     (tmp_path / "ui" / "secret.py").write_text("")
-    monkeypatch.setattr(files, "UI", files.Folder(tmp_path / "ui"))
+    monkeypatch.setattr(static, "UI", static.Folder(tmp_path / "ui"))
 
     home, part = site("GET", "/", role=None), site("GET", "/ui/parts/now.js", role=None)
 

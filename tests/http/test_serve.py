@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from stayer.delivery.webhook import Forbidden, check_host
 from stayer.http.limits import Limits
+from stayer.service.notify.webhook import Forbidden, check_host
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.http.store import PlainHttpWarning
+from stayer.stores.remote.store import PlainHttpWarning
 from tests.contract.builders import PATIENCE
 from tests.http.serving import Process, Site, make_access, served_here
 from tests.servers.finding import missing

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stayer.http.access import IDLE, LONGEST, SESSIONS, Access
+from stayer.http.tokens import IDLE, LONGEST, SESSIONS, Access
 from stayer.store import Store
 from tests.contract.builders import get, new, submit
 from tests.faults.fleet import until

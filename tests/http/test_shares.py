@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core import limits
 from stayer.core.model import LogPiece, Report
-from stayer.http.access import Access, Token
 from stayer.http.limits import Limits, Requests
 from stayer.http.problem import Problem
 from stayer.http.service import THREADS, Service, Settings
 from stayer.http.session import by_token
+from stayer.http.tokens import Access, Token
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, beat, get, register, started
 from tests.http.serving import Site

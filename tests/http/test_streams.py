@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Interrupt
 from stayer.core.model import LogPiece, Report
 from stayer.http import events, streams
 from stayer.http.log import _whole_letters
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import apply, beat, fill, new, started, submit, take_one
 from tests.faults.fleet import until

@@ -12,7 +12,7 @@ from stayer.core.errors import BadInput, StoreUnreachable
 from stayer.core.ids import SHARED
 from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
-from stayer.http.submitting import MOMENT, TOGETHER, WAITING, Submitter
+from stayer.http.submit_batcher import MOMENT, TOGETHER, WAITING, Submitter
 from stayer.store import Store
 from tests.contract.builders import get, new
 from tests.http.serving import Site

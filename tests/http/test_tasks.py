@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from stayer import control
 from stayer.core import codec
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter, Report, Usage
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import apply, beat, fill, get, new, started, submit
 from tests.http.serving import Site

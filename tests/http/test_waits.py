@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.http.limits import Limits, Streams
 from stayer.http.problem import Problem
+from stayer.service.control import tasks as control
 from stayer.store import Store
-from stayer.stores.http.store import open_server
+from stayer.stores.remote.store import open_server
 from tests.contract.builders import PATIENCE, new, register, started, submit
 from tests.faults.fleet import until
 from tests.http.serving import Site, served_here
@@ -84,7 +84,7 @@ def test_who_may_not_wait_looks_now_and_then(
             pauses.append(seconds)
             submit(store, new("a"))
 
-        monkeypatch.setattr("stayer.stores.http.store.time.sleep", pause)
+        monkeypatch.setattr("stayer.stores.remote.store.time.sleep", pause)
         with waiting(site, "/v1/events?wait=60s"):
             seen = client.last_event()
             events = client.watch(seen, PATIENCE, 10)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stayer import control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import beat

@@ -8,7 +8,7 @@ from typing import Any
 
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.servers.cluster import Cluster
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stayer.stores import open_store
-from stayer.stores.findings import Finding
+from stayer.stores.health import Finding
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import _memory, _version
+from stayer.stores.redis.health import _memory, _version
 from tests.cli.running import Apart
 from tests.contract.builders import PATIENCE, new, submit
 from tests.redis import pushing

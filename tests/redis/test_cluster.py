@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 from redis.crc import key_slot
 
-from stayer import control
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnusable
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.findings import Finding
-from stayer.stores.redis.cluster import OLDEST, ClusterStore
-from stayer.stores.redis.wake import REPAIR
+from stayer.stores.health import Finding
+from stayer.stores.redis.pubsub import REPAIR
+from stayer.stores.redis_cluster import OLDEST, ClusterStore
 from tests.contract.builders import (
     Clock,
     beat,
@@ -300,7 +300,7 @@ def test_threads_that_remember_where_tasks_are_don_t_trip_over_each_other(
             other.join(0.2)
             return oldest
 
-    monkeypatch.setattr("stayer.stores.redis.cluster.shards._REMEMBERED_PLACES", 2)
+    monkeypatch.setattr("stayer.stores.redis_cluster.router._REMEMBERED_PLACES", 2)
     monkeypatch.setattr(shards, "_places", Places())
     shards.remember(tasks[:3])
     assert shards.places(["1"]) == {"1": "q"}
@@ -427,7 +427,7 @@ class TestRefusals:
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert OLDEST == (7, 0)
-        monkeypatch.setattr("stayer.stores.redis.cluster.OLDEST", (99, 1))
+        monkeypatch.setattr("stayer.stores.redis_cluster.OLDEST", (99, 1))
         store = open_store(cluster.url())
         with pytest.raises(StoreUnusable, match=r"clusters need 99\.1 or newer"):
             store.setup()

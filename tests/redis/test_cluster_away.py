@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 from redis.crc import key_slot
 
-from stayer import clock, control
 from stayer.client.listener import Listener
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING
-from stayer.core.schedule import Schedule
+from stayer.core.schedules.model import Schedule
+from stayer.service.control import tasks as control
+from stayer.service.upkeep import due_work
 from stayer.stores import open_store
-from stayer.stores.redis import wake
-from stayer.stores.redis.cluster import ClusterStore, news
-from stayer.stores.redis.cluster.tour import Tour
-from stayer.stores.redis.server import Server
-from stayer.stores.redis.wake import Line, RedisWaiter
+from stayer.stores.redis import pubsub
+from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.pubsub import Line, RedisWaiter
+from stayer.stores.redis_cluster import ClusterStore, event_relay
+from stayer.stores.redis_cluster.fan_out import Tour
 from tests.contract.builders import (
     PATIENCE,
     Clock,
@@ -104,9 +105,9 @@ def test_schedules_fire_elsewhere(store: ClusterStore, now: Clock, away: Away) -
         store.put_schedule(Schedule(name=f"of {queue}", cron="* * * * *", task=task, next=now()))
     now.advance(60)
     with away("a"):
-        assert sorted(clock.fire(store)) == ["of b", "of c"]
+        assert sorted(due_work.fire(store)) == ["of b", "of c"]
         assert len(take(store, queues=["b", "c"], limit=9)) == 2
-    assert clock.fire(store) == ["of a"]
+    assert due_work.fire(store) == ["of a"]
 
 
 def test_notices_are_taken_elsewhere(store: ClusterStore, away: Away) -> None:
@@ -269,15 +270,15 @@ def test_who_could_not_listen_to_a_node_does_when_it_is_back(
     def subscribed(server: Server, questions: Sequence[Sequence[str]]) -> Line:
         if server is missed:
             raise StoreUnreachable("it is away")
-        return wake.subscribed(server, questions)
+        return pubsub.subscribed(server, questions)
 
     with monkeypatch.context() as patch:
-        patch.setattr(news, "subscribed", subscribed)
+        patch.setattr(event_relay, "subscribed", subscribed)
         waiter._ear._disconnect()
         assert waiter.wait(0), "something may have come meanwhile"
-    monkeypatch.setattr(wake, "REPAIR", 0.0)
+    monkeypatch.setattr(pubsub, "REPAIR", 0.0)
     assert not waiter.wait(0), "it has looked, and found nothing"
-    monkeypatch.setattr(wake, "REPAIR", PATIENCE)
+    monkeypatch.setattr(pubsub, "REPAIR", PATIENCE)
     submit(store, new("x", "a"))
     assert waiter.wait(5.0)
     waiter.close()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.model import EVERYTHING, Filter, Task
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
-from stayer.stores.redis.cluster.shards import LOBBY
+from stayer.stores.redis_cluster import ClusterStore
+from stayer.stores.redis_cluster.router import LOBBY
 from tests.contract.builders import beat, fill, ids, register, take, worker
 from tests.redis.dying import interruptions
 from tests.servers.cluster import Cluster

@@ -8,8 +8,8 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import FINISHED, Filter
 from stayer.store import REMEMBERED
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
 from stayer.stores.redis.keys import key
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import Clock, get, ids, new, register, take
 from tests.redis.dying import Killed, Mortal, deaths
 from tests.servers.cluster import Cluster

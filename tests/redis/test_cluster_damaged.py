@@ -9,8 +9,8 @@ from redis.cluster import RedisCluster
 
 from stayer.core.errors import StoreUnusable
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import open_store as open_cluster
 from stayer.stores.redis.damage import Mending
+from stayer.stores.redis_cluster import open_store as open_cluster
 from tests.contract.builders import new, submit
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
 from tests.redis.test_damaged import spoil

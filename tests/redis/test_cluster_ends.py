@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Done, Fail, decide
 from stayer.core.model import FINISHED, Fault
+from stayer.service.control import tasks as control
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
 from stayer.stores.redis.record import pack
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import get, new, register, submit, take_one
 from tests.contract.test_flows import after, pass_on
 from tests.servers.cluster import Cluster

@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from stayer import flow_control
 from stayer.core.errors import Refused
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.lifecycle import Done, Fail, decide
 from stayer.core.model import FINISHED, Fault, Filter, NewTask, Policy
+from stayer.service.control import flows as flow_control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore, plans
+from stayer.stores.redis_cluster import ClusterStore, two_phase
 from tests.contract.builders import (
     check_counts,
     get,
@@ -39,8 +39,8 @@ NAMES = ["a", "b", "c", "d"]
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is dead needs no patience."""
-    monkeypatch.setattr(plans, "PATIENCE", 0.0)
-    monkeypatch.setattr(plans, "FORSAKEN", 0.0)
+    monkeypatch.setattr(two_phase, "PATIENCE", 0.0)
+    monkeypatch.setattr(two_phase, "FORSAKEN", 0.0)
 
 
 @pytest.fixture(params=[7, pytest.param(1, marks=pytest.mark.long)])
@@ -392,7 +392,7 @@ def test_a_worker_in_the_way_of_a_retry_makes_nothing_of_it(cluster: Cluster) ->
 def test_of_many_submitters_of_a_flow_one_makes_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "PATIENCE", 0.5)  # here all are alive
+    monkeypatch.setattr(two_phase, "PATIENCE", 0.5)  # here all are alive
     url = cluster.url()
     stores = [open_store(url) for _ in range(4)]
     for round in range(3):

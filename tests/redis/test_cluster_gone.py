@@ -9,16 +9,16 @@ from time import monotonic
 
 import pytest
 
-from stayer import control
 from stayer.client.listener import Listener
 from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.ids import generate
 from stayer.core.lifecycle import Done
 from stayer.core.model import EVERYTHING, NewTask, Progress, Report
-from stayer.explain import explain
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain
 from stayer.store import known_workers
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     apply,
     beat,
@@ -229,7 +229,7 @@ class TestBurial:
 
         # Until its lease is over
         later = monotonic() + 113.0
-        monkeypatch.setattr("stayer.stores.redis.cluster.hands.monotonic", lambda: later)
+        monkeypatch.setattr("stayer.stores.redis_cluster.workers.monotonic", lambda: later)
         assert ids(store.bury("judge", {})) == [task.id]
 
     def test_of_one_that_was_heard_again_does_not(self, store: ClusterStore, gone: Gone) -> None:

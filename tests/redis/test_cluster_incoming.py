@@ -14,8 +14,8 @@ from stayer.core.model import Filter
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import incoming
-from stayer.stores.redis.cluster import ClusterStore
-from stayer.stores.redis.server import Call
+from stayer.stores.redis.connection.server import Call
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     PATIENCE,
     apply,

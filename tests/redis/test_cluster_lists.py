@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import StoreUnreachable
-from stayer.core.figures import Figures, total
+from stayer.core.insight.queue_stats import Figures, total
 from stayer.core.lifecycle import Fail, Start
 from stayer.core.model import Fault, Filter
-from stayer.partly import partly, workers_in
+from stayer.service.degraded.partial import partly, workers_in
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.cli.running import Here
 from tests.contract.builders import apply, ids, new, started, submit, take_one
 from tests.http.serving import served_here

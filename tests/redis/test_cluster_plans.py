@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from stayer.core.errors import Refused
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.model import Filter, NewTask
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore, plans
+from stayer.stores.redis_cluster import ClusterStore, two_phase
 from tests.contract.builders import check_counts, ids, new
 from tests.contract.test_flows import pass_on
 from tests.redis.dying import Slow, deaths, interruptions
@@ -36,8 +36,8 @@ class TestAUniqueWord:
     @pytest.fixture(autouse=True)
     def hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who is dead needs no patience."""
-        monkeypatch.setattr(plans, "PATIENCE", 0.0)
-        monkeypatch.setattr(plans, "FORSAKEN", 0.0)
+        monkeypatch.setattr(two_phase, "PATIENCE", 0.0)
+        monkeypatch.setattr(two_phase, "FORSAKEN", 0.0)
 
     @pytest.mark.parametrize("promoted", [True, False])
     def test_is_the_flows_or_free(self, cluster: Cluster, promoted: bool) -> None:
@@ -80,24 +80,24 @@ class TestAPlanThatTakesLong:
 
     @pytest.fixture(autouse=True)
     def small_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plans, "_AT_ONCE", 1)
+        monkeypatch.setattr(two_phase, "_AT_ONCE", 1)
 
     def test_is_not_undone_by_who_promotes(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         time = Time()
-        monkeypatch.setattr(plans, "time", time)
+        monkeypatch.setattr(two_phase, "time", time)
         url = cluster.url()
         other = open_store(url)
 
         def meanwhile() -> None:
-            time.now += 0.3 * plans.FORSAKEN
+            time.now += 0.3 * two_phase.FORSAKEN
             other.promote(10)
 
         slow = Slow(url, meanwhile)
         begun = time.now
         assert slow.store.submit_flow(FLOW, tasks())
-        assert time.now - begun > 2 * plans.FORSAKEN
+        assert time.now - begun > 2 * two_phase.FORSAKEN
         assert ids(other.find(Filter(), None, 9).tasks) == ["c", "b", "a"]
         other.promote(10)
         check_nothing_is_left_to_do(other)
@@ -117,7 +117,7 @@ class TestAPlanThatTakesLong:
         left = tasks()
 
         def go_on() -> None:
-            time.now += 0.6 * plans.PATIENCE
+            time.now += 0.6 * two_phase.PATIENCE
             if left:
                 assert ours._claim([left.pop(0)], plan) == {}
             else:
@@ -125,11 +125,11 @@ class TestAPlanThatTakesLong:
 
         # When another submits it meanwhile
         time = Time(go_on)
-        monkeypatch.setattr(plans, "time", time)
+        monkeypatch.setattr(two_phase, "time", time)
         assert not second.submit_flow(FLOW, tasks())
 
         # Then it is the first one's that is there
-        assert time.now - 1000.0 > 2 * plans.PATIENCE
+        assert time.now - 1000.0 > 2 * two_phase.PATIENCE
         assert ids(second.find(Filter(), None, 9).tasks) == ["c", "b", "a"]
         check_nothing_is_left_to_do(second)
         first.close()

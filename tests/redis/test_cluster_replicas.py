@@ -16,9 +16,9 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.ids import generate
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, Filter
-from stayer.doubt import naming_drawn_ids
+from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     PATIENCE,
     beat,

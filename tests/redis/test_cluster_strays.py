@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import Clock, check_counts, fill, get, ids, new, register, submit, take
 from tests.servers.cluster import Cluster
 

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore, damage, numerals, strays
-from stayer.stores.redis.server import Server
+from stayer.stores.redis import RedisStore, damage, missing_records, strict_numbers
+from stayer.stores.redis.connection.server import Server
 from tests.contract.builders import get, new, register, submit, take
 from tests.contract.damaged import GOOD, goes_on, look_at_everything, scene
 from tests.servers.finding import redis_binary
@@ -137,7 +137,7 @@ def test_what_is_sound_is_left_alone(prepared: Scene) -> None:
     prepared.again()
     store = open_store(prepared.url)
     assert isinstance(store, RedisStore)
-    strays.look(store._server)
+    missing_records.look(store._server)
     assert store._server.ask("HEXISTS", "scene:meta", "looked_through") == 1
     assert not store.mending.mend()
     store.close()
@@ -207,4 +207,4 @@ def test_what_only_python_takes_for_a_number_is_none(store: RedisStore, value: s
 
 @pytest.mark.parametrize("value", ["0", "-3", "12.5", "1e-05", "1.2345678901234567e+15", repr(0.1)])
 def test_numbers_are_as_scripts_write_them(value: str) -> None:
-    assert numerals.number(value.encode()) == float(value)
+    assert strict_numbers.number(value.encode()) == float(value)

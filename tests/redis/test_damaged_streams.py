@@ -8,9 +8,9 @@ import pytest
 
 from stayer.core.lifecycle import Done, Start
 from stayer.stores import open_store
-from stayer.stores.findings import Finding
+from stayer.stores.health import Finding
 from stayer.stores.redis import RedisStore, damage
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import (
     apply,
     check_counts,

@@ -16,7 +16,8 @@ from stayer import Client, Flow
 from stayer.core.errors import StoreUnreachable, StoreUnusable
 from stayer.core.model import Filter, NewTask
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore, submitting
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.pack import tasks as submitting
 from tests.cli.running import Here
 from tests.contract.builders import ids, new
 from tests.http.serving import served_here

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
 from stayer.core.lifecycle import Done
 from stayer.core.model import FINISHED, LogPiece, NewTask, Report
+from stayer.service.control import tasks as control
 from stayer.stores import open_store
-from stayer.stores.redis import RedisStore, submitting
+from stayer.stores.redis import RedisStore
+from stayer.stores.redis.pack import tasks as submitting
 from tests.contract.builders import (
     apply,
     beat,

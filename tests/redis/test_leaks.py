@@ -11,8 +11,8 @@ from stayer.core.model import FINISHED
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.cluster import ClusterStore
-from stayer.stores.redis.server import Server
+from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import get, ids, new, register, submit, take
 from tests.contract.test_flows import pass_on
 from tests.servers.cluster import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from stayer.core import codec, limits
 from stayer.core.errors import BadInput
-from stayer.core.written import WrittenSubmission
+from stayer.core.submit.json import WrittenSubmission
 from stayer.stores.redis import RedisStore, incoming
 from tests.contract.builders import counts, get
 from tests.contract.long_inputs import long_values

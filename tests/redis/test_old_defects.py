@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import LeaseLost
 from stayer.core.ids import generate, generate_many
 from stayer.core.lifecycle import Cancel, Done, Fail, Interrupt, Start, decide
 from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Report, Usage
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore

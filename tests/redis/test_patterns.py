@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stayer.core.lanes import handled
 from stayer.core.model import Handles
+from stayer.core.ordering.lanes import handled
 from stayer.stores.redis import RedisStore, record, scripts
-from stayer.stores.redis.handles import packed
+from stayer.stores.redis.pack.handles import packed
 from tests.contract.builders import ids, new, register, submit, take
 
 _LIBRARY = Path(scripts.__file__).parent / "scripts" / "lib" / "patterns.lua"

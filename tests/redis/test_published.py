@@ -14,7 +14,7 @@ from stayer.core.lifecycle import Done, Start
 from stayer.core.model import FINISHED
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import apply, get, new, register, submit, take_one
 from tests.docs.pages import text
 from tests.servers.cluster import Cluster

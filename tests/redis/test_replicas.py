@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnreachable
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, Report, Task
 from stayer.stores import open_store

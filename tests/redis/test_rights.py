@@ -12,9 +12,9 @@ from stayer.core.errors import StoreUnusable
 from stayer.core.lifecycle import Done
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import rights
-from stayer.stores.redis.cluster import ClusterStore
+from stayer.stores.redis.health import rights
 from stayer.stores.redis.scripts import names, script
+from stayer.stores.redis_cluster import ClusterStore
 from tests.contract.builders import PATIENCE, apply, counts, in_thread, new, register, submit, take
 from tests.contract.test_waiter import calm
 from tests.docs.pages import text

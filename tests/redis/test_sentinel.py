@@ -16,9 +16,9 @@ from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.findings import Finding
+from stayer.stores.health import Finding
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.sentinel import _troubles, _View
+from stayer.stores.redis.connection.sentinel import _troubles, _View
 from tests.contract.builders import (
     PATIENCE,
     beat,

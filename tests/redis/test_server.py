@@ -14,20 +14,22 @@ from queue import SimpleQueue
 
 import pytest
 
-from stayer import aio, control, flow_control
+from stayer import aio
 from stayer.client.handle import TaskHandle
 from stayer.core.errors import BadConfig, BadInput, StoreError, StoreUnreachable, StoreUnusable
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.lifecycle import Done, Snooze, decide
 from stayer.core.model import Filter
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis.check import OLDEST
+from stayer.stores.redis.health import OLDEST
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.pack.tasks import packed_parts, parts_of
+from stayer.stores.redis.pubsub import REPAIR
 from stayer.stores.redis.scripts import CHANGES, names, script
-from stayer.stores.redis.submitting import packed_parts, parts_of
-from stayer.stores.redis.wake import REPAIR
 from tests.contract.builders import (
     PATIENCE,
     apply,
@@ -469,7 +471,7 @@ class TestRefusals:
 
     def test_one_that_is_too_old(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
         assert OLDEST == (6, 2)
-        monkeypatch.setattr(import_module("stayer.stores.redis.check"), "OLDEST", (99, 1))
+        monkeypatch.setattr(import_module("stayer.stores.redis.health"), "OLDEST", (99, 1))
         with pytest.raises(StoreUnusable, match=r"needs 99\.1 or newer"):
             store.setup()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.flows import NewFlow
+from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Start, decide
 from stayer.core.model import EVERYTHING, FINISHED, Fault, Filter, Task
 from stayer.stores import open_store

@@ -12,7 +12,7 @@ from typing import Any
 
 from stayer.core import codec
 from stayer.core.model import Task, Value
-from stayer.worker.run import Run
+from stayer.worker.run_directory import Run
 
 PATIENCE = 60
 
@@ -65,7 +65,7 @@ class Rig:
     ) -> subprocess.Popen[str]:
         """The runner, as a keeper starts it, but with its output on a pipe."""
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "stayer.runners", kind, target],
+            [sys.executable, "-P", "-m", "stayer.task", kind, target],
             env=self.prepare(parameters, name),
             cwd=self.code,
             stdin=subprocess.DEVNULL,

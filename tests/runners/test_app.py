@@ -79,7 +79,7 @@ def test_a_task_that_is_not_in_the_app_fails(rig: Rig) -> None:
 
 
 def names(folder: Path, target: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stayer.runners", "names", target]
+    command = [sys.executable, "-m", "stayer.task", "names", target]
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )

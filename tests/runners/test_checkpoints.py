@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from stayer import BadInput, Context, TooLarge
-from stayer.context.checkpoints import Checkpoints
+from stayer.task.checkpoints import Checkpoints
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

@@ -150,7 +150,7 @@ def test_what_is_printed_is_in_the_log_at_once(rig: Rig) -> None:
 @pytest.mark.parametrize("arguments", [["class", "x.py"], ["app", "x"]])
 def test_outside_of_a_task_it_says_so(arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "stayer.runners", *arguments],
+        [sys.executable, "-m", "stayer.task", *arguments],
         capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 2
@@ -160,7 +160,7 @@ def test_outside_of_a_task_it_says_so(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [[], ["class"], ["frobnicate", "x"]])
 def test_wrong_use_is_told(arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "stayer.runners", *arguments],
+        [sys.executable, "-m", "stayer.task", *arguments],
         capture_output=True, text=True, check=False, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 2

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stayer import Context
-from stayer.context import reports
+from stayer.task import reports
 
 
 class Clock:

@@ -9,7 +9,8 @@ from tests.runners.rig import Rig
 
 HEAVY = {
     "asyncio", "click", "logging", "multiprocessing", "rich", "sqlite3", "stayer.app",
-    "stayer.client", "stayer.control", "stayer.store", "subprocess", "tempfile", "traceback",
+    "stayer.client", "stayer.service.control.tasks", "stayer.store", "subprocess", "tempfile",
+    "traceback",
 }  # fmt: skip
 
 
@@ -27,6 +28,6 @@ def test_a_class_brings_in_nothing_heavy(rig: Rig) -> None:
 
 
 def test_the_signal_is_cheap_to_ask_for() -> None:
-    code = "import stayer.runners.stack, sys; print(*sys.modules)"
+    code = "import stayer.task.stack_dump, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not (HEAVY | {"msgspec"}) & set(done.stdout.split())

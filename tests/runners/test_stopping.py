@@ -7,7 +7,7 @@ import signal
 import subprocess
 import textwrap
 
-from stayer.runners.stack import STACK_SIGNAL
+from stayer.task.stack_dump import STACK_SIGNAL
 from tests.runners.rig import APP, Rig
 
 

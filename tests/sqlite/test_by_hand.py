@@ -15,7 +15,7 @@ import pytest
 from stayer.core import limits
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter, Worker
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from tests.contract.long_inputs import LONG
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
-from stayer.stores.sql.sqlite import carrier
+from stayer.stores.sql.sqlite import wal_checkpointer
 from tests.client.actors import until
 
 
@@ -58,7 +58,7 @@ def test_a_closed_store_can_be_written_again(store: Store) -> None:
 
 
 def test_nobody_is_left_of_a_store_left_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrier, "_IDLE", 0.01)
+    monkeypatch.setattr(wal_checkpointer, "_IDLE", 0.01)
     submit(store, 500)
     until(lambda: not threads())
     submit(store, 500)
@@ -68,7 +68,7 @@ def test_nobody_is_left_of_a_store_left_open(store: Store, monkeypatch: pytest.M
 
 def test_a_file_that_is_gone_ends_the_thread_and_nothing_else(store: Store, path: Path) -> None:
     submit(store, 100)
-    log = carrier.Carrier(str(path.parent / "nowhere" / "stayer.db"), "NORMAL")
+    log = wal_checkpointer.Carrier(str(path.parent / "nowhere" / "stayer.db"), "NORMAL")
     log.written(1000)
     until(lambda: not threads())
     submit(store, 500)
@@ -94,7 +94,7 @@ def test_a_fork_waits_for_it(store: Store, path: Path) -> None:
         forked.set()
         answers.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
-    with carrier._at_it:
+    with wal_checkpointer._at_it:
         forker = threading.Thread(target=fork)
         forker.start()
         assert not forked.wait(0.2)

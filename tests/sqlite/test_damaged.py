@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer.judging import Watcher
+from stayer.service.lease.failure_detector import Watcher
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.findings import CheckedStore
+from stayer.stores.health import CheckedStore
 from tests.contract.builders import fill, get, register, take
 from tests.contract.damaged import goes_on, look_at_everything, scene
 
@@ -176,7 +176,7 @@ def test_a_worker_whose_lease_can_not_be_read_is_not_given_up_for_that(
     store: Store, path: Path, garbage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("stayer.judging.moment", lambda: now[0])
+    monkeypatch.setattr("stayer.service.lease.failure_detector.moment", lambda: now[0])
     register(store)
     fill(store, 1)
     [task] = take(store)

@@ -19,7 +19,7 @@ import pytest
 
 from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
 from stayer.core.model import EVERYTHING, Filter, Worker
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql.sqlite import database, lock, schema, wake

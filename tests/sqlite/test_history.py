@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.lifecycle import Ask, Cancel, Done, Fail, Hold, Interrupt, Release, Start, decide
 from stayer.core.model import EVERYTHING, Fault
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.sql import history, ledger
+from stayer.stores.sql import history, journal
 from tests.contract.builders import (
     Clock,
     apply,
@@ -168,8 +168,8 @@ def test_the_view_of_attempts_knows_of_a_gap(store: Store, hand: sqlite3.Connect
 def test_only_the_newest_events_are_kept_for_watchers(
     store: Store, hand: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "_KEPT", 20)
-    monkeypatch.setattr(ledger, "_ONCE_IN", 10)
+    monkeypatch.setattr(journal, "_KEPT", 20)
+    monkeypatch.setattr(journal, "_ONCE_IN", 10)
     for _ in range(30):
         fill(store, 3)
     seen = store.watch(0, 0, 100)

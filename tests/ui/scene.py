@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from stayer.core import scheduling
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.lifecycle import Done, Fail, Interrupt, Start, decide
 from stayer.core.model import (
     EVERYTHING,
@@ -28,7 +27,8 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
-from stayer.core.schedule import Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Schedule
 from stayer.stores.sql.sqlite import open_store
 
 _HOURS = 9.0
@@ -105,7 +105,7 @@ class Scene:
             ("crawl-again", "*/15 * * * *", "UTC"),
         ):
             wanted = Schedule(name=name, cron=cron, zone=zone, task=self.new(name, "nightly"))
-            self.store.put_schedule(scheduling.checked(wanted, self.now))
+            self.store.put_schedule(parse.checked(wanted, self.now))
         self.store.set_queue("nightly", paused=True)
         self.store.submit([self.new("nightly-etl", "nightly") for _ in range(3)])
         self._flow()

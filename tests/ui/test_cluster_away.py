@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, expect
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.stores import open_store
-from stayer.stores.redis.cluster import ClusterStore
-from stayer.stores.redis.cluster.shards import LOBBY
 from stayer.stores.redis.keys import key
+from stayer.stores.redis_cluster import ClusterStore
+from stayer.stores.redis_cluster.router import LOBBY
 from tests.contract.builders import apply, new, register, started, submit
 from tests.http.serving import Process, make_access
 from tests.servers.cluster import Cluster, clustered

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page
 
 import stayer
-from stayer.cli.group import cli
+from stayer.cli.main import cli
 from tests.ui.browsing import Tabs
 
 PACKAGE = Path(stayer.__file__).parent

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from stayer.core import scheduling
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.lifecycle import Fail, Start, decide
 from stayer.core.model import EVERYTHING, Fault, LogPiece, NewTask, Progress, Report
-from stayer.core.schedule import Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Schedule
 from tests.contract.builders import beat, register, worker
 from tests.ui.browsing import PAGES, SHOWS, Tabs, picture, too_wide
 from tests.ui.system import System
@@ -37,7 +37,7 @@ def test_hostile_words_stay_words(tabs: Tabs, system: System, words: str) -> Non
     store.submit_flow(flow, [NewTask(id="p", queue="odd", flow=flow.id, part="p")])
     name = short[:60] if short.isprintable() else "trap"  # others are refused
     schedule = Schedule(name=name, cron="0 3 * * *", zone="UTC", task=tasks[0])
-    store.put_schedule(scheduling.checked(schedule, store.now()))
+    store.put_schedule(parse.checked(schedule, store.now()))
     running = [
         decide(task, Start(pid=1)) for task in store.reserve(evil.id, ["trap"], 2, EVERYTHING)
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from stayer import control
-from stayer.core.notices import Delivery
+from stayer.core.notify.notices import Delivery
+from stayer.service.control import tasks as control
 from tests.ui.browsing import Tabs, too_wide
 from tests.ui.system import System
 

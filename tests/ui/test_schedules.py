@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.sync_api import expect
 
-from stayer import schedules
 from stayer.core.model import Filter, NewTask
-from stayer.core.schedule import Schedule
+from stayer.core.schedules.model import Schedule
+from stayer.service.control import schedules
 from tests.faults.fleet import until
 from tests.ui.browsing import Tabs, picture
 from tests.ui.system import System

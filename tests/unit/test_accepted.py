@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.accepted import accepted
 from stayer.core.model import Policy, Task
+from stayer.core.submit.accepted_json import accepted
 
 PLAIN = Task("t", "q", parameters={"n": 1}, owner="ann", created=1e9, updated=1e9)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.account import account
+from stayer.core.attempt_summary import account
 from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Stop, decide
 from stayer.core.model import Fault, Policy, Task
 

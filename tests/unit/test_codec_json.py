@@ -13,7 +13,7 @@ from stayer.core import codec
 from stayer.core.codec import parse
 from stayer.core.errors import BadInput
 from stayer.core.model import Attempt, Event, Fault, Policy, Progress, QueueInfo, Task, Worker
-from stayer.core.written import parse_submission
+from stayer.core.submit.json import parse_submission
 
 NAMES = (
     "id queue name command cwd env parameters state held attempt failures interruptions ending "

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stayer.core import cron
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask
-from stayer.core.schedule import CatchUp, Overlap, Schedule
+from stayer.core.schedules import cron
+from stayer.core.schedules.model import CatchUp, Overlap, Schedule
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata")
 """One without changes, two with an hour, one with half an hour, one off the hour."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.fair import FORGOTTEN, HALF_LIFE, USUAL_RUN, Share, Turns
+from stayer.core.ordering.fair_share import FORGOTTEN, HALF_LIFE, USUAL_RUN, Share, Turns
 
 NOW = 1_000_000_000.0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer.core.figures import COUNTED, DAY, Figures, level, record, together
+from stayer.core.insight.queue_stats import COUNTED, DAY, Figures, level, record, together
 
 POINTS = st.lists(
     st.builds(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer.core.failures import Example, Part, described, gathered
-from stayer.core.fingerprint import LENGTH, alike, fingerprint, shape
+from stayer.core.insight.failures import Example, Part, described, gathered
+from stayer.core.insight.fingerprint import LENGTH, alike, fingerprint, shape
 from stayer.core.model import Fault
 
 TRACE = """Traceback (most recent call last):

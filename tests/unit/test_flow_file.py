@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stayer.core.errors import BadInput
-from stayer.core.flow_file import parse_flow
-from stayer.core.flow_plan import throttled
-from stayer.core.flows import NewFlow, part_of, task_id
+from stayer.core.flows.json import parse_flow
+from stayer.core.flows.model import NewFlow, part_of, task_id
+from stayer.core.flows.plan import throttled
 from stayer.core.model import NewTask
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer.core import forecast
-from stayer.core.explanation import Forecast, Span
-from stayer.core.forecast import Line, Runs, nth_start, of_running, of_waiting, quartiles
+from stayer.core.insight import forecast
+from stayer.core.insight.explanation import Forecast, Span
+from stayer.core.insight.forecast import Line, Runs, nth_start, of_running, of_waiting, quartiles
 
 SECONDS = st.floats(0, 1e6).map(lambda seconds: round(seconds, 3))
 LENGTHS = st.floats(0.001, 1e5).map(lambda seconds: round(seconds, 3))

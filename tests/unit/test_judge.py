@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stayer.core.judge import Judge
+from stayer.core.liveness.judge import Judge
 from stayer.core.model import Suspect
 
 INTERVAL = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stayer.core.kinds import kind_of
+from stayer.core.insight.kind import kind_of
 
 KINDS = [
     (["ffmpeg", "-i", "a.mov"], "ffmpeg"),

@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from stayer.core import errors
 from stayer.core.errors import Refused
-from stayer.core.fingerprint import fingerprint
+from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.lifecycle import (
     TABLE,
     Ask,

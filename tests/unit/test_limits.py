@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from stayer.core import limits, queue_settings, rate, scheduling, submission, units
+from stayer.core import limits, queue_settings, units
 from stayer.core.errors import BadInput
-from stayer.core.flow_file import parse_flow
-from stayer.core.scheduling import WrittenSchedule
-from stayer.core.written import WrittenSubmission, parse_submission
+from stayer.core.flows.json import parse_flow
+from stayer.core.ordering import rate_limit
+from stayer.core.schedules import parse
+from stayer.core.schedules.parse import WrittenSchedule
+from stayer.core.submit import checks
+from stayer.core.submit.json import WrittenSubmission, parse_submission
 from tests.contract.long_inputs import LONG, MANY, long_values
 
 _FREE = ("parameters",)
@@ -21,7 +24,7 @@ FIELDS = list(long_values(WrittenSubmission, _FREE))
 
 
 def made(**fields: Any) -> Any:
-    return submission.new_task(**{"queue": "q", **fields})
+    return checks.new_task(**{"queue": "q", **fields})
 
 
 def names(fields: list[tuple[str, Any]]) -> list[str]:
@@ -51,7 +54,7 @@ def test_a_schedule_is_refused_by_its_length(name: str) -> None:
     written = {"name": "s", "cron": "@daily", "task": {"command": ["true"]}}
     for value in (value for field, value in long_values(WrittenSchedule) if field == name):
         with pytest.raises(BadInput) as found:
-            scheduling.parse(json.dumps({**written, name: value}).encode(), "s", {"queue": "q"})
+            parse.parse(json.dumps({**written, name: value}).encode(), "s", {"queue": "q"})
         assert len(str(found.value)) < 3000
 
 
@@ -68,7 +71,7 @@ def test_a_task_of_a_flow_is_refused_by_its_length(name: str) -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        units.duration, units.size, units.memory, units.instant, rate.parse,
+        units.duration, units.size, units.memory, units.instant, rate_limit.parse,
         lambda text: units.moment(text, 0.0), lambda text: units.moment("+" + text, 0.0),
     ],
 )  # fmt: skip
@@ -146,7 +149,7 @@ def test_a_number_of_thousands_of_digits_is_bad_input(digits: int) -> None:
         with pytest.raises(BadInput):
             made(**parse_submission(written, "the item"))
     with pytest.raises(BadInput):
-        rate.parse(f"{number}/1h")
+        rate_limit.parse(f"{number}/1h")
     for value in (
         {"limit": int("9" * 4000)},
         {"key_limit": 10**4000},
@@ -176,7 +179,7 @@ def test_deep_nesting_is_bad_input_for_every_parser(kind: str) -> None:
         parse_submission(written, "the item")
     for task in (written, '{"name": "s", "cron": "@daily", "task": ' + written + "}"):
         with pytest.raises(BadInput):
-            scheduling.parse(task.encode(), "s", {"queue": "q"})
+            parse.parse(task.encode(), "s", {"queue": "q"})
     flows = (
         written,
         '{"name": "f", "tasks": {"a": ' + written + "}}",

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stayer.core.errors import BadInput
-from stayer.core.locality import WAIT, Near, near, near_lane, open_to, parts_of_lane
 from stayer.core.model import Policy, Task
-from stayer.core.submission import new_task
+from stayer.core.ordering.affinity import WAIT, Near, near, near_lane, open_to, parts_of_lane
+from stayer.core.submit.checks import new_task
 
 
 def test_it_is_the_node_of_the_upstream() -> None:

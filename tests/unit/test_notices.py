@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from stayer.core import notices, submission
 from stayer.core.errors import BadInput
-from stayer.core.hooks import key, parse_secrets, read_hook
 from stayer.core.model import Fault, Task
-from stayer.core.notices import Notice, bounded, meaning, parse, parse_all, sentence, told, wait
+from stayer.core.notify import notices
+from stayer.core.notify.hooks import key, parse_secrets, read_hook
+from stayer.core.notify.notices import (
+    Notice,
+    bounded,
+    meaning,
+    parse,
+    parse_all,
+    sentence,
+    told,
+    wait,
+)
+from stayer.core.submit import checks
 
 
 @pytest.mark.parametrize(
@@ -76,9 +86,9 @@ def test_there_is_a_list_of_them_of_some_length() -> None:
 
 
 def test_a_submission_says_them_and_is_written_back() -> None:
-    new = submission.new_task(queue="q", notify=["mail", "failed:chat"])
+    new = checks.new_task(queue="q", notify=["mail", "failed:chat"])
     assert new.notify == ("ended:mail", "failed:chat")
-    assert submission.written(new)["notify"] == ["ended:mail", "failed:chat"]
+    assert checks.written(new)["notify"] == ["ended:mail", "failed:chat"]
 
 
 def test_only_what_is_asked_for_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from stayer.core.printable import PrintableLines
+from stayer.core.safe_text import PrintableLines
 
 FORGED = "x\n2026-01-01 00:00:00,000 INFO task payroll is complete\r\x1b]0;pwn\x07\u202e\x85\u2028"
 

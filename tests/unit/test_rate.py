@@ -6,7 +6,7 @@ import pytest
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Rate
-from stayer.core.rate import Bucket, parse, written
+from stayer.core.ordering.rate_limit import Bucket, parse, written
 
 RATE = Rate(6, 60.0)
 

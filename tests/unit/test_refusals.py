@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.core.model import Task
-from stayer.core.refusals import Refusals, listed
+from stayer.core.refused_tasks import Refusals, listed
 
 
 def of(id: str) -> Task:

@@ -14,7 +14,7 @@ from stayer.core import retries
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Fail, decide
 from stayer.core.model import Fault, Policy, Task
-from stayer.core.policy import checked as policy_of
+from stayer.core.submit.policy import checked as policy_of
 
 BOOM = Fault("jobs.Boom", "it broke")
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from stayer import trouble
 from stayer.core.errors import StoreUnreachable
+from stayer.service.degraded import log_once
 
 logger = logging.getLogger("stayer.test")
 
@@ -17,11 +17,11 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixture) -> None:
-    trouble.is_over()
+    log_once.is_over()
     caplog.set_level(logging.DEBUG, "stayer.test")
-    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
-    trouble.tell(logger, "a beat failed", StoreUnreachable("gone"))
-    trouble.tell(logger, "asking again", StoreUnreachable("full"))
+    log_once.tell(logger, "asking again", StoreUnreachable("gone"))
+    log_once.tell(logger, "a beat failed", StoreUnreachable("gone"))
+    log_once.tell(logger, "asking again", StoreUnreachable("full"))
     assert told(caplog) == ["asking again: gone", "asking again: full"]
     assert len(caplog.records) == 3, "each time, for whoever wants details"
 
@@ -29,21 +29,21 @@ def test_the_same_is_told_once_whoever_finds_out(caplog: pytest.LogCaptureFixtur
 def test_what_matters_more_is_told_also_after_somebody_else_told_of_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    trouble.is_over()
-    trouble.tell(logger, "notices come later", StoreUnreachable("gone"))
+    log_once.is_over()
+    log_once.tell(logger, "notices come later", StoreUnreachable("gone"))
     for _ in range(2):
-        trouble.tell(logger, "a beat failed", StoreUnreachable("gone"), whoever_told=True)
-    trouble.tell(logger, "notices come later", StoreUnreachable("gone"))
+        log_once.tell(logger, "a beat failed", StoreUnreachable("gone"), whoever_told=True)
+    log_once.tell(logger, "notices come later", StoreUnreachable("gone"))
     assert told(caplog) == ["notices come later: gone", "a beat failed: gone"]
 
 
 def test_after_its_end_and_after_a_while_it_is_news(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trouble.is_over()
-    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
-    trouble.is_over()
-    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
-    monkeypatch.setattr(trouble, "_QUIET", 0.0)
-    trouble.tell(logger, "asking again", StoreUnreachable("gone"))
+    log_once.is_over()
+    log_once.tell(logger, "asking again", StoreUnreachable("gone"))
+    log_once.is_over()
+    log_once.tell(logger, "asking again", StoreUnreachable("gone"))
+    monkeypatch.setattr(log_once, "_QUIET", 0.0)
+    log_once.tell(logger, "asking again", StoreUnreachable("gone"))
     assert told(caplog) == ["asking again: gone"] * 3

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stayer import explain
 from stayer.core.model import NewTask, Task
+from stayer.service import explain
 from tests.faults.fleet import Fleet, until
 
 

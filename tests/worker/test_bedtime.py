@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.worker.bedtime import Bedtime
+from stayer.worker.freeze_before_sleep import Bedtime
 from stayer.worker.logind import Logind
 from tests.faults.fleet import Fleet, until
 
@@ -145,7 +145,7 @@ def test_a_worker_without_a_bus_does_without(fleet: Fleet, monkeypatch: pytest.M
 def test_a_bus_that_was_restarted_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stayer.worker.bedtime.RECONNECT_S", 0.01)
+    monkeypatch.setattr("stayer.worker.freeze_before_sleep.RECONNECT_S", 0.01)
     first = Bus(tmp_path)
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", first.address)
     Bedtime(lambda: None, lambda: True).start()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stayer import schedules
 from stayer.client import Client
 from stayer.core.model import NewTask
-from stayer.core.schedule import Schedule
+from stayer.core.schedules.model import Schedule
+from stayer.service.control import schedules
 from stayer.stores import open_store
 from tests.faults.fleet import PATIENCE, Fleet, until
 
@@ -22,7 +22,7 @@ from stayer.stores import open_store
 from stayer.worker.handlers import configure
 from stayer.worker.loop import WorkerLoop
 from stayer.worker.options import Options
-from stayer.worker.state import StateDirectory
+from stayer.worker.state_directory import StateDirectory
 
 class Counting:
     def __init__(self, store):

@@ -20,28 +20,28 @@ from typing import Any
 
 import pytest
 
-from stayer import control
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Cancel, Interrupt, Start, decide
 from stayer.core.model import EVERYTHING, Beat, Order, Task, Worker
-from stayer.core.submission import new_task
-from stayer.heart import Heart, moment
+from stayer.core.submit.checks import new_task
 from stayer.keeper import tree
-from stayer.runners.pool import link
-from stayer.runners.pool.begin import LOST_LEASE
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import Heart, moment
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.worker import held as held_module
-from stayer.worker import holdings as module
-from stayer.worker.adoption import is_over, speak_for_keeper
-from stayer.worker.bell import Bell
-from stayer.worker.held import Held
-from stayer.worker.holdings import Holdings
-from stayer.worker.orders import carry_out
-from stayer.worker.pool_process import PoolProcess, excuse, why_it_ended
+from stayer.worker import attempt as held_module
+from stayer.worker import attempts as module
+from stayer.worker.attempt import Held
+from stayer.worker.attempts import Holdings
+from stayer.worker.keeper_orders import carry_out
+from stayer.worker.orphans import is_over, speak_for_keeper
 from stayer.worker.reconcile import reconcile
-from stayer.worker.state import StateDirectory
-from stayer.worker.threads import ThreadOptions, ThreadsWorker
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.threads import protocol
+from stayer.worker.threads.main import LOST_LEASE
+from stayer.worker.threads.process import PoolProcess, excuse, why_it_ended
+from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
+from stayer.worker.wakeup import Bell
 from tests.contract.builders import PATIENCE
 from tests.faults.fleet import until
 
@@ -268,7 +268,7 @@ def test_a_lease_that_is_good_in_some_queues_is_not_one_for_threads_of_others(
 ) -> None:
     """Until the pool has said that it runs nothing of them; a late answer to an older question
     does not count."""
-    said: list[link.Confine] = []
+    said: list[protocol.Confine] = []
     monkeypatch.setattr(PoolProcess, "say", lambda _, message: said.append(message))
     options = ThreadOptions(
         store=hands.store.url, app="none", names=(), threads=1, queues=("a", "b")
@@ -287,15 +287,15 @@ def test_a_lease_that_is_good_in_some_queues_is_not_one_for_threads_of_others(
     assert is_renewed(2.0, None)
     assert not is_renewed(3.0, ("a", "c"))
     assert not is_renewed(4.0, ("a",))
-    pool._on_confined(link.Confined(1))
+    pool._on_confined(protocol.Confined(1))
     assert is_renewed(5.0, ("a",))
 
     # And again, when it may run all of them
     assert is_renewed(6.0, None)
     assert not is_renewed(7.0, ("a",))
-    pool._on_confined(link.Confined(2))  # which was to the widening
+    pool._on_confined(protocol.Confined(2))  # which was to the widening
     assert not is_renewed(8.0, ("a",))
-    pool._on_confined(link.Confined(3))
+    pool._on_confined(protocol.Confined(3))
     assert is_renewed(9.0, ("a",))
     assert [(each.number, each.queues) for each in said] == [
         (1, ("a",)), (2, ("a", "b")), (3, ("a",)),

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from stayer import Client, Flow, inputs
+from stayer import Client, Flow
 from stayer.core.errors import TooLarge
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
+from stayer.service import upstream_results
 from tests.faults.fleet import Fleet
 from tests.faults.pools import PoolFleet
 
@@ -93,6 +94,6 @@ def test_what_is_too_large_fails_the_task(fleet: Fleet, monkeypatch: pytest.Monk
     fleet.submit("a", "sh", "-c", "printf '\"%99999s\"' x > $STAYER_RESULT")
     fleet.until_ended("a")
     fleet.store.submit([new_task(queue="paused", id="b", after=["a"])])
-    monkeypatch.setattr(inputs, "LIMIT", 10_000)
+    monkeypatch.setattr(upstream_results, "LIMIT", 10_000)
     with pytest.raises(TooLarge, match="1 tasks that b runs after are over"):
-        inputs.of(fleet.store, fleet.get("b"))
+        upstream_results.of(fleet.store, fleet.get("b"))

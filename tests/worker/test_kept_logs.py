@@ -10,10 +10,10 @@ import pytest
 from stayer.core.model import Task
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores import open_store
-from stayer.worker import files
-from stayer.worker.held import Held
+from stayer.worker import safe_files
+from stayer.worker.attempt import Held
 from stayer.worker.logs import KeptLogs
-from stayer.worker.run import Run
+from stayer.worker.run_directory import Run
 
 
 def test_what_was_swapped_for_a_folder_meanwhile_is_not_kept(
@@ -24,16 +24,16 @@ def test_what_was_swapped_for_a_folder_meanwhile_is_not_kept(
     with open(part / "log", "wb") as log:
         os.truncate(log.fileno(), LOG_HEAD + LOG_TAIL + 1)
     (part / "other" / "inside").mkdir(parents=True)
-    seen = files.Part.seen
+    seen = safe_files.Part.seen
 
-    def seen_just_before(self: files.Part, name: str) -> os.stat_result | None:
+    def seen_just_before(self: safe_files.Part, name: str) -> os.stat_result | None:
         found = seen(self, name)
         if found is not None and name == "log":
             (part / "log").rename(part / "log.old")
             (part / "other").rename(part / "log")
         return found
 
-    monkeypatch.setattr(files.Part, "seen", seen_just_before)
+    monkeypatch.setattr(safe_files.Part, "seen", seen_just_before)
     logs = KeptLogs(tmp_path)
     logs.keep(Held(Task("a", "default", attempt=1), Run(tmp_path / "run" / "a.1")))
     assert (part / "log.old").exists()

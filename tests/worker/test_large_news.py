@@ -9,10 +9,10 @@ import pytest
 
 from stayer.core import codec
 from stayer.core.model import Report
-from stayer.runners.pool.link import News
-from stayer.worker.cargo import A_BEAT, weight
-from stayer.worker.held import Held
-from stayer.worker.threads import _as_many_as_fit
+from stayer.worker.attempt import Held
+from stayer.worker.beat_size import A_BEAT, weight
+from stayer.worker.threads.protocol import News
+from stayer.worker.threads.worker import _as_many_as_fit
 from tests.worker.test_hands import Hands, hands
 
 __all__ = ("hands",)

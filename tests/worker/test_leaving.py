@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
-from stayer.worker import state
-from stayer.worker.state import StateDirectory
+from stayer.service.control import tasks as control
+from stayer.worker import state_directory
+from stayer.worker.state_directory import StateDirectory
 from tests.contract.builders import in_thread
 from tests.faults.fleet import Fleet, until
 from tests.faults.test_store_gone import store_gone
@@ -58,7 +58,7 @@ def test_who_did_not_hear_that_it_is_to_leave_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under nohup, where HUP is nothing until a worker has begun to listen."""
-    monkeypatch.setattr(state, "_ASK_AGAIN", 0.05)
+    monkeypatch.setattr(state_directory, "_ASK_AGAIN", 0.05)
     with subprocess.Popen(
         [sys.executable, "-c", DEAF_AT_FIRST, str(tmp_path / "lock")], stdout=subprocess.PIPE
     ) as old:

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.model import Task
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
 from stayer.stores import open_store
-from stayer.worker.bell import Bell
-from stayer.worker.holdings import Holdings
-from stayer.worker.leftovers import clear_leftovers
-from stayer.worker.refused import KEPT_FOR, forget_refused, refused_results
-from stayer.worker.run import Run
-from stayer.worker.state import StateDirectory
+from stayer.worker.attempts import Holdings
+from stayer.worker.cleanup import clear_leftovers
+from stayer.worker.refused_results import KEPT_FOR, forget_refused, refused_results
+from stayer.worker.run_directory import Run
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.wakeup import Bell
 from tests.cli.running import Apart
 from tests.faults.fleet import Fleet, until
 

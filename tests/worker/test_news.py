@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from stayer import control
-from stayer.attention import Attention
+from stayer.service.control import tasks as control
+from stayer.service.live_updates import Attention
 from tests.faults.fleet import Fleet, until
 
 BUSY = """

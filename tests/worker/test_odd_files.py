@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.units import format_size
+from stayer.service.control import tasks as control
 from tests.faults.fleet import Fleet, until
 
 PUT = {

@@ -15,15 +15,15 @@ import pytest
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Stop
 from stayer.core.model import EVERYTHING, Order, Orders, Task, Worker
-from stayer.core.submission import new_task
-from stayer.runners.pool import link
-from stayer.runners.pool.begun import Begun
-from stayer.runners.pool.calling import ThreadApp
-from stayer.runners.pool.context import ThreadContext
-from stayer.runners.pool.hands import Hands, InHand
-from stayer.runners.pool.pool import Pool
+from stayer.core.submit.checks import new_task
 from stayer.store import Store, Waiter
 from stayer.stores import open_store
+from stayer.worker.threads import protocol
+from stayer.worker.threads.call import ThreadApp
+from stayer.worker.threads.context import ThreadContext
+from stayer.worker.threads.executor import Hands, InHand
+from stayer.worker.threads.in_flight import Begun
+from stayer.worker.threads.pool import Pool
 from tests.faults.fleet import until
 
 
@@ -58,14 +58,14 @@ def test_a_pool_that_is_to_finish_and_has_nothing_does_not_lie_down(
     """Nothing would wake it: it would leave when its worker's patience is over."""
     waiter = Sleepless()
     monkeypatch.setattr(store, "waiter", lambda *_: cast(Waiter, waiter))
-    setup = link.Setup(
+    setup = protocol.Setup(
         store="", worker="w", app="", queues=("default",), confined=("default",), evenly=False,
         threads=2, lease=60.0, time_limit=None, state=str(tmp_path),
     )  # fmt: skip
-    ours, theirs = link.pair()
+    ours, theirs = protocol.pair()
     app = cast(ThreadApp, AnApp())
     pool = Pool(setup, store, app, Begun(tmp_path / "begun", 2), ours)
-    pool.hear(link.Finish(stop=True))
+    pool.hear(protocol.Finish(stop=True))
     pool.run()
     ours.close()
     os.close(theirs)
@@ -144,7 +144,7 @@ def test_threads_leave_when_tasks_turn_out_to_be_short(
     store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but one, at the end of the task that each of them is at."""
-    monkeypatch.setattr("stayer.runners.pool.hands._LONG", 60.0)
+    monkeypatch.setattr("stayer.worker.threads.executor._LONG", 60.0)
     gate = threading.Event()
 
     class Slow(Hasty):
@@ -167,8 +167,8 @@ def test_a_short_task_that_was_kept_waiting_does_not_bring_all_threads(
     store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another process, say: one is no proof that tasks are long."""
-    monkeypatch.setattr("stayer.runners.pool.hands._LONG", 60.0)
-    monkeypatch.setattr("stayer.runners.pool.hands._SHORT", 0.05)
+    monkeypatch.setattr("stayer.worker.threads.executor._LONG", 60.0)
+    monkeypatch.setattr("stayer.worker.threads.executor._SHORT", 0.05)
 
     class Once(Hasty):
         def call(self, task: ThreadContext) -> None:
@@ -209,11 +209,11 @@ class Lap:
     def __init__(self, store: Store, folder: Path) -> None:
         self.store = store
         self.app = Counting()
-        setup = link.Setup(
+        setup = protocol.Setup(
             store="", worker="w", app="", queues=("default",), confined=("default",), evenly=False,
             threads=2, lease=60.0, time_limit=None, state=str(folder),
         )  # fmt: skip
-        self.link, self._theirs = link.pair()
+        self.link, self._theirs = protocol.pair()
         begun = Begun(folder / "begun", 2)
         self.pool = Pool(setup, store, cast(ThreadApp, self.app), begun, self.link)
         self.pool._once()  # which compares with the store
@@ -225,7 +225,7 @@ class Lap:
         return [task.state for task in self.store.get(["t1", "t2", "t3"]) if task is not None]
 
     def finish(self) -> None:
-        self.pool.hear(link.Finish(stop=False))
+        self.pool.hear(protocol.Finish(stop=False))
         self.pool.run()
         self.link.close()
         os.close(self._theirs)
@@ -262,7 +262,7 @@ def test_what_has_arrived_is_looked_at_while_the_store_is_at_the_next_turn(
 def test_an_order_for_what_has_just_arrived_is_obeyed(lap: Lap) -> None:
     lap.app.gate.clear()
     lap.pool._arrived = lap.tasks
-    lap.pool.hear(link.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
+    lap.pool.hear(protocol.Ask(Orders("t3", 1, (Order(1, "cancel"),))))
     lap.pool._hear_messages()
     assert lap.pool._held["t3", 1].outcome == Stop()
     lap.app.gate.set()
@@ -281,12 +281,12 @@ def test_what_has_arrived_is_run_though_the_store_is_away(
     lap: Lap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> object:
-        lap.pool.hear(link.Finish(stop=False))
+        lap.pool.hear(protocol.Finish(stop=False))
         monkeypatch.undo()
         raise StoreUnreachable("away")
 
     monkeypatch.setattr(lap.store, "turn", away)
-    monkeypatch.setattr("stayer.runners.pool.pool._BACKOFF", (0.0, 0.0))
+    monkeypatch.setattr("stayer.worker.threads.pool._BACKOFF", (0.0, 0.0))
     lap.pool._arrived = lap.tasks
     lap.pool._stirred = True
     lap.pool.run()
@@ -301,8 +301,8 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
     told: list[int] = []
     send = lap.link.send
 
-    def heard(message: link.Message) -> None:
-        if isinstance(message, link.Confined):
+    def heard(message: protocol.Message) -> None:
+        if isinstance(message, protocol.Confined):
             told.append(message.number)
         send(message)
 
@@ -311,7 +311,7 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
     lap.pool._arrived = lap.tasks
     lap.pool._take_arrived()
     until(lambda: len(lap.pool._hands.running) > 0)
-    lap.pool.hear(link.Confine(1, ()))
+    lap.pool.hear(protocol.Confine(1, ()))
     lap.pool._once()
     assert told == []  # one runs
     begun = lap.pool._hands.running
@@ -324,7 +324,7 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
         lap.pool._once()
     assert lap.states().count("pending") == 3 - len(begun)
 
-    lap.pool.hear(link.Confine(2, ("default",)))
+    lap.pool.hear(protocol.Confine(2, ("default",)))
     while lap.states() != ["complete"] * 3:
         lap.pool._once()
     assert told == [1, 2]

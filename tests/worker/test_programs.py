@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stayer.core.errors import BadConfig
+from stayer.worker.allowed_programs import NotAllowed, allowed, look_up
 from stayer.worker.handlers import configure
-from stayer.worker.programs import NotAllowed, allowed, look_up
 
 
 def make(path: Path) -> Path:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from stayer.worker import removal
-from stayer.worker.removal import remove
-from stayer.worker.state import StateDirectory
+from stayer.worker import remove_tree
+from stayer.worker.remove_tree import remove
+from stayer.worker.state_directory import StateDirectory
 from tests.faults.fleet import Fleet, until
 
 LEVELS = 3_000
@@ -96,7 +96,7 @@ def test_folders_that_their_owner_has_closed() -> None:
 def test_somebody_who_digs_on_does_not_keep_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal, "_PATIENCE", 0.5)
+    monkeypatch.setattr(remove_tree, "_PATIENCE", 0.5)
     folder = tmp_path / "x"
     folder.mkdir()
     digging = subprocess.Popen(

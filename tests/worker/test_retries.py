@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.core.submission import new_task
+from stayer.core.submit.checks import new_task
 from tests.faults.fleet import Fleet, until
 
 JOBS = """

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
-from stayer.explain import why_waiting
+from stayer.service.control import tasks as control
+from stayer.service.explain import why_waiting
 from stayer.stores.redis import RedisStore
-from stayer.worker.held import Held
-from stayer.worker.run import Run
+from stayer.worker.attempt import Held
+from stayer.worker.run_directory import Run
 from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
 from tests.servers.redis import serving

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stayer import control
 from stayer.core.model import Policy
+from stayer.service.control import tasks as control
 from stayer.worker.options import Options
 from tests.faults.fleet import Fleet, until
 

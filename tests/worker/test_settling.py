@@ -13,21 +13,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stayer import control
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Fail, Start, decide
 from stayer.core.model import EVERYTHING, Change, Fault, Order, Progress, Report, Task, Worker
-from stayer.core.submission import new_task
-from stayer.heart import Heart
-from stayer.runners.pool.begin import LOCK
-from stayer.runners.pool.context import ThreadContext
-from stayer.runners.pool.hands import InHand
-from stayer.runners.pool.settle import Settling
+from stayer.core.submit.checks import new_task
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
-from stayer.worker.held import Held
-from stayer.worker.orders import carry_out
-from stayer.worker.settle import settle_outcomes
-from stayer.worker.threads import ThreadOptions, ThreadsWorker
+from stayer.worker.attempt import Held
+from stayer.worker.commit_outcomes import settle_outcomes
+from stayer.worker.keeper_orders import carry_out
+from stayer.worker.threads.commit_outcomes import Settling
+from stayer.worker.threads.context import ThreadContext
+from stayer.worker.threads.executor import InHand
+from stayer.worker.threads.main import LOCK
+from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 from tests.worker.test_hands import Hands, hands, killing
 
 __all__ = ("hands",)

@@ -11,7 +11,7 @@ import pytest
 
 from stayer.core.errors import Refused
 from stayer.keeper.nursery import version
-from stayer.worker.state import StateDirectory
+from stayer.worker.state_directory import StateDirectory
 from tests.faults.fleet import Fleet, until
 
 NOBODY = 65534

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from stayer.core.model import EVERYTHING
-from stayer.core.submission import new_task
-from stayer.heart import moment
+from stayer.core.submit.checks import new_task
 from stayer.keeper.kernel import boot_id
-from stayer.worker.held import Held
-from stayer.worker.settle import settle_outcomes
-from stayer.worker.times import ended_ago, started_ago, stood_still
+from stayer.service.lease.heartbeat import moment
+from stayer.worker.attempt import Held
+from stayer.worker.commit_outcomes import settle_outcomes
+from stayer.worker.durations import ended_ago, started_ago, stood_still
 from tests.faults.fleet import until
 from tests.worker.test_hands import Hands, hands
 

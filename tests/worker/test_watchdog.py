@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from stayer.keeper.kernel import awake
-from stayer.worker.pool_process import PoolProcess
-from stayer.worker.threads import ThreadsWorker
+from stayer.worker.threads.process import PoolProcess
+from stayer.worker.threads.worker import ThreadsWorker
 from stayer.worker.watchdog import Watchdog
 
 LONG = 100.0

@@ -98,7 +98,7 @@ def main() -> NoReturn:
     """The command `stayer`."""
     gc.set_threshold(50_000)  # what is imported stays: looking for garbage costs a tenth of it all
     try:
-        from stayer.cli.group import cli
+        from stayer.cli.main import cli
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     cli.main()

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 
 import rich_click as click
 
-from stayer import control
-from stayer.attention import Attention
 from stayer.cli.command import Decorated, Given, argument, command
 from stayer.cli.follow import PAUSE, Printer
 from stayer.cli.output import note, print_json_array, say
+from stayer.cli.param_types import DURATION, complete_queue, complete_task
 from stayer.cli.selection import Tries, check_queues, ids_argument, note_new_queues, resolve
-from stayer.cli.values import DURATION, complete_queue, complete_task
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, LogPiece, QueueInfo, Task
+from stayer.service.control import tasks as control
+from stayer.service.live_updates import Attention
 from stayer.store import Store
 
 _STACK = b"(most recent call first):"

@@ -13,16 +13,18 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 from msgspec import structs
 
-from stayer import control, telemetry
 from stayer.cli.command import Given
 from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
-from stayer.core import codec, ids, submission
+from stayer.core import codec, ids
 from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
 from stayer.core.model import NewTask, Submitted
-from stayer.core.written import parse_submission
-from stayer.doubt import naming_drawn_ids
+from stayer.core.submit import checks
+from stayer.core.submit.json import parse_submission
+from stayer.service import tracing
+from stayer.service.control import tasks as control
+from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.store import Store
 
 CHUNK = 1000
@@ -135,7 +137,7 @@ def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
     try:
         if "command" in fields:
             fields["cwd"] = working_directory(fields.get("cwd"))
-        new = submission.new_task(**{**defaults, **fields})
+        new = checks.new_task(**{**defaults, **fields})
         # Now, so that the line can be named, and before anything is submitted.
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
@@ -150,7 +152,7 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
         while sent := _with_near_ids(list(islice(lines, CHUNK))):
             chunk = [line.new for line in sent]
             control.refuse_overdue(store, chunk)
-            with telemetry.submitting(chunk) as traced, naming_drawn_ids(store, traced):
+            with tracing.submitting(chunk) as traced, naming_drawn_ids(store, traced):
                 answers = store.submit(traced)
             deleted = sum(answer.purged for answer in answers)
             tally.accepted += len(chunk) - deleted

@@ -9,16 +9,16 @@ from zoneinfo import ZoneInfo
 
 import rich_click as click
 
-from stayer import schedules
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json, print_json_array, say
+from stayer.cli.param_types import DURATION, complete_schedule
 from stayer.cli.selection import Tries
 from stayer.cli.submit import submission_options, task_fields
-from stayer.cli.values import DURATION, complete_schedule
-from stayer.core import scheduling
 from stayer.core.model import JSON, Task
-from stayer.core.schedule import CATCH_UPS, OVERLAPS, Schedule
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import CATCH_UPS, OVERLAPS, Schedule
 from stayer.core.units import format_duration, rfc3339
+from stayer.service.control import schedules
 from stayer.store import Store
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def cron() -> None:
 )
 @click.option("--paused", is_flag=True, help="Not to begin before it is resumed.")
 @click.option("--replace", "replacing", is_flag=True, help="Take the place of one of that name.")
-@submission_options(leave_out=(*scheduling.NOT_FOR_TASKS, "hold"))
+@submission_options(leave_out=(*parse.NOT_FOR_TASKS, "hold"))
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
 def add(
@@ -117,11 +117,11 @@ def add(
     wanted = Schedule(
         name=schedule, cron=expression, zone=zone, overlap=overlap, catch_up=catch_up,
         jitter=jitter, paused=paused,
-        task=scheduling.task_for(task_fields(given, words, options)),
+        task=parse.task_for(task_fields(given, words, options)),
     )  # fmt: skip
     made = schedules.add(given.store(make=True), wanted, replacing=replacing)
     if as_json:
-        print_json(scheduling.record(made))
+        print_json(parse.record(made))
     else:
         say(f"{made.name} {_next(made)}")
 
@@ -145,7 +145,7 @@ def ls(given: Given, as_json: bool) -> None:
 
 
 def _record(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
-    return {**scheduling.record(schedule), "last_state": None if task is None else task.state}
+    return {**parse.record(schedule), "last_state": None if task is None else task.state}
 
 
 def _table(found: Sequence[Schedule], tasks: dict[str, Task], now: float) -> Table:

@@ -23,12 +23,12 @@ from stayer.cli.setup import without_passwords
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
+from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import Worker
-from stayer.core.silence import stuck_for
 from stayer.core.units import format_duration, format_size
-from stayer.partly import partly
+from stayer.service.degraded.partial import partly
 from stayer.store import Store, known_workers
-from stayer.stores.findings import CheckedStore, FileStore, Finding
+from stayer.stores.health import CheckedStore, FileStore, Finding
 
 _SQLITE = (3, 35, 0)
 _NETWORK = {
@@ -247,7 +247,7 @@ def _unattended(given: Given) -> Iterator[Finding]:
     if platform.system() != "Linux":
         return
     from stayer.cli.worker import default_state
-    from stayer.worker.unattended import unattended
+    from stayer.worker.unattended_runs import unattended
 
     named = given.config().worker.get("state_dir")
     for state in [Path(named)] if named else [default_state(), default_state(threads=True)]:
@@ -267,7 +267,7 @@ def _unattended(given: Given) -> Iterator[Finding]:
 
 def _refused_results(state: Path) -> Iterator[Finding]:
     """What the store would not take, and stays on this node for a while."""
-    from stayer.worker.refused import KEPT_FOR, refused_results
+    from stayer.worker.refused_results import KEPT_FOR, refused_results
 
     found = refused_results(state)
     if not found:

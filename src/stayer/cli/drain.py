@@ -9,12 +9,12 @@ from pathlib import Path
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import say
+from stayer.cli.param_types import complete_worker
 from stayer.cli.selection import Tries
-from stayer.cli.values import complete_worker
 from stayer.core.errors import BadInput, Refused, UnknownWorker
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 _WHAT = "takes no more tasks, and ends when it has none"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import print_json, say
+from stayer.cli.param_types import complete_task
 from stayer.cli.tables import local_time
-from stayer.cli.values import complete_task
-from stayer.core import explanation
-from stayer.core.explanation import Explanation, Span
-from stayer.core.forecast import ENOUGH
+from stayer.core.insight import explanation
+from stayer.core.insight.explanation import Explanation, Span
+from stayer.core.insight.forecast import ENOUGH
 from stayer.core.units import format_duration
-from stayer.explain import explain as find_reasons
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain as find_reasons
 
 
 @command()

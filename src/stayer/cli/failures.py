@@ -6,9 +6,9 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, print_json
+from stayer.cli.param_types import complete_queue
 from stayer.cli.selection import check_queues
-from stayer.cli.values import complete_queue
-from stayer.core import failures as faults
+from stayer.core.insight import failures as faults
 
 LIMIT = 20
 

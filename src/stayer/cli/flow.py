@@ -6,20 +6,20 @@ from itertools import islice
 
 import rich_click as click
 
-from stayer import flow_control
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
+from stayer.cli.param_types import DURATION, complete_flow
 from stayer.cli.selection import confirm
 from stayer.cli.steer import from_start_option
 from stayer.cli.submit import working_directory
-from stayer.cli.values import DURATION, complete_flow
-from stayer.core import flows
 from stayer.core.errors import BadInput
-from stayer.core.flow_file import parse_flow
-from stayer.core.flows import FlowInfo
+from stayer.core.flows import model
+from stayer.core.flows.json import parse_flow
+from stayer.core.flows.model import FlowInfo
 from stayer.core.model import FINISHED
 from stayer.core.units import format_duration, format_size
-from stayer.outage import deadline_in, ride_out, time_left
+from stayer.service.control import flows as flow_control
+from stayer.service.degraded.retry import deadline_in, ride_out, time_left
 
 READ_LIMIT = 64_000_000
 LIMIT = 20
@@ -71,7 +71,7 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     if not fresh:
         note(f"flow {found.id} is already there ({found.state})")
     if as_json and not waits:
-        print_json({**flows.record(found), "fresh": fresh})
+        print_json({**model.record(found), "fresh": fresh})
     elif not as_json:
         say(found.id)
     return _wait(given, found.id, None, as_json) if waits else 0
@@ -93,7 +93,7 @@ def ls_(given: Given, limit: int, as_json: bool) -> None:
     store = given.store()
     found = list(islice(flow_control.find_all(store), limit or None))
     if as_json:
-        print_json_array(map(flows.record, found))
+        print_json_array(map(model.record, found))
     elif not found:
         note(f"no flows in {store.url}: `stayer flow submit` makes one")
     else:
@@ -118,7 +118,7 @@ def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
     store = given.store()
     found = flow_control.get(store, flow_control.resolve(store, id))
     if as_json:
-        print_json(flows.record(found))
+        print_json(model.record(found))
         return
     from stayer.cli.flow_graph import picture
 
@@ -192,7 +192,7 @@ def _wait(
     store = given.store()
     found = flow_control.wait(store, id, time_left(deadline), note)
     if as_json:
-        print_json(flows.record(found))
+        print_json(model.record(found))
     elif found.state in FINISHED:
         say(_ending(found))
     if found.state not in FINISHED:

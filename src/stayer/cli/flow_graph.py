@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.tables import STYLES, age, cell, grid, short_ids
-from stayer.core.flows import FlowInfo, Part, in_order, state_of
+from stayer.core.flows.model import FlowInfo, Part, in_order, state_of
 from stayer.core.model import FINISHED, RUNNING, State
 
 _AROUND = 4

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import rich_click as click
 
-from stayer import control
-from stayer.attention import Attention
-from stayer.cli.harmless import Harmless
 from stayer.cli.output import note, on_screen, write_bytes
+from stayer.cli.terminal_safe import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
-from stayer.outage import ride_out
+from stayer.service.control import tasks as control
+from stayer.service.degraded.retry import ride_out
+from stayer.service.live_updates import Attention
 from stayer.store import Store
 
 PAUSE = 0.5

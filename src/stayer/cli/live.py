@@ -9,14 +9,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from stayer.attention import Attention
-from stayer.cli.keys import HINT, keys
+from stayer.cli.keyboard import HINT, keys
 from stayer.cli.output import many, safe
-from stayer.cli.silent import silent_among, silent_workers
+from stayer.cli.silent_workers import silent_among, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
+from stayer.service.live_updates import Attention
 from stayer.store import Store, known_workers
 
 _PAUSE = 1.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, argument, command
 from stayer.cli.follow import Printer, follow
 from stayer.cli.output import note
-from stayer.cli.values import DURATION, complete_task
+from stayer.cli.param_types import DURATION, complete_task
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
-from stayer.outage import ride_out
+from stayer.service.control import tasks as control
+from stayer.service.degraded.retry import ride_out
 from stayer.store import Store
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import rich_click as click
 from msgspec.structs import replace
 
-from stayer import control, explain
 from stayer.cli.command import FILTER, Given, argument, command
 from stayer.cli.output import (
     note,
@@ -20,15 +19,17 @@ from stayer.cli.output import (
     print_lines,
     say,
 )
+from stayer.cli.param_types import DURATION, complete_task
 from stayer.cli.selection import Asked, Tries, filter_options, ids_argument, resolve, to_filter
-from stayer.cli.silent import silent_workers
-from stayer.cli.values import DURATION, complete_task
+from stayer.cli.silent_workers import silent_workers
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import QUEUED, RUNNING, Filter, Page, Task
 from stayer.core.units import format_duration
-from stayer.outage import deadline_in, ride_out, time_left
-from stayer.partly import partly
+from stayer.service import explain
+from stayer.service.control import tasks as control
+from stayer.service.degraded.partial import partly
+from stayer.service.degraded.retry import deadline_in, ride_out, time_left
 from stayer.store import Store
 
 LIMIT = 50
@@ -151,7 +152,7 @@ def show(given: Given, id: str, as_json: bool) -> None:
             }
         )
         return
-    from stayer.cli.page import print_page
+    from stayer.cli.show_page import print_page
     from stayer.cli.task_tables import last_heard
 
     now = store.now()

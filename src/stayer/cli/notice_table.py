@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from stayer.cli.tables import age, cell, grid, short_ids
-from stayer.core.notices import Notice
+from stayer.core.notify.notices import Notice
 
 _STYLES = {"delivered": "green", "failed": "red", "pending": "yellow"}
 

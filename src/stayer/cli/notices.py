@@ -6,12 +6,13 @@ from itertools import islice
 
 import rich_click as click
 
-from stayer import control, notice_control
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import many, note, print_json_array, say
-from stayer.cli.values import complete_task
+from stayer.cli.param_types import complete_task
 from stayer.core.errors import BadInput
-from stayer.core.notices import NOTICE_STATES, NoticeState, notice_record
+from stayer.core.notify.notices import NOTICE_STATES, NoticeState, notice_record
+from stayer.service.control import notices as notice_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 _IDS = argument(
@@ -97,7 +98,7 @@ def test(given: Given, hook: str) -> int:
 
     With the settings of this stayer.toml; workers elsewhere may have others.
     """
-    from stayer.delivery.deliverer import configured, sample, try_once
+    from stayer.service.notify.deliverer import configured, sample, try_once
 
     whom = configured(given.config())
     answered = try_once(whom, sample(whom, hook))
@@ -111,6 +112,6 @@ def secret() -> None:
     import base64
     import os
 
-    from stayer.core.hooks import SECRET
+    from stayer.core.notify.hooks import SECRET
 
     say(SECRET + base64.b64encode(os.urandom(32)).decode())

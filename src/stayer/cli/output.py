@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import rich_click as click
 
-from stayer.core.printable import printable
+from stayer.core.safe_text import printable
 
 if TYPE_CHECKING:
     from stayer.core.model import JSON
@@ -42,8 +42,8 @@ def note_away(away: dict[str, str]) -> int:
     """Say what a list has nothing of, if so; the exit code, for programs that don't read it."""
     if not away:
         return 0
+    from stayer.core.availability import told
     from stayer.core.errors import StoreUnreachable
-    from stayer.core.reach import told
 
     note(told(away))
     return StoreUnreachable.exit_code

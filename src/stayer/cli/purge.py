@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
+from stayer.cli.param_types import LONG_AGO
 from stayer.cli.selection import Tries, ids_argument, resolve
-from stayer.cli.values import LONG_AGO
 from stayer.core.model import FINISHED, Filter, State
+from stayer.service.control import tasks as control
 
 
 @command()

@@ -7,18 +7,18 @@ from typing import Literal
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.output import many, note, note_away, print_json, print_json_array, say
+from stayer.cli.param_types import KEEP, LIMIT, complete_queue
 from stayer.cli.selection import check_queues, confirm, note_new_queues
-from stayer.cli.values import KEEP, LIMIT, complete_queue
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import KEPT, Fair, Kept
 from stayer.core.queue_settings import FAIR, WrittenSettings
 from stayer.core.units import format_duration
-from stayer.partly import partly
+from stayer.service.control import tasks as control
+from stayer.service.degraded.partial import partly
 
 _ENDED = {
     "complete": "complete tasks",

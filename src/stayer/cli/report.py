@@ -11,7 +11,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import stdin
-from stayer.context import files, reports
+from stayer.task import atomic_files, reports
 
 _AMOUNT = re.compile(r"\s*([0-9.eE+]+)\s*(?:/\s*([0-9.eE+]+)|(%))?\s*")
 
@@ -96,8 +96,8 @@ def _write_line(done: float | None, total: float | None, message: str | None) ->
 
 
 def _save_checkpoint(source: str) -> None:
-    from stayer.context.checkpoints import Checkpoints
     from stayer.core.codec import CHECKPOINT_LIMIT
+    from stayer.task.checkpoints import Checkpoints
 
     path = _place("STAYER_CHECKPOINT")
     data = _read(source, CHECKPOINT_LIMIT)
@@ -118,7 +118,7 @@ def _save_result(source: str) -> None:
         codec.pack(codec.parse(source, "--result"), "the result", codec.RESULT_LIMIT)
         data = source.encode()
     try:
-        files.replace(path, data)
+        atomic_files.replace(path, data)
     except OSError as error:
         _refuse(path, "written", error)
 

@@ -12,12 +12,13 @@ from typing import Any, Self
 
 import rich_click as click
 
-from stayer import control, explain
 from stayer.cli.command import Given, argument, command
 from stayer.cli.follow import PAUSE, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
+from stayer.service import explain
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 CANCELLED = 3

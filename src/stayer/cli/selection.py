@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, cast
 
 import rich_click as click
 
-from stayer import control, flow_control
 from stayer.cli.command import FILTER, Decorated, argument
 from stayer.cli.output import is_terminal, note
-from stayer.cli.values import SINCE, complete_flow, complete_queue, complete_task, since
+from stayer.cli.param_types import SINCE, complete_flow, complete_queue, complete_task, since
 from stayer.core.errors import BadInput, StayerError, StoreError, UnknownQueue
 from stayer.core.model import STATES, Filter, State
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 _SEVERITY = (0, 3, 1, 124, 2, 4)

@@ -11,11 +11,11 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.output import note, say
-from stayer.cli.values import SIZE
+from stayer.cli.param_types import SIZE
 from stayer.config import access_file
 from stayer.config.parsing import parse_prefix
 from stayer.core.errors import BadConfig, BadInput
-from stayer.core.printable import log_printably
+from stayer.core.safe_text import log_printably
 
 if TYPE_CHECKING:
     from stayer.http.service import Settings
@@ -62,7 +62,7 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
     Only this machine can reach it unless --host says otherwise. Programs need a token: see
     `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
     """
-    from stayer.cli.shield import shield
+    from stayer.cli.hide_credentials import shield
 
     run = _server()
     shield()
@@ -94,10 +94,10 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     from pathlib import Path
 
     from stayer.cli.token import served_at
-    from stayer.delivery.deliverer import delivering
-    from stayer.http.access import Access
     from stayer.http.server import Server
     from stayer.http.service import Settings
+    from stayer.http.tokens import Access
+    from stayer.service.notify.deliverer import delivering
 
     config = given.config()
     try:

@@ -15,7 +15,7 @@ from stayer.cli.output import print_json, say
 from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
-from stayer.stores.findings import FileStore
+from stayer.stores.health import FileStore
 
 _ROOMY = 140
 """How wide a terminal must be to explain each setting too."""

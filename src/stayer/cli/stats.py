@@ -8,12 +8,12 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.output import note, note_away, print_json_array
-from stayer.cli.values import DURATION, complete_queue
-from stayer.core import figures
+from stayer.cli.param_types import DURATION, complete_queue
 from stayer.core.errors import BadInput
-from stayer.core.figures import Figures
+from stayer.core.insight import queue_stats
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.units import format_duration
-from stayer.partly import partly
+from stayer.service.degraded.partial import partly
 from stayer.store import Store
 
 _DAY = 86400.0
@@ -50,7 +50,7 @@ def stats(
     names = queues if queues or each else None
     found, away = _figures(store, since, _checked(since, step), names)
     if as_json:
-        print_json_array(map(figures.record, found))
+        print_json_array(map(queue_stats.record, found))
     elif not found:
         note(
             f"nothing was counted in {store.url} in the last {format_duration(since)}: workers and "
@@ -64,7 +64,7 @@ def stats(
 
 
 def _checked(since: float, step: float | None) -> float:
-    shortest = min(figures.KEPT)
+    shortest = min(queue_stats.KEPT)
     if step is None:
         return max(shortest, since / 24 // shortest * shortest)
     if step < shortest or step % shortest:
@@ -81,9 +81,9 @@ def _figures(
 
     def read(queues: Sequence[str]) -> list[Figures]:
         asked = None if names is None and not queues else queues
-        return store.figures(now - since, now, figures.level(step, since), asked)
+        return store.figures(now - since, now, queue_stats.level(step, since), asked)
 
     found, away = partly(store, names or (), read)
     if names is None and away:
-        found = figures.total(found)
-    return figures.together(found, step), away
+        found = queue_stats.total(found)
+    return queue_stats.together(found, step), away

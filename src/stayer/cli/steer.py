@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import rich_click as click
 
-from stayer import control, flow_control
 from stayer.cli.command import Decorated, Given, command
 from stayer.cli.output import many, note, print_json_array, print_lines, say
+from stayer.cli.param_types import DURATION
 from stayer.cli.progress import progress
 from stayer.cli.selection import (
     Asked,
@@ -22,11 +22,12 @@ from stayer.cli.selection import (
     filter_options,
     ids_argument,
 )
-from stayer.cli.silent import silent_among
-from stayer.cli.values import DURATION
+from stayer.cli.silent_workers import silent_among
 from stayer.core import codec
 from stayer.core.errors import Refused, StoreUnreachable, UnknownTask
 from stayer.core.model import QUEUED, RUNNING, State, Task, Worker
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store, known_workers
 
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import rich_click as click
 
-from stayer import control, telemetry
 from stayer.cli.command import Decorated, Given
 from stayer.cli.output import note, stdin
-from stayer.cli.values import DURATION, ETA, MEMORY, complete_queue, complete_task
-from stayer.core import codec, submission, units
+from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, complete_task
+from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import Submitted, Value
-from stayer.doubt import naming_drawn_ids
+from stayer.core.submit import checks
+from stayer.service import tracing
+from stayer.service.control import tasks as control
+from stayer.service.degraded.ambiguous import naming_drawn_ids
 
 READ_LIMIT = 16 * codec.PARAMETERS_LIMIT
 """Longer input is refused before it fills the memory; JSON may be written less densely than it
@@ -222,12 +224,12 @@ def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Su
     """Submit the task that these words and options mean; says so if it is there already, and
     refuses if it was deleted: whoever counts on it would wait for nothing.
     """
-    new = submission.new_task(**task_fields(given, words, options))
+    new = checks.new_task(**task_fields(given, words, options))
     _hint_at_shell(words)
     store = given.store(make=True)
     control.refuse_overdue(store, [new])
     again = f"the same with --id {new.id} submits it again, and it is there once"
-    with telemetry.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
+    with tracing.submitting([new]) as traced, naming_drawn_ids(store, traced, again):
         answer = store.submit(traced)[0]
     if holder := control.unique_holder(new, answer):
         note(

@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stayer.cli.output import on_screen, safe
-from stayer.core import rate
-from stayer.core.failures import Failure
-from stayer.core.figures import Figures
+from stayer.core.insight.failures import Failure
+from stayer.core.insight.queue_stats import Figures
+from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import STATES, QueueInfo, Worker
-from stayer.core.silence import stuck_for
+from stayer.core.ordering import rate_limit
 from stayer.core.units import format_duration
 
 STYLES = {
@@ -135,7 +135,7 @@ def other_limits(queue: QueueInfo) -> str:
     """`key 2, key ann 5, rate 100/1h, fair owner`: what a queue has besides its limit."""
     said = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
     said += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
-    said += [] if queue.rate is None else [f"rate {rate.written(queue.rate)}"]
+    said += [] if queue.rate is None else [f"rate {rate_limit.written(queue.rate)}"]
     said += [] if queue.fair is None else [f"fair {queue.fair}"]
     return ", ".join(said)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.fit import Column, fitted
+from stayer.cli.table_layout import Column, fitted
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size

@@ -8,13 +8,13 @@ import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json_array, say
-from stayer.cli.values import DURATION, complete_queue
+from stayer.cli.param_types import DURATION, complete_queue
 from stayer.config import access_file
-from stayer.core import submission
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
+from stayer.core.submit import checks
 from stayer.core.units import rfc3339
-from stayer.http.access import ROLES, Access, Role, Token, session_record
+from stayer.http.tokens import ROLES, Access, Role, Token, session_record
 
 ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
 
@@ -64,7 +64,7 @@ def add(
     Give it to a program as STAYER_TOKEN, or as `Authorization: Bearer …`.
     """
     for queue in queues:
-        submission.new_task(queue=queue)  # checks the name
+        checks.new_task(queue=queue)  # checks the name
     if any_id and not queues:
         raise BadInput("--any-id goes with --queue: a token for all queues may choose any id")
     access = _access(given)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, command
 from stayer.cli.output import on_screen, print_json
+from stayer.cli.param_types import complete_queue
 from stayer.cli.selection import check_queues
-from stayer.cli.values import complete_queue
 from stayer.core import codec
 from stayer.core.model import RUNNING, Filter
+from stayer.service.control import tasks as control
 from stayer.store import Store, known_workers
 
 

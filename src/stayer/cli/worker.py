@@ -18,13 +18,13 @@ from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, say
 from stayer.cli.worker_options import Wanted, wanted, worker_options
 from stayer.core.errors import BadConfig, BadInput
-from stayer.core.printable import log_printably
+from stayer.core.safe_text import log_printably
 
 if TYPE_CHECKING:
     from stayer.config import Config
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
-    from stayer.worker.loading import Said
+    from stayer.worker.load_user_code import Said
 
 T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
@@ -72,7 +72,7 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
         def ready() -> None:
             _welcome(given, plan())
             if not no_serve:
-                from stayer.cli.beside import server_beside
+                from stayer.cli.up_server import server_beside
 
                 beside.enter_context(server_beside(given, port))
 
@@ -108,13 +108,13 @@ def _work(
 ) -> int:
     from msgspec import convert
 
-    from stayer.cli.shield import shield
-    from stayer.delivery.deliverer import delivering
+    from stayer.cli.hide_credentials import shield
+    from stayer.service.notify.deliverer import delivering
     from stayer.worker.handlers import configure
-    from stayer.worker.loading import Asking
+    from stayer.worker.load_user_code import Asking
     from stayer.worker.loop import WorkerLoop
     from stayer.worker.options import Options
-    from stayer.worker.state import StateDirectory, node_name
+    from stayer.worker.state_directory import StateDirectory, node_name
     from stayer.worker.task_user import task_users
 
     def behaviour() -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _work(
         with delivering(store, given.config()), Asking(missing, answered):
             loop.run()
         return DRAINED if loop.drained else 0
-    from stayer.worker.threads import ThreadOptions, ThreadsWorker
+    from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 
     about = {
         **behaviour(),
@@ -188,9 +188,9 @@ def _reached(ask: Callable[[], T]) -> T:
     """No worker ends because its store is away, be it at its start: a server and its workers may
     be started together, in any order. What somebody has to mend is raised.
     """
-    from stayer import trouble
     from stayer.core.errors import StoreUnreachable
-    from stayer.worker.patience import Patience
+    from stayer.service.degraded import log_once
+    from stayer.worker.backoff import Patience
 
     patience, is_away = Patience(), False
     while True:
@@ -198,11 +198,11 @@ def _reached(ask: Callable[[], T]) -> T:
             answer = ask()
         except StoreUnreachable as error:
             is_away = True
-            trouble.tell(logger, "can't begin yet, asking the store again", error)
+            log_once.tell(logger, "can't begin yet, asking the store again", error)
             time.sleep(patience.next_pause())
         else:
             if is_away:
-                trouble.is_over()
+                log_once.is_over()
                 logger.info("the store answers")
             return answer
 
@@ -217,13 +217,13 @@ def _prepared_store(given: Given, handlers: Handlers, queues: Collection[str]) -
 
 def declare_schedules(config: Config, store: Store) -> None:
     """Let the schedules in the store be those that the file declares."""
-    from stayer import schedules
-    from stayer.core import scheduling
+    from stayer.core.schedules import parse
+    from stayer.service.control import schedules
 
     if config.file is not None:
         folder = os.path.dirname(config.file)
         found = [
-            scheduling.parse(each, f"{config.file}: [[cron]] {number}", _usual(config), folder)
+            parse.parse(each, f"{config.file}: [[cron]] {number}", _usual(config), folder)
             for number, each in enumerate(config.cron, start=1)
         ]
         schedules.declare(store, config.file, found)
@@ -231,8 +231,8 @@ def declare_schedules(config: Config, store: Store) -> None:
 
 def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collection[str]) -> None:
     """Let them be those that the app declares, too, as far as it is heard."""
-    from stayer import schedules
-    from stayer.core import scheduling
+    from stayer.core.schedules import parse
+    from stayer.service.control import schedules
     from stayer.worker import app_schedules
 
     if handlers.app is None:
@@ -248,7 +248,7 @@ def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collec
         app_schedules.declare(store, handlers.app, spoken, usual)
     else:
         said = handlers.said[None]
-        declared = [scheduling.parse(each, handlers.app, usual) for each in said.schedules]
+        declared = [parse.parse(each, handlers.app, usual) for each in said.schedules]
         schedules.declare(store, f"app {handlers.app}", declared)
 
 
@@ -259,8 +259,8 @@ def _usual(config: Config) -> dict[str, Any]:
 
 def declare_queues(config: Config, store: Store) -> None:
     """Let queues be limited as the file says."""
-    from stayer import control
     from stayer.core.queue_settings import WrittenSettings
+    from stayer.service.control import tasks as control
 
     for name, settings in config.queues.items():
         control.set_queue(store, name, **cast(WrittenSettings, settings))

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, cast
 import rich_click as click
 
 from stayer.cli.command import Decorated
-from stayer.cli.values import DURATION, MEMORY, SIZE
+from stayer.cli.param_types import DURATION, MEMORY, SIZE
 from stayer.config import Config
 from stayer.config.parsing import FENCES, ISOLATIONS, MOST_THREADS, parse_lease
 from stayer.core.errors import BadConfig
-from stayer.core.words import check_word
+from stayer.core.submit.names import check_word
 
 HANDLER, LIMITS = "What to run", "Limits"
 _HANDLERS = ("exec", "run", "app", "allow_commands", "allow_command")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer import control
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.param_types import complete_worker
 from stayer.cli.selection import Tries
-from stayer.cli.values import complete_worker
 from stayer.core import codec
+from stayer.service.control import tasks as control
 from stayer.store import known_workers
 
 

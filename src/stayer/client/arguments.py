@@ -11,9 +11,9 @@ from typing import Any, cast, get_args, get_type_hints
 
 import msgspec
 
-from stayer.context.context import Context
 from stayer.core.errors import BadInput
 from stayer.core.model import Value
+from stayer.task.context import Context
 
 
 class Arguments:

@@ -10,18 +10,17 @@ from itertools import islice
 from typing import Self, TypeVar, Unpack
 from weakref import WeakValueDictionary
 
-from stayer import config, control, flow_control, notice_control, schedules
+from stayer import config
 from stayer.client.flow import FlowHandle, Plan
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Storable, epoch, seconds
 from stayer.client.listener import Listener
 from stayer.client.processor import Processor
 from stayer.client.queue import Queue
 from stayer.client.submit import Defaults, Life, Options, build
-from stayer.core import scheduling
+from stayer.client.values import Duration, Moment, Storable, epoch, seconds
 from stayer.core.errors import BadInput, StoreUnusable
-from stayer.core.failures import LIMIT as FAULTS
-from stayer.core.failures import Failures
+from stayer.core.insight.failures import LIMIT as FAULTS
+from stayer.core.insight.failures import Failures
 from stayer.core.model import (
     EVERYTHING,
     STATES,
@@ -34,9 +33,14 @@ from stayer.core.model import (
     Value,
     Worker,
 )
-from stayer.core.notices import Notice, NoticeState
-from stayer.core.schedule import CatchUp, Overlap, Schedule
-from stayer.core.words import check_word
+from stayer.core.notify.notices import Notice, NoticeState
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import CatchUp, Overlap, Schedule
+from stayer.core.submit.names import check_word
+from stayer.service.control import flows as flow_control
+from stayer.service.control import notices as notice_control
+from stayer.service.control import schedules
+from stayer.service.control import tasks as control
 from stayer.store import ServedStore
 from stayer.stores import open_store
 
@@ -85,8 +89,8 @@ class Client:
         return TaskHandle(self.store, control.get(self.store, id), as_stored)
 
     def submit(self, flow: Plan) -> FlowHandle:
-        """Submit a flow (see `stayer.flows.Flow`): all of it, or nothing. One with an id that is
-        there already is not accepted again.
+        """Submit a flow (see `stayer.client.flow_builder.Flow`): all of it, or nothing. One with an
+        id that is there already is not accepted again.
         """
         build_task = functools.partial(_build, defaults=self.defaults)
         new, tasks = flow.laid_out(build_task, self.defaults.owner)
@@ -183,7 +187,7 @@ class Client:
         new = build(queue, parameters, self.defaults, name=task, command=command, **options)
         wanted = Schedule(
             name=name, cron=cron, zone=zone, overlap=overlap, catch_up=catch_up,
-            jitter=seconds(jitter), paused=paused, task=scheduling.repeated(new),
+            jitter=seconds(jitter), paused=paused, task=parse.repeated(new),
         )  # fmt: skip
         return schedules.add(self.store, wanted, replacing=replace)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, Self
 
-from stayer import control, flow_control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, seconds
+from stayer.client.values import Duration, seconds
 from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
-from stayer.core.flows import FlowInfo, NewFlow, task_id
+from stayer.core.flows.model import FlowInfo, NewFlow, task_id
 from stayer.core.model import FINISHED, Filter, NewTask, State, Value
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 

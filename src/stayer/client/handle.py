@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, Literal, NoReturn, Self, TypeVar, overload
 
-from stayer import control
-from stayer.client.inputs import Duration, seconds
+from stayer.client.values import Duration, seconds
 from stayer.core.errors import TaskCancelled, TaskFailed, WaitTimeout
 from stayer.core.model import (
     FINISHED,
@@ -24,6 +23,7 @@ from stayer.core.model import (
     Value,
     WhenFailed,
 )
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 V = TypeVar("V")

@@ -16,19 +16,20 @@ from typing import Self, TypeAlias, overload
 
 from msgspec.structs import replace
 
-from stayer import clock, control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, seconds
-from stayer.client.taken import Taken
+from stayer.client.untaken_tasks import Taken
+from stayer.client.values import Duration, seconds
 from stayer.config.parsing import SMALLEST_LEASE
 from stayer.core import ids
 from stayer.core.errors import BadInput, LeaseLost, Refused, StoreError, UnknownWorker
 from stayer.core.lifecycle import Interrupt
 from stayer.core.model import Handles, Orders, Report, Task, Value, Worker
+from stayer.core.submit.names import check_word
 from stayer.core.version import __version__
-from stayer.core.words import check_word
-from stayer.heart import Heart
-from stayer.partly import held_by
+from stayer.service.control import tasks as control
+from stayer.service.degraded.partial import held_by
+from stayer.service.lease.heartbeat import Heart
+from stayer.service.upkeep import due_work
 from stayer.store import Store, Waiter
 
 OnTask: TypeAlias = Callable[[TaskHandle[Value]], object]
@@ -256,7 +257,7 @@ class Listener:
 
     def _promote(self) -> float:
         """See to some of what is due; in how many seconds the next thing will be, 0 for more."""
-        due = clock.elapse(self._store, PROMOTED)
+        due = due_work.elapse(self._store, PROMOTED)
         return math.inf if due is None else max(0.0, due - self._store.now())
 
     def _claim(self) -> Task | None:

@@ -13,10 +13,9 @@ import time
 import traceback
 from typing import Any, Self, cast
 
-from stayer import control, inputs, telemetry
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Storable, seconds
 from stayer.client.listener import Listener
+from stayer.client.values import Duration, Storable, seconds
 from stayer.core.codec import CHECKPOINT_LIMIT
 from stayer.core.errors import BadInput, LeaseLost, NotHeld, Refused, TooLarge
 from stayer.core.lifecycle import (
@@ -32,7 +31,9 @@ from stayer.core.lifecycle import (
 )
 from stayer.core.model import RUNNING, Fault, Progress, Report, Task, Value
 from stayer.core.units import format_size
-from stayer.heart import Heart
+from stayer.service import tracing, upstream_results
+from stayer.service.control import tasks as control
+from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
 
 LOOK = 1.0
@@ -92,7 +93,7 @@ class Processor:
     @functools.cached_property
     def inputs(self) -> dict[str, Any]:
         """The results of what it runs after: by their names in the flow, else by their ids."""
-        return inputs.of(self._store, self._held)
+        return upstream_results.of(self._store, self._held)
 
     def start(self, pid: int | None = None) -> Value:
         """Say that the work begins, in this process unless told otherwise; the parameters."""
@@ -179,8 +180,8 @@ class Processor:
         settled = control.settle(self._store, before, happening)
         self._held = self.task._record = settled
         if over:
-            if telemetry.is_active():
-                telemetry.attempt(before, decide(before, happening))
+            if tracing.is_active():
+                tracing.attempt(before, decide(before, happening))
             self._over = over
             if self._listener is not None:
                 self._listener.forget(self._held)

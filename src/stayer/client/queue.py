@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Unpack
 
-from stayer import control
 from stayer.client.handle import TaskHandle, as_stored
-from stayer.client.inputs import Duration, Moment, Storable, seconds
 from stayer.client.submit import (
     Defaults,
     Options,
@@ -17,9 +15,11 @@ from stayer.client.submit import (
     submit_many,
     with_parameters,
 )
+from stayer.client.values import Duration, Moment, Storable, seconds
 from stayer.core.errors import BadInput, UnknownTask
 from stayer.core.model import KEPT, STATES, Kept, QueueInfo, State, Submitted, Value
 from stayer.core.queue_settings import WrittenSettings
+from stayer.service.control import tasks as control
 from stayer.store import Store
 
 

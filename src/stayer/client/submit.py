@@ -11,10 +11,9 @@ from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer import control, telemetry
-from stayer.client.inputs import Duration, Moment, Size, Storable, epoch, seconds
+from stayer.client.values import Duration, Moment, Size, Storable, epoch, seconds
 from stayer.core import ids as task_ids
-from stayer.core import submission, units
+from stayer.core import units
 from stayer.core.errors import (
     UNCHANGED,
     BadInput,
@@ -24,7 +23,10 @@ from stayer.core.errors import (
     StoreError,
 )
 from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
-from stayer.doubt import naming_drawn_ids
+from stayer.core.submit import checks
+from stayer.service import tracing
+from stayer.service.control import tasks as control
+from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.store import Store, TransactionalStore
 
 CHUNK = 1000
@@ -149,7 +151,7 @@ def build(
         asked["after"] = [each if isinstance(each, str) else each.id for each in after]
     if (near := asked.get("near")) is not None and not isinstance(near, str):
         asked["near"] = near.id
-    return submission.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
+    return checks.new_task(queue=queue, parameters=cast(Value, parameters), id=id, **asked)
 
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:
@@ -176,7 +178,7 @@ def with_parameters(
         return
     source = iter(parameters)
     for id in ids:
-        submission.new_task(queue=pattern.queue, id=id)  # checks the id
+        checks.new_task(queue=pattern.queue, id=id)  # checks the id
         for value in islice(source, 1):
             yield replace(pattern, id=id, parameters=cast(Value, value), generated=False)
             break
@@ -242,9 +244,9 @@ def chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _accept(store: Store, tasks: Sequence[NewTask], connection: object) -> list[Submitted]:
-    if not telemetry.is_near():
+    if not tracing.is_near():
         return _accept_traced(store, tasks, connection)
-    with telemetry.submitting(tasks) as traced:
+    with tracing.submitting(tasks) as traced:
         return _accept_traced(store, traced, connection)
 
 

@@ -117,7 +117,7 @@ class Config(Struct, frozen=True, kw_only=True):
     queues: dict[str, dict[str, Any]] = {}
     """What the tables `[queues.NAME]` say of the limits of queues."""
     cron: tuple[dict[str, Any], ...] = ()
-    """What the tables `[[cron]]` say, as they are written: see `core.scheduling`."""
+    """What the tables `[[cron]]` say, as they are written: see `core.schedules.parse`."""
     notices: dict[str, Any] = {}
     """What the table `[notices]` says of how notices are delivered: see `core.hooks.Rules`."""
     hooks: dict[str, dict[str, Any]] = {}

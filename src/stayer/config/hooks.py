@@ -15,7 +15,7 @@ def read_hooks(path: Path, in_file: Mapping[str, object]) -> dict[str, Any]:
     rules, found = in_file.get("notices", {}), in_file.get("hooks", {})
     if not rules and not found:
         return {}
-    from stayer.core import hooks  # few have any, and all would pay
+    from stayer.core.notify import hooks  # few have any, and all would pay
 
     if not isinstance(rules, dict):
         raise BadConfig(f"{path}: notices is not a table: write [notices], its settings below")

@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Struct
 
-from stayer.core import rate
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import (
     JSON,
@@ -37,6 +36,7 @@ from stayer.core.model import (
     Value,
     Worker,
 )
+from stayer.core.ordering import rate_limit
 from stayer.core.units import format_size, rfc3339
 
 PARAMETERS_LIMIT = RESULT_LIMIT = 1_000_000
@@ -319,7 +319,7 @@ def queue_record(queue: QueueInfo) -> dict[str, JSON]:
     """A queue, with a count for every state."""
     shown = _shown(queue)
     if queue.rate is not None:
-        shown["rate"] = rate.written(queue.rate)
+        shown["rate"] = rate_limit.written(queue.rate)
     return {**shown, "counts": {state: queue.counts.get(state, 0) for state in STATES}}
 
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from stayer.core import errors, retries
 from stayer.core.errors import Refused
-from stayer.core.fingerprint import fingerprint
+from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.model import (
     FINISHED,
     JSON,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from stayer.core.kinds import kind_of
+from stayer.core.insight.kind import kind_of
 
 if TYPE_CHECKING:
     JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
@@ -163,7 +163,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
     notify: tuple[str, ...] = ()
-    """Whom to tell of what becomes of it: see `core.notices`."""
+    """Whom to tell of what becomes of it: see `core.notify.notices`."""
     after: tuple[str, ...] = ()
     """Ids of the tasks that must be complete before it, and whose results are its inputs."""
     behind: tuple[str, ...] = ()
@@ -234,7 +234,9 @@ class Task(Struct, frozen=True):
     """The node that has it for itself while it is pending, and until when."""
     near_until: float | None = None
     fingerprint: str | None = None
-    """While it is failed: the same for all that failed in the same way (`core.fingerprint`)."""
+    """While it is failed: the same for all that failed in the same way. See
+    `core.insight.fingerprint`.
+    """
 
     @property
     def kind(self) -> str:

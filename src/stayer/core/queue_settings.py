@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, get_args
 
-from stayer.core import notices, rate
 from stayer.core.errors import BadInput
 from stayer.core.limits import QUEUE, check_count, shown
 from stayer.core.model import KEPT, Fair, Kept, QueueSettings
+from stayer.core.notify import notices
+from stayer.core.ordering import rate_limit as rate
+from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
-from stayer.core.words import check_word
 
 FAIR: tuple[Fair, ...] = get_args(Fair)
 LIMITS = ("limit", "key_limit", "key_limits", "rate", "fair", "notify")

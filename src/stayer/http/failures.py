@@ -1,32 +1,32 @@
-"""Slows down who tries tokens and codes one after another."""
+"""What failed, by fault."""
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Annotated
 
-from stayer.http.limits import counted_as
+from msgspec import Meta, Struct
 
-ALLOWED = 20
-"""How many failures of one address in a minute are answered as such."""
-_MINUTE = 60.0
-_ADDRESSES = 1000
+from stayer.core.insight import failures
+from stayer.core.insight.failures import Failures
+from stayer.http.filters import PAGE, Limit, Partial, part_of
+from stayer.http.route import Answer, Call
 
 
-class Failures:
-    """Counts failures by address. Only failures: who has the right token is never kept waiting."""
+class FailuresQuery(Struct, frozen=True, kw_only=True):
+    """Of which queues, and how many faults."""
 
-    def __init__(self) -> None:
-        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+    queue: Annotated[tuple[str, ...], Meta(description="In this queue. Repeat it for more.")] = ()
+    limit: Limit = PAGE
+    partial: Partial = False
 
-    def count(self, address: str) -> int:
-        """One more failure; how many seconds to wait, 0 while there are few."""
-        now = time.monotonic()
-        address = counted_as(address)
-        since, number = self._counts.pop(address, (now, 0))
-        if now - since >= _MINUTE:
-            since, number = now, 0
-        self._counts[address] = (since, number + 1)
-        while len(self._counts) > _ADDRESSES:
-            self._counts.popitem(last=False)
-        return max(1, round(since + _MINUTE - now)) if number >= ALLOWED else 0
+
+def find(call: Call) -> Answer:
+    """The most frequent faults."""
+    asked: FailuresQuery = call.query
+
+    def read(queues: Sequence[str]) -> Failures:
+        return call.store.failures(queues, asked.limit)
+
+    found, away = part_of(call.store, asked.queue, read, asked.partial)
+    return Answer({**failures.record(found), **away})

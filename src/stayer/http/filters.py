@@ -12,7 +12,7 @@ from stayer.core.errors import BadInput
 from stayer.core.limits import check_filter
 from stayer.core.model import JSON, Filter, State
 from stayer.http.problem import without_place
-from stayer.partly import partly
+from stayer.service.degraded.partial import partly
 from stayer.store import Store
 
 T = TypeVar("T")

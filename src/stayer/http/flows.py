@@ -9,17 +9,19 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from stayer import control, flow_control
-from stayer.core import flows, submission
 from stayer.core.errors import BadInput
-from stayer.core.flow_file import parse_flow
-from stayer.core.flows import NewFlow, Part
+from stayer.core.flows import model
+from stayer.core.flows.json import parse_flow
+from stayer.core.flows.model import NewFlow, Part
 from stayer.core.model import JSON, NewTask
-from stayer.core.words import check_id, check_word
-from stayer.core.written import parse_submission
+from stayer.core.submit import checks
+from stayer.core.submit.json import parse_submission
+from stayer.core.submit.names import check_id, check_word
 from stayer.http.filters import Cursor, Limit
 from stayer.http.route import Answer, Call
 from stayer.http.tasks import CancelBody
+from stayer.service.control import flows as flow_control
+from stayer.service.control import tasks as control
 
 SOME = 20
 """How many of the tasks that another waits for are named."""
@@ -54,7 +56,7 @@ def submit(call: Call) -> Answer:
         )
     found, fresh = flow_control.submit(call.store, new, tasks)
     location = f"{settings.root_path}/v1/flows/{quote(found.id, safe='')}"
-    shown: dict[str, JSON] = {**flows.record(found), "fresh": fresh}
+    shown: dict[str, JSON] = {**model.record(found), "fresh": fresh}
     return Answer(shown, 201 if fresh else 200, {"location": location})
 
 
@@ -90,8 +92,8 @@ def _task(call: Call, flow: LaidOut, fields: dict[str, msgspec.Raw]) -> NewTask:
     settings = call.service.settings
     assert call.who is not None
     defaults = {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
-    new = submission.new_task(**{**defaults, **said})
-    if flows.part_of(flow.id, new.id)[0] != ties.part:
+    new = checks.new_task(**{**defaults, **said})
+    if model.part_of(flow.id, new.id)[0] != ties.part:
         raise BadInput(f"laid_out: the id of {new.id!r} is not made of the flow's and of its part")
     policy = replace(new.policy, over=ties.over)
     return replace(new, flow=flow.id, part=ties.part, behind=ties.behind, policy=policy)
@@ -108,12 +110,12 @@ def find(call: Call) -> Answer:
     """A page of flows, newest first."""
     asked: FlowsQuery = call.query
     page = call.store.flows(asked.cursor, asked.limit)
-    return Answer({"flows": [flows.record(flow) for flow in page.flows], "next": page.next})
+    return Answer({"flows": [model.record(flow) for flow in page.flows], "next": page.next})
 
 
 def show(call: Call) -> Answer:
     """One of them, with its parts, what they run after, and how far they are."""
-    return Answer(flows.record(flow_control.get(call.store, call.path["id"])))
+    return Answer(model.record(flow_control.get(call.store, call.path["id"])))
 
 
 def cancel(call: Call) -> Answer:

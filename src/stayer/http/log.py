@@ -11,8 +11,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
-from stayer import control
-from stayer.attention import Attention
 from stayer.core import codec
 from stayer.core.errors import BadInput, StoreError, UnknownTask
 from stayer.core.model import FINISHED, JSON, RUNNING, LogPiece, Task
@@ -29,6 +27,8 @@ from stayer.http.streams import (
     streaming,
 )
 from stayer.http.tasks import which
+from stayer.service.control import tasks as control
+from stayer.service.live_updates import Attention
 
 PORTION = 256_000
 _PLACE = re.compile(r"[0-9]{1,9}:[0-9]{1,15}")

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from stayer import control
-from stayer.core.notices import NoticeState, notice_record
+from stayer.core.notify.notices import NoticeState, notice_record
 from stayer.http.filters import LARGEST_PAGE, PAGE, Cursor, Limit
 from stayer.http.route import Answer, Call
+from stayer.service.control import tasks as control
 
 State = Annotated[NoticeState, Meta(description="In this state.")]
 

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core import codec, limits
-from stayer.core.explanation import Reason
-from stayer.core.failures import Failure
-from stayer.core.figures import Figures
-from stayer.core.flows import Part
+from stayer.core.flows.model import Part
+from stayer.core.insight.explanation import Reason
+from stayer.core.insight.failures import Failure
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.limits import Most
 from stayer.core.model import (
     STATES,
@@ -31,10 +31,10 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
-from stayer.core.notices import Notice
-from stayer.core.schedule import Schedule
-from stayer.core.scheduling import WrittenSchedule
-from stayer.core.written import WrittenSubmission
+from stayer.core.notify.notices import Notice
+from stayer.core.schedules.model import Schedule
+from stayer.core.schedules.parse import WrittenSchedule
+from stayer.core.submit.json import WrittenSubmission
 from stayer.http import problem
 from stayer.http.route import JSON_MEDIA, Route
 from stayer.http.routes import GROUPS

@@ -8,15 +8,16 @@ from typing import Annotated, cast
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import asdict
 
-from stayer import control
-from stayer.core import codec, submission
+from stayer.core import codec
 from stayer.core.errors import Refused, UnknownQueue
 from stayer.core.model import FINISHED, JSON, Fair, Kept
 from stayer.core.queue_settings import WrittenSettings
+from stayer.core.submit import checks
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
 from stayer.http.pages import PAGE_SIZE, PORTION, encode, shown_in_full
 from stayer.http.route import Answer, Call
+from stayer.service.control import tasks as control
 
 _BUDGET = 5.0
 """How long one request deletes tasks of a queue, in seconds; then it is to be repeated."""
@@ -85,7 +86,7 @@ def set_queue(call: Call) -> Answer:
     """Change settings; the queue is made if it is not there."""
     body: QueueBody = call.body
     name = call.path["name"]
-    submission.new_task(queue=name)  # checks the name
+    checks.new_task(queue=name)  # checks the name
     written = {
         field: value for field, value in asdict(body).items() if value is not UNSET
     }  # None takes a limit away, but a queue is paused or not

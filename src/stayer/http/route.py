@@ -26,11 +26,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from stayer.core import complaints
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
-from stayer.http.access import Role
+from stayer.core.submit import decode_errors
 from stayer.http.session import Principal
+from stayer.http.tokens import Role
 from stayer.store import Store
 
 if TYPE_CHECKING:
@@ -262,6 +262,6 @@ def read_body(kind: type | None, raw: bytes) -> Any:
 
 def explained(error: msgspec.ValidationError, kind: type) -> str:
     """What is wrong, with the field in front."""
-    problem, field = complaints.split(str(error))
-    said = complaints.in_words(problem, field, kind)
+    problem, field = decode_errors.split(str(error))
+    said = decode_errors.in_words(problem, field, kind)
     return f"{field}: {said}" if field else said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stayer.http import (
-    faults,
+    failures,
     flows,
     log,
     notices,
@@ -43,10 +43,10 @@ _LOOKING = (
         summary="List tasks, newest first, page by page.", query=ListQuery, answer="FoundTasks",
     ),
     Route(
-        method="GET", path="/v1/failures", role="read", run=faults.find,
+        method="GET", path="/v1/failures", role="read", run=failures.find,
         summary="What failed, by fault, the most frequent first: `fingerprint` is the same for all "
         "that failed in the same way.",
-        query=faults.FailuresQuery, answer="Failures",
+        query=failures.FailuresQuery, answer="Failures",
     ),
     Route(
         method="GET", path=_TASK, role="read", run=tasks.show,

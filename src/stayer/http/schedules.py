@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from stayer import schedules
-from stayer.core import codec, scheduling, units
+from stayer.core import codec, units
 from stayer.core.model import JSON, Task
-from stayer.core.schedule import CatchUp, Overlap, Schedule
-from stayer.core.written import parse_submission
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import CatchUp, Overlap, Schedule
+from stayer.core.submit.json import parse_submission
 from stayer.http.route import Answer, Call
+from stayer.service.control import schedules
 from stayer.store import Store
 
 _FOLLOWING = 5
@@ -67,7 +68,7 @@ def show(call: Call) -> Answer:
 
 def make(call: Call) -> Answer:
     """Make one; the same once more is no error."""
-    wanted = scheduling.parse(call.body, "body", _usual(call))
+    wanted = parse.parse(call.body, "body", _usual(call))
     new = not call.store.schedules([wanted.name])
     query: MakeQuery = call.query
     made = schedules.add(call.store, wanted, replacing=query.replace, seen=query.seen)
@@ -85,7 +86,7 @@ def change(call: Call) -> Answer:
     if said.task is not None:
         written = codec.encode(said.task)
         known = parse_submission(written, "body: task")
-        fields["task"] = scheduling.task_for({**_usual(call), **known})
+        fields["task"] = parse.task_for({**_usual(call), **known})
     return Answer(
         _answer(call.store, schedules.change(call.store, call.path["schedule"], **fields))
     )
@@ -121,4 +122,4 @@ def _answer(store: Store, schedule: Schedule) -> dict[str, JSON]:
 
 
 def _shown(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
-    return {**scheduling.record(schedule), "last_state": None if task is None else task.state}
+    return {**parse.record(schedule), "last_state": None if task is None else task.state}

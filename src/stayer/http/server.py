@@ -12,12 +12,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stayer.core.errors import BadInput, Refused
-from stayer.http.access import Access
-from stayer.http.gate import Gate
+from stayer.http.app import Gate
 from stayer.http.protocol import Connections
 from stayer.http.route import Route
 from stayer.http.routes import ROUTES
 from stayer.http.service import Service, Settings
+from stayer.http.tokens import Access
 from stayer.store import Store
 
 _BACKLOG = 1024

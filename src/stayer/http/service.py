@@ -11,19 +11,19 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 from msgspec import Struct
 
-from stayer import telemetry
 from stayer.core.errors import BadConfig, StoreError, StoreUnreachable
-from stayer.http.access import Access
 from stayer.http.audit import Audit
 from stayer.http.events import Hub
-from stayer.http.failures import Failures
 from stayer.http.limits import Bodies, Limits, Requests, Streams
+from stayer.http.login_throttle import Failures
 from stayer.http.metrics import Metrics
 from stayer.http.problem import Problem
 from stayer.http.session import Principal, Sessions
-from stayer.http.submitting import Submitter
-from stayer.judging import Watcher
-from stayer.sampling import Sampler
+from stayer.http.submit_batcher import Submitter
+from stayer.http.tokens import Access
+from stayer.service import tracing
+from stayer.service.lease.failure_detector import Watcher
+from stayer.service.upkeep.queue_stats import Sampler
 from stayer.store import Store
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Service:
         self.streams = Streams(settings.limits, connections or settings.limits.connections)
         self.bodies = Bodies(settings.limits)
         self.requests = Requests(settings.limits, THREADS // 2)
-        self.traced = telemetry.is_near()
+        self.traced = tracing.is_near()
         """Decided once: it takes longer to find out than to route a request."""
         self._threads = ThreadPoolExecutor(THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")

@@ -13,7 +13,7 @@ import hmac
 from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
-from stayer.http.access import LONGEST, Access, Role, Session, Token, digest
+from stayer.http.tokens import LONGEST, Access, Role, Session, Token, digest
 
 PAGE_HEADER = b"x-stayer-request"
 """Carries the page's secret. A page of another origin can't send it."""

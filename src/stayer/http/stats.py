@@ -9,14 +9,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from stayer.core import figures, units
+from stayer.core import units
 from stayer.core.errors import BadInput, StoreUnreachable
-from stayer.core.figures import Figures
+from stayer.core.insight import queue_stats
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import JSON, STATES, Event
 from stayer.core.units import rfc3339
 from stayer.http.filters import MOMENT, PARTIAL, moment, part_of
 from stayer.http.route import Answer, Call
-from stayer.partly import workers_in
+from stayer.service.degraded.partial import workers_in
 from stayer.store import Store
 
 _NEWS = 5000
@@ -92,7 +93,7 @@ def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
     step = _step(asked.step)
     if (until - since) / step > _POINTS:
         raise BadInput(f"that is over {_POINTS:,} points a queue: ask for longer steps, or less")
-    level = figures.level(step, now - since)
+    level = queue_stats.level(step, now - since)
     together = not asked.queue and not asked.each
 
     def read(queues: Sequence[str]) -> list[Figures]:
@@ -100,8 +101,8 @@ def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
 
     found, _ = part_of(store, asked.queue, read, asked.partial)
     if together:  # also if it was read queue by queue
-        found = figures.total(found)
-    points: list[JSON] = [figures.record(each) for each in figures.together(found, step)]
+        found = queue_stats.total(found)
+    points: list[JSON] = [queue_stats.record(each) for each in queue_stats.together(found, step)]
     return {"step": step, "points": points}
 
 
@@ -110,7 +111,7 @@ def _step(text: str) -> float:
         step = units.duration(text)
     except BadInput as error:
         raise BadInput(f"step: {error}") from None
-    if step < min(figures.KEPT) or step % min(figures.KEPT):
+    if step < min(queue_stats.KEPT) or step % min(queue_stats.KEPT):
         raise BadInput("step: write a number of whole minutes, such as 5m or 1h")
     return step
 

@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from stayer import control
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.model import FINISHED, Event, Task
@@ -22,6 +21,7 @@ from stayer.http.events import PORTION, Closed, Silence
 from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
 from stayer.http.tasks import result_of
+from stayer.service.control import tasks as control
 
 T = TypeVar("T")
 

@@ -9,16 +9,18 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
-from stayer import control, telemetry
-from stayer.core import codec, ids, submission
-from stayer.core.accepted import accepted
+from stayer.core import codec, ids
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.model import JSON, NewTask, Submitted
-from stayer.core.written import parse_submission
-from stayer.doubt import naming_drawn_ids
-from stayer.http.confine import check_answer, check_new
+from stayer.core.submit import checks
+from stayer.core.submit.accepted_json import accepted
+from stayer.core.submit.json import parse_submission
 from stayer.http.problem import Problem
 from stayer.http.route import SMALL, Answer, Call
+from stayer.http.scopes import check_answer, check_new
+from stayer.service import tracing
+from stayer.service.control import tasks as control
+from stayer.service.degraded.ambiguous import naming_drawn_ids
 
 BATCH_LIMIT = 1000
 """How many tasks one request may bring."""
@@ -61,8 +63,8 @@ async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
     with naming_drawn_ids(call.store, tasks):
         if parent is None and not call.service.traced:
             return await call.service.submitter.submit(tasks)
-        trace = telemetry.carried(_text(parent), _text(state))
-        with telemetry.submitting(tasks, trace) as traced:
+        trace = tracing.carried(_text(parent), _text(state))
+        with tracing.submitting(tasks, trace) as traced:
             return await call.service.submitter.submit(traced)
 
 
@@ -111,7 +113,7 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     if call.who.queues:
         said["owner"] = call.who.name  # fair turns of owners are not to be had many times
     try:
-        new = submission.new_task(draw=draw, **said)
+        new = checks.new_task(draw=draw, **said)
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
         error.args = (f"{what}: {error}",)

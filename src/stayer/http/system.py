@@ -13,11 +13,11 @@ from stayer import __version__
 from stayer.core.errors import StoreError
 from stayer.core.model import JSON
 from stayer.core.units import rfc3339
-from stayer.http import files, metrics
-from stayer.http.access import session_record
+from stayer.http import metrics, static
 from stayer.http.problem import Problem
 from stayer.http.route import JSON_MEDIA, Answer, Call
 from stayer.http.session import Principal, by_token
+from stayer.http.tokens import session_record
 
 
 async def healthz(call: Call) -> Response:
@@ -144,10 +144,10 @@ def openapi(call: Call) -> Response:
 
 
 @cache
-def _description(root_path: str) -> files.Fixed:
+def _description(root_path: str) -> static.Fixed:
     from stayer.http.openapi import describe
 
-    return files.Fixed(msgspec.json.encode(describe(root_path)), JSON_MEDIA)
+    return static.Fixed(msgspec.json.encode(describe(root_path)), JSON_MEDIA)
 
 
 def docs(call: Call) -> Response:
@@ -156,10 +156,10 @@ def docs(call: Call) -> Response:
 
 
 @cache
-def _page() -> files.Fixed:
+def _page() -> static.Fixed:
     from stayer.http.docs import page
 
-    return files.Fixed(page().encode(), "text/html; charset=utf-8")
+    return static.Fixed(page().encode(), "text/html; charset=utf-8")
 
 
 def home(call: Call) -> Response:
@@ -167,24 +167,24 @@ def home(call: Call) -> Response:
     prefix = call.service.settings.root_path
     if prefix and call.request.scope["raw_path"].decode() == prefix:
         return RedirectResponse(f"{prefix}/", 307)  # so that relative links lead below it
-    return files.UI.answer("index.html", call.request)
+    return static.UI.answer("index.html", call.request)
 
 
 def login_page(call: Call) -> Response:
     """Where a login link leads."""
-    return files.OWN.answer("login.html", call.request)
+    return static.OWN.answer("login.html", call.request)
 
 
 def asset(call: Call) -> Response:
     """A file of the web page."""
-    return files.UI.answer(call.path["folder"], call.request)
+    return static.UI.answer(call.path["folder"], call.request)
 
 
 def deep_asset(call: Call) -> Response:
     """A file of the web page, in a folder."""
-    return files.UI.answer(f"{call.path['folder']}/{call.path['file']}", call.request)
+    return static.UI.answer(f"{call.path['folder']}/{call.path['file']}", call.request)
 
 
 def own_asset(call: Call) -> Response:
     """A file of the pages that explain and log in."""
-    return files.OWN.answer(call.path["file"], call.request)
+    return static.OWN.answer(call.path["file"], call.request)

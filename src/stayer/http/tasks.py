@@ -10,9 +10,9 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from stayer import control
-from stayer.core import codec, explanation, units
+from stayer.core import codec, units
 from stayer.core.errors import BadInput, Refused, TaskCancelled, TaskFailed, UnknownTask
+from stayer.core.insight import explanation
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -22,11 +22,12 @@ from stayer.core.model import (
     State,
     Task,
 )
-from stayer.explain import explain as find_reasons
-from stayer.http.confine import confined_reason
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
+from stayer.http.scopes import confined_reason
+from stayer.service.control import tasks as control
+from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
 
 

@@ -8,11 +8,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
-from stayer import control
 from stayer.core import codec
 from stayer.http.filters import Partial, part_of
 from stayer.http.route import Answer, Call
-from stayer.partly import workers_in
+from stayer.service.control import tasks as control
+from stayer.service.degraded.partial import workers_in
 
 
 class WorkersQuery(Struct, frozen=True, kw_only=True):

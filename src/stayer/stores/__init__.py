@@ -16,8 +16,8 @@ _BUILT_IN = {
     "rediss": "stayer.stores.redis",
     "redis+sentinel": "stayer.stores.redis",
     "rediss+sentinel": "stayer.stores.redis",
-    "redis+cluster": "stayer.stores.redis.cluster",
-    "rediss+cluster": "stayer.stores.redis.cluster",
+    "redis+cluster": "stayer.stores.redis_cluster",
+    "rediss+cluster": "stayer.stores.redis_cluster",
     "unix": "stayer.stores.redis",
 }
 _SERVERS = ("http", "https")
@@ -44,7 +44,7 @@ def open_store(url: str, clock: Clock | None = None, token: str | None = None) -
     if scheme in _BUILT_IN:
         return cast(Store, _built_in(scheme).open_store(url, clock))
     if scheme in _SERVERS:
-        from stayer.stores.http import open_server
+        from stayer.stores.remote import open_server
 
         return open_server(url, token)
     return _from_entry_point(scheme, url, clock)

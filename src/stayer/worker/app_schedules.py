@@ -10,13 +10,13 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from stayer import schedules
-from stayer.core import scheduling
 from stayer.core.errors import BadInput
 from stayer.core.limits import shown
-from stayer.core.schedule import Schedule, packed_task
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Schedule, packed_task
+from stayer.service.control import schedules
 from stayer.store import Store
-from stayer.worker.loading import Said
+from stayer.worker.load_user_code import Said
 
 logger = logging.getLogger("stayer.worker")
 
@@ -53,7 +53,7 @@ def _entrusted(
         logger.warning("app %s, loaded by %s: only %d schedules are looked at", app, user, _MOST)
     for each in said.schedules[:_MOST]:
         try:
-            schedule = scheduling.parse(each, "what it says", usual)
+            schedule = parse.parse(each, "what it says", usual)
             packed_task(schedule.task)  # else the store refuses it, and all others with it
             why = _objection(schedule, user, said, queues, usual)
         except BadInput as error:

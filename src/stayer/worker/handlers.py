@@ -13,17 +13,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from stayer import telemetry
 from stayer.core import patterns
 from stayer.core.errors import BadConfig
-from stayer.core.lanes import TRACE, handled, lane_of, refused_variables
 from stayer.core.model import Handles, Task
-from stayer.core.refusals import listed, no_handler, other_queue
-from stayer.core.words import is_option, is_ours
-from stayer.runners.stack import STACK_SIGNAL
-from stayer.worker import programs
-from stayer.worker.loading import RUNNER, Code, Said, check_class, inherited, what_app_says
-from stayer.worker.programs import NotAllowed
+from stayer.core.ordering.lanes import TRACE, handled, lane_of, refused_variables
+from stayer.core.refused_tasks import listed, no_handler, other_queue
+from stayer.core.submit.names import is_option, is_ours
+from stayer.service import tracing
+from stayer.task.stack_dump import STACK_SIGNAL
+from stayer.worker import allowed_programs as programs
+from stayer.worker.allowed_programs import NotAllowed
+from stayer.worker.load_user_code import RUNNER, Code, Said, check_class, inherited, what_app_says
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
 _PLACE = "{id}"
@@ -194,7 +194,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
             for name, value in brought.items()
             if name not in TRACE or patterns.any_matches(name, self.variables)
         }
-        return {**telemetry.carried(*map(brought.get, TRACE)), **allowed}
+        return {**tracing.carried(*map(brought.get, TRACE)), **allowed}
 
     def try_out(self, user: TaskUser, runs: Path) -> None:
         """See whether this user can run what is configured; raises BadConfig."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
-from stayer.worker import files
-from stayer.worker.held import Held
+from stayer.worker import safe_files
+from stayer.worker.attempt import Held
 
 logger = logging.getLogger("stayer.worker")
 
@@ -39,7 +39,7 @@ class KeptLogs:
             kept = self.folder / f"{name}.{held.task.attempt}.log"
             (part.folder / "log").replace(kept)
             if not part.is_theirs(os.lstat(kept)):  # swapped meanwhile, by another task of its user
-                files.clear(kept)
+                safe_files.clear(kept)
         except OSError as error:
             logger.warning("the log of task %s can't be kept here: %s", held.task.id, error)
 
@@ -80,7 +80,7 @@ class KeptLogs:
             self._forget(path)
 
     def _forget(self, path: Path) -> None:
-        files.clear(path)
+        safe_files.clear(path)
         beside = self._id_of(path)
         if not any(self.folder.glob(f"{beside.stem}.*.log")):
             beside.unlink(missing_ok=True)

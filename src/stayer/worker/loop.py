@@ -13,34 +13,34 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stayer import clock
 from stayer.core.errors import StayerError
 from stayer.core.lifecycle import Tell, decide
 from stayer.core.model import RUNNING, Beat, Report, Task, Worker
 from stayer.core.version import __version__
-from stayer.heart import Heart, moment
-from stayer.sampling import Sampler
+from stayer.service.lease.heartbeat import Heart, moment
+from stayer.service.upkeep import due_work
+from stayer.service.upkeep.queue_stats import Sampler
 from stayer.store import Store
-from stayer.worker.adoption import is_over, speak_for_keeper, take_back_unbegun
-from stayer.worker.beating import TICK, BeatingWorker
-from stayer.worker.bedtime import Bedtime
-from stayer.worker.ear import Ear
+from stayer.worker.attempt import Held
+from stayer.worker.attempts import Holdings, by_queue
+from stayer.worker.base import TICK, BeatingWorker
+from stayer.worker.cleanup import clear_leftovers
+from stayer.worker.commit_outcomes import refresh, settle_outcomes, settle_starts, tell
+from stayer.worker.freeze_before_sleep import Bedtime
+from stayer.worker.freeze_log import StandstillTeller
 from stayer.worker.handlers import Handlers
-from stayer.worker.held import Held
-from stayer.worker.holdings import Holdings, by_queue
-from stayer.worker.lease import Leases
-from stayer.worker.leftovers import clear_leftovers
+from stayer.worker.keeper_orders import carry_out
+from stayer.worker.launch import Starter
+from stayer.worker.lease_files import Leases
 from stayer.worker.logs import KeptLogs
 from stayer.worker.nursery import Nursery
 from stayer.worker.options import Options
-from stayer.worker.orders import carry_out
+from stayer.worker.orphans import is_over, speak_for_keeper, take_back_unbegun
 from stayer.worker.outcome import node_trouble
 from stayer.worker.reconcile import reconcile
-from stayer.worker.settle import refresh, settle_outcomes, settle_starts, tell
-from stayer.worker.standstill import StandstillTeller
-from stayer.worker.start import Starter
-from stayer.worker.state import StateDirectory
-from stayer.worker.tidying import Tidying
+from stayer.worker.retention import Tidying
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.store_listener import Ear
 
 logger = logging.getLogger("stayer.worker")
 
@@ -388,7 +388,7 @@ class WorkerLoop(BeatingWorker):
                 self._on_noise()
 
     def _promote_due(self) -> None:
-        following = clock.elapse(self._store)
+        following = due_work.elapse(self._store)
         ahead = 60.0 if following is None else max(0.0, following - self._store.now())
         self._next_due = moment() + min(ahead, 60.0)
 

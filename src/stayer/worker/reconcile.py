@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from stayer.core.lifecycle import Interrupt, decide
 from stayer.core.model import Task
-from stayer.heart import moment
-from stayer.partly import held_by
+from stayer.service.degraded.partial import held_by
+from stayer.service.lease.heartbeat import moment
 from stayer.store import Store
-from stayer.worker.adoption import sweep_strays
-from stayer.worker.held import Held
-from stayer.worker.holdings import Holdings
-from stayer.worker.state import StateDirectory
+from stayer.worker.attempt import Held
+from stayer.worker.attempts import Holdings
+from stayer.worker.orphans import sweep_strays
+from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from stayer.worker.bell import Bell
+from stayer.worker.wakeup import Bell
 
 logger = logging.getLogger("stayer.worker")
 

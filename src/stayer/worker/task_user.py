@@ -24,11 +24,11 @@ from msgspec import Struct
 
 from stayer.core.errors import BadConfig
 from stayer.core.patterns import any_matches
-from stayer.core.refusals import listed
-from stayer.worker import files
-from stayer.worker.asking import Disturbed, killed_by
-from stayer.worker.programs import NotAllowed
-from stayer.worker.run import NEW
+from stayer.core.refused_tasks import listed
+from stayer.worker import safe_files
+from stayer.worker.allowed_programs import NotAllowed
+from stayer.worker.ask_process import Disturbed, killed_by
+from stayer.worker.run_directory import NEW
 
 logger = logging.getLogger("stayer.worker")
 
@@ -70,9 +70,9 @@ def said():
             "that all users can reach, such as one below /var/lib"
         )
     try:
-        import stayer.runners.__main__
+        import stayer.task.__main__
     except Exception as error:
-        return f"can't import stayer.runners: {error}"
+        return f"can't import stayer.task: {error}"
     if about["program"]:
         import shutil
         if shutil.which(about["program"]) is None:
@@ -204,7 +204,7 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
     try:
         os.chown(folder, user.uid, user.gid)
         trouble = _try(user, about)
-        if trouble is None and files.read(folder / "trial", len(_WORD)) != _WORD:
+        if trouble is None and safe_files.read(folder / "trial", len(_WORD)) != _WORD:
             trouble = "can't write its files"
     except OSError as error:
         trouble = f"can't be given files of its own by this worker: {error.strerror}"
@@ -212,7 +212,7 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
         logger.warning("--task-user %s could not be tried out: %s", user.name, error)
         return
     finally:
-        files.clear(folder)
+        safe_files.clear(folder)
     if trouble is not None:
         raise BadConfig(f"--task-user {user.name}: that user {trouble}")
 

@@ -14,7 +14,7 @@ from stayer.core.lifecycle import Fail, Happening, Stop
 from stayer.core.model import RUNNING, Fault, Task
 
 if TYPE_CHECKING:
-    from stayer.worker.pool_process import PoolProcess
+    from stayer.worker.threads.process import PoolProcess
 
 _LONGEST_PAUSE, _QUESTIONS = 5.0, 8
 """Ask so often in a lease, and in any case after so many seconds."""

@@ -1,21 +1,5 @@
-"""See the package."""
+"""`python -m stayer.runners.pool …` is `python -m stayer.worker.threads …`."""
 
-from __future__ import annotations
+import runpy
 
-import sys
-
-from stayer.runners.pool.guard import guard
-
-
-def main(descriptor: int, lease_path: str, length: float, parent: int) -> None:
-    """Become a guard and, forked from it, a pool."""
-    guard(lease_path, length, parent, descriptor)
-
-    # Only now: the guard needs none of this.
-    from stayer.runners.pool.begin import begin
-
-    begin(descriptor)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))
+runpy.run_module("stayer.worker.threads", run_name="__main__", alter_sys=True)

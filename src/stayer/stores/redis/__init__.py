@@ -15,10 +15,10 @@ from stayer.core.errors import (
     UnknownQueue,
     UnknownWorker,
 )
-from stayer.core.failures import Failures
-from stayer.core.figures import Figures
-from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
-from stayer.core.flows import check as check_ties
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows.model import check as check_ties
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.limits import QUEUE
 from stayer.core.model import (
     Attempt,
@@ -41,34 +41,34 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
-from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.queue_settings import refuse_key_limits
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.units import format_duration
 from stayer.store import Meanwhile, Waiter
-from stayer.stores.findings import Finding
+from stayer.stores.health import Finding
 from stayer.stores.redis import (
     failures,
-    figures,
     incoming,
+    missing_records,
     notices,
-    reading,
+    queue_stats,
+    reads,
     record,
     schedules,
-    strays,
 )
 from stayer.stores.redis import flows as ties
-from stayer.stores.redis import handles as patterns
 from stayer.stores.redis import workers as hands
-from stayer.stores.redis.changes import Arguments
-from stayer.stores.redis.changes import packed_groups as packed_changes
-from stayer.stores.redis.check import check, refuse_what_will_not_do
+from stayer.stores.redis.connection.open_url import address_of
+from stayer.stores.redis.connection.server import Said, Server
 from stayer.stores.redis.damage import Mending, mended
 from stayer.stores.redis.find import find
+from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.opening import address_of
-from stayer.stores.redis.server import Said, Server
-from stayer.stores.redis.submitting import (
+from stayer.stores.redis.pack import handles as patterns
+from stayer.stores.redis.pack.changes import Arguments
+from stayer.stores.redis.pack.changes import packed_groups as packed_changes
+from stayer.stores.redis.pack.tasks import (
     FIXED,
     Decided,
     has_one_twice,
@@ -79,7 +79,7 @@ from stayer.stores.redis.submitting import (
     parts_of,
     submitted,
 )
-from stayer.stores.redis.wake import waiter_for, watch
+from stayer.stores.redis.pubsub import waiter_for, watch
 
 SCHEMA = 1
 _AT_ONCE, _ROUNDS = 500, 4
@@ -199,7 +199,7 @@ class RedisStore:
                 answer = self._run("reserve", worker, limit - len(given), wanted)
             except Said:
                 raise _may_take_no_tasks(worker) from None
-            tasks, failed = strays.readable(*answer)
+            tasks, failed = missing_records.readable(*answer)
             given += tasks
             if not failed:
                 return given
@@ -252,7 +252,7 @@ class RedisStore:
         for number in refused:
             applied[number] = False
         if record.without_parameters(values, kept_apart):
-            tasks, failed = strays.readable(values, kept_apart)
+            tasks, failed = missing_records.readable(values, kept_apart)
             self.commit(failed)
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
         return applied, record.Unread(values, kept_apart) if values else []
@@ -274,7 +274,7 @@ class RedisStore:
     @mended
     def see_to_strays(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
-        return strays.see_to_noted(self._server)
+        return missing_records.see_to_noted(self._server)
 
     @mended
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
@@ -340,11 +340,11 @@ class RedisStore:
 
     @mended
     def last_event(self) -> int:
-        return reading.last_event(self._server)
+        return reads.last_event(self._server)
 
     @mended
     def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return reading.get(self._server, ids)
+        return reads.get(self._server, ids)
 
     @mended
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
@@ -376,7 +376,7 @@ class RedisStore:
 
     @mended
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        return reading.durations(self._run("durations", queue, limit))
+        return reads.durations(self._run("durations", queue, limit))
 
     @mended
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
@@ -384,27 +384,27 @@ class RedisStore:
 
     @mended
     def attempts(self, id: str) -> list[Attempt]:
-        return reading.attempts(self._server, id)
+        return reads.attempts(self._server, id)
 
     @mended
     def events(self, id: str) -> list[Event]:
-        return reading.events(self._server, id)
+        return reads.events(self._server, id)
 
     @mended
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
-        return reading.log(self._server, id, attempt, start, limit)
+        return reads.log(self._server, id, attempt, start, limit)
 
     @mended
     def usage(self, id: str, attempt: int) -> list[Usage]:
-        return reading.usage(self._server, id, attempt)
+        return reads.usage(self._server, id, attempt)
 
     @mended
     def checkpoint(self, id: str) -> Checkpoint | None:
-        return reading.checkpoint(self._server, id)
+        return reads.checkpoint(self._server, id)
 
     @mended
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
-        return reading.queues(self._run("queues", *names))
+        return reads.queues(self._run("queues", *names))
 
     @mended
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
@@ -414,19 +414,19 @@ class RedisStore:
         except Said as said:
             refuse_key_limits(int(said.details))
             raise
-        return reading.queues(answer)[0]
+        return reads.queues(answer)[0]
 
     @mended
     def sample(self) -> float:
-        if figures.sample(self._server):
-            strays.look(self._server)
+        if queue_stats.sample(self._server):
+            missing_records.look(self._server)
         return 60.0 - self.now() % 60.0
 
     @mended
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
-        return figures.figures(self._server, since, until, step, queues)
+        return queue_stats.figures(self._server, since, until, step, queues)
 
     @mended
     def drop_queue(self, name: str, limit: int) -> int:

@@ -23,11 +23,11 @@ from redis.crc import key_slot
 from stayer.core.errors import StayerError, StoreUnusable
 from stayer.core.limits import shown
 from stayer.core.model import NewTask
-from stayer.stores.findings import Finding
+from stayer.stores.health import Finding
 from stayer.stores.redis import notices, record, schedules, streams, workers
+from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import KEYS, key
-from stayer.stores.redis.numerals import LAST, integer, number
-from stayer.stores.redis.server import Server
+from stayer.stores.redis.strict_numbers import LAST, integer, number
 
 logger = logging.getLogger("stayer.store")
 

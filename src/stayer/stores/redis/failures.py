@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core import failures
-from stayer.core.failures import STEP, STEPS, Example, Failures, Group, Part
+from stayer.core.insight import failures
+from stayer.core.insight.failures import STEP, STEPS, Example, Failures, Group, Part
+from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import task
-from stayer.stores.redis.server import Server
 
 
 def find(places: Sequence[tuple[Server, Sequence[str]]], limit: int) -> Failures:

@@ -7,8 +7,8 @@ import re
 
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
+from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw, birth, pack, tasks
-from stayer.stores.redis.server import Server
 
 _LOOKED_AT = 5000
 """How many tasks a script may look at before it lets others have their turn."""

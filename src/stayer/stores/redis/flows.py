@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.flows import (
+from stayer.core.flows.model import (
     Ended,
     FlowInfo,
     FlowPage,
@@ -20,10 +20,11 @@ from stayer.core.flows import (
     relayed,
 )
 from stayer.core.model import State, Task
-from stayer.stores.redis import changes, reading, record
-from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis import reads, record
+from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.pack import changes
+from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw
-from stayer.stores.redis.server import Server
 
 
 class _About(msgspec.Struct):
@@ -72,7 +73,7 @@ def refuse(problem: Raw) -> NoReturn:
 def relay(server: Server, limit: int) -> bool:
     """Let up to so many waiters hear of what has ended; whether there is more to pass on."""
     values, heard, *_ = server.run("outbox", limit, record.pack({}))
-    return tell(server, values, heard, partial(reading.get, server))
+    return tell(server, values, heard, partial(reads.get, server))
 
 
 def tell(

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from stayer.core.attempts import moment_of
-from stayer.core.dropped import DROPPED, known_across, note
+from stayer.core.history.attempt_times import moment_of
+from stayer.core.history.gaps import DROPPED, known_across, note
 from stayer.core.model import Attempt, Event, Fault, State
 from stayer.stores.redis.record import BORN_SCHEDULED, BORN_WAITING, birth, record_end, task, usage
 

@@ -14,19 +14,19 @@ from itertools import islice
 
 import msgspec
 
-from stayer.core import submission
-from stayer.core.differing import differing
 from stayer.core.errors import BadInput, Refused
 from stayer.core.lifecycle import Cancel, decide
 from stayer.core.limits import WRITTEN
 from stayer.core.model import RUNNING, Change, NewTask, Task
-from stayer.core.written import parse_submission
-from stayer.stores.redis import changes
-from stayer.stores.redis.changes import Arguments
+from stayer.core.submit import checks
+from stayer.core.submit.compare import differing
+from stayer.core.submit.json import parse_submission
+from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
+from stayer.stores.redis.pack import changes
+from stayer.stores.redis.pack.changes import Arguments
+from stayer.stores.redis.pack.tasks import packed_groups
 from stayer.stores.redis.record import Raw, pack, tasks
-from stayer.stores.redis.server import Server
-from stayer.stores.redis.submitting import packed_groups
 
 logger = logging.getLogger("stayer.incoming")
 
@@ -169,7 +169,7 @@ def task_of(item: bytes, drawn: str | None = None) -> NewTask:
     said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT, _OF_UPSTREAMS)}
     if drawn is not None and said.get("id") is None:
         said["id"] = drawn
-    new = submission.new_task(**said)
+    new = checks.new_task(**said)
     if new.after:
         raise BadInput(NOT_THIS_WAY)
     return new

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stayer.core import notices
 from stayer.core.errors import BadInput
-from stayer.core.notices import NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
+from stayer.core.notify import notices
+from stayer.core.notify.notices import NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
 from stayer.stores.redis import record
+from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.record import Raw
-from stayer.stores.redis.server import Server
 
 _PLACE = re.compile("[0-9]{16}[0-9a-f]{24}")
 

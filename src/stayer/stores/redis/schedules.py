@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from stayer.core.errors import Refused
-from stayer.core.schedule import (
+from stayer.core.schedules.model import (
     CatchUp,
     Firing,
     Overlap,
@@ -15,10 +15,10 @@ from stayer.core.schedule import (
     packed_task,
     unpacked_task,
 )
-from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.pack.changes import Arguments
+from stayer.stores.redis.pack.tasks import packed_groups
 from stayer.stores.redis.record import Raw, pack
-from stayer.stores.redis.server import Server
-from stayer.stores.redis.submitting import packed_groups
 
 
 def schedules(server: Server, names: Sequence[str]) -> list[Schedule]:

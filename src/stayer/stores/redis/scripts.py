@@ -16,9 +16,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from stayer.core import fingerprint
+from stayer.core.insight import fingerprint
 from stayer.core.lifecycle import EXPIRED
-from stayer.core.notices import KEPT as NOTICES_KEPT
+from stayer.core.notify.notices import KEPT as NOTICES_KEPT
 from stayer.store import HISTORY_HEAD, HISTORY_TAIL, LOG_HEAD, LOG_PIECE, LOG_TAIL, REMEMBERED
 from stayer.stores.redis import keys, record
 

@@ -13,9 +13,9 @@ import msgspec
 
 from stayer.core.errors import StoreUnusable
 from stayer.core.model import Event
-from stayer.stores.redis.numerals import LAST, integer
-from stayer.stores.redis.server import Server
-from stayer.stores.redis.translation import Moved
+from stayer.stores.redis.connection.server import Server
+from stayer.stores.redis.errors import Moved
+from stayer.stores.redis.strict_numbers import LAST, integer
 
 _AT_ONCE = 1000
 _Group = tuple[int, float, str, str, str | bool, str | bool, list[str], Any]

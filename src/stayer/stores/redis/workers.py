@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stayer.core import usage
+from stayer.core.insight import usage_series
 from stayer.core.model import Beat, Handles, Orders, Report, Suspect, Worker, WorkerState
-from stayer.stores.redis.changes import Arguments
+from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.record import Raw, order, text
 
 _words = msgspec.json.Decoder(tuple[str, ...])
@@ -34,8 +34,8 @@ def packed(reports: Sequence[Report], arguments: Arguments) -> list[Raw]:
 def _packed(report: Report, arguments: Arguments) -> tuple[Raw, ...]:
     slot, thin = 0, 0
     if report.usage is not None:
-        slot, width = usage.slot(report.usage.ran)
-        thin = width if usage.begins_wider_grid(slot, width) else 0
+        slot, width = usage_series.slot(report.usage.ran)
+        thin = width if usage_series.begins_wider_grid(slot, width) else 0
     return (
         report.id, report.attempt, text(report.progress),
         False if report.checkpoint is None else arguments.add(report.checkpoint),

@@ -9,12 +9,12 @@ from msgspec import UNSET
 
 from stayer.core.lifecycle import told_late
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
-from stayer.core.notices import told, words
+from stayer.core.notify.notices import told, words
 from stayer.stores.sql import history
-from stayer.stores.sql.complete import complete, groups
-from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.lines import count_run
+from stayer.stores.sql.bulk_complete import complete, groups
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
+from stayer.stores.sql.select_limited import count_run
 from stayer.stores.sql.transaction import Cell, Transaction
 
 _OPTIONAL = (

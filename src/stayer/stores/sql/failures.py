@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stayer.core import failures
-from stayer.core.failures import STEP, STEPS, Example, Failures, Group, Part
+from stayer.core.insight import failures
+from stayer.core.insight.failures import STEP, STEPS, Example, Failures, Group, Part
 from stayer.stores.sql.rows import fault_from_cell, json_cell, kind_from_cells
 from stayer.stores.sql.transaction import Transaction
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from stayer.core.errors import BadInput
-from stayer.core.flows import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
+from stayer.core.flows.model import Ended, FlowInfo, FlowPage, NewFlow, Part, Upstreams, relayed
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply

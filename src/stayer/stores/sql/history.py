@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from stayer.core.attempts import moment_of
-from stayer.core.dropped import DROPPED, known_across, note
+from stayer.core.history.attempt_times import moment_of
+from stayer.core.history.gaps import DROPPED, known_across, note
 from stayer.core.model import Attempt, Ending, Event, Fault, Task, Usage
 
 LONGEST = 4000

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stayer.core import codec, notices
+from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task
-from stayer.core.notices import KEPT, NOBODY, SAID_LIMIT, Delivery, Notice, NoticePage, NoticeState
+from stayer.core.notify import notices
+from stayer.core.notify.notices import (
+    KEPT,
+    NOBODY,
+    SAID_LIMIT,
+    Delivery,
+    Notice,
+    NoticePage,
+    NoticeState,
+)
 from stayer.stores.sql.rows import checked, form, json_cell
 from stayer.stores.sql.transaction import Row, Transaction
 

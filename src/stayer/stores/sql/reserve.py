@@ -9,16 +9,15 @@ from operator import attrgetter
 from msgspec import Struct
 
 from stayer.core.errors import LeaseLost
-from stayer.core.lanes import handled
 from stayer.core.lifecycle import Expire, decide
-from stayer.core.locality import open_to
 from stayer.core.model import Handles, Task
-from stayer.core.rate import Bucket
+from stayer.core.ordering.affinity import open_to
+from stayer.core.ordering.lanes import handled
+from stayer.core.ordering.rate_limit import Bucket
 from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
-from stayer.stores.sql.ledger import Ledger
-from stayer.stores.sql.lines import KeyLimits, best_in_lines
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
     bucket_from_cells,
     json_cell,
@@ -27,6 +26,7 @@ from stayer.stores.sql.rows import (
     seqs_from_cell,
     task_from_row,
 )
+from stayer.stores.sql.select_limited import KeyLimits, best_in_lines
 from stayer.stores.sql.transaction import Transaction
 
 _attempt = attrgetter("attempt")

@@ -9,9 +9,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stayer.core import codec, notices
+from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.kinds import kind_of
+from stayer.core.insight.kind import kind_of
 from stayer.core.model import (
     STATES,
     Event,
@@ -30,8 +30,9 @@ from stayer.core.model import (
     Worker,
     WorkerState,
 )
-from stayer.core.rate import Bucket
-from stayer.core.schedule import Schedule, unpacked_task
+from stayer.core.notify import notices
+from stayer.core.ordering.rate_limit import Bucket
+from stayer.core.schedules.model import Schedule, unpacked_task
 from stayer.core.units import CENTURY
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction

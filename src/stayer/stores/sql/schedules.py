@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stayer.core.errors import Refused
-from stayer.core.schedule import Firing, Schedule, overtaken, packed_task
-from stayer.stores.sql.ledger import Ledger
+from stayer.core.schedules.model import Firing, Schedule, overtaken, packed_task
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import json_cell, schedule_from_row
 from stayer.stores.sql.submit import submit
 from stayer.stores.sql.transaction import Transaction

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from stayer.core.errors import BadInput, Refused
-from stayer.core.flows import NewFlow, check, kept_out
+from stayer.core.flows.model import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
-from stayer.stores.sql.births import Births
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
+from stayer.stores.sql.insert import Births
 from stayer.stores.sql.rows import json_cell, task_from_purged, task_from_row
 from stayer.stores.sql.transaction import Transaction
 

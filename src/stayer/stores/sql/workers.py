@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stayer.core import usage
 from stayer.core.errors import LeaseLost, Refused, UnknownWorker
+from stayer.core.insight import usage_series
 from stayer.core.lifecycle import acknowledge
 from stayer.core.model import Beat, Orders, Report, Suspect, Task, Usage, Worker
 from stayer.core.units import format_duration
@@ -94,9 +94,9 @@ def _take(tx: Transaction, worker: str, report: Report) -> None:
 def _take_usage(tx: Transaction, seq: int, attempt: int, used: Usage) -> None:
     cell = json_cell(used)
     tx.run("report.usage", cell, seq)
-    start, width = usage.slot(used.ran)
+    start, width = usage_series.slot(used.ran)
     tx.run("usage.point", seq, attempt, start, cell)
-    if usage.begins_wider_grid(start, width):
+    if usage_series.begins_wider_grid(start, width):
         tx.run("usage.thin", seq, attempt, width)
 
 

@@ -20,9 +20,9 @@ from stayer.core.errors import (
     StoreError,
     StoreUnusable,
 )
-from stayer.core.failures import Failures
-from stayer.core.figures import Figures
-from stayer.core.flows import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -44,24 +44,25 @@ from stayer.core.model import (
     Usage,
     Worker,
 )
-from stayer.core.notices import Delivery, Notice, NoticePage, NoticeState
-from stayer.core.schedule import Firing, Schedule
+from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.schedules.model import Firing, Schedule
 from stayer.store import Meanwhile, Waiter
-from stayer.stores.findings import Finding
-from stayer.stores.sql import failures, figures, keeping, notices, reading, schedules
+from stayer.stores.health import Finding
+from stayer.stores.sql import failures, notices, queue_stats, reads, schedules
 from stayer.stores.sql import flows as ties
+from stayer.stores.sql import queues as keeping
 from stayer.stores.sql import workers as hands
 from stayer.stores.sql.commit import applied, commit, delayed
 from stayer.stores.sql.find import find
 from stayer.stores.sql.flows import relay
-from stayer.stores.sql.forget import forget, is_anything_old
-from stayer.stores.sql.ledger import Ledger
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.reserve import following, promote, reserve
+from stayer.stores.sql.retention import forget, is_anything_old
 from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.sqlite import schema
-from stayer.stores.sql.sqlite.check import check
 from stayer.stores.sql.sqlite.damage import Mending
 from stayer.stores.sql.sqlite.database import Database, Unreadable, translated
+from stayer.stores.sql.sqlite.health import check
 from stayer.stores.sql.sqlite.rights import SHARED, as_shared
 from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.submit import IdTaken, submit, submit_flow
@@ -188,10 +189,10 @@ class SqliteStore:
     @_mended
     def identity(self) -> str:
         with self._read() as tx:
-            known = reading.identity(tx)
+            known = reads.identity(tx)
         if known is None:
             with self._write() as tx:
-                known = reading.make_identity(tx)
+                known = reads.make_identity(tx)
         return known
 
     @_mended
@@ -347,7 +348,7 @@ class SqliteStore:
         try:
             while True:
                 with self._read() as tx:
-                    events = reading.watch(tx, since, limit)
+                    events = reads.watch(tx, since, limit)
                 if events or timeout <= 0:
                     return events
                 if waiter is None:
@@ -362,12 +363,12 @@ class SqliteStore:
     @_mended
     def last_event(self) -> int:
         with self._read() as tx:
-            return reading.last_event(tx)
+            return reads.last_event(tx)
 
     @_mended
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         with self._read() as tx:
-            return reading.get(tx, ids)
+            return reads.get(tx, ids)
 
     @_mended
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
@@ -397,17 +398,17 @@ class SqliteStore:
     @_mended
     def peek(self, queue: str, limit: int) -> list[Task]:
         with self._read() as tx:
-            return reading.peek(tx, queue, limit)
+            return reads.peek(tx, queue, limit)
 
     @_mended
     def ahead(self, id: str) -> int:
         with self._read() as tx:
-            return reading.ahead(tx, id)
+            return reads.ahead(tx, id)
 
     @_mended
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         with self._read() as tx:
-            return reading.durations(tx, queue, limit)
+            return reads.durations(tx, queue, limit)
 
     @_mended
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
@@ -417,32 +418,32 @@ class SqliteStore:
     @_mended
     def attempts(self, id: str) -> list[Attempt]:
         with self._read() as tx:
-            return reading.attempts(tx, id)
+            return reads.attempts(tx, id)
 
     @_mended
     def events(self, id: str) -> list[Event]:
         with self._read() as tx:
-            return reading.events(tx, id)
+            return reads.events(tx, id)
 
     @_mended
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         with self._read() as tx:
-            return reading.log(tx, id, attempt, start, limit)
+            return reads.log(tx, id, attempt, start, limit)
 
     @_mended
     def usage(self, id: str, attempt: int) -> list[Usage]:
         with self._read() as tx:
-            return reading.usage(tx, id, attempt)
+            return reads.usage(tx, id, attempt)
 
     @_mended
     def checkpoint(self, id: str) -> Checkpoint | None:
         with self._read() as tx:
-            return reading.checkpoint(tx, id)
+            return reads.checkpoint(tx, id)
 
     @_mended
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         with self._read() as tx:
-            return reading.queues(tx, names)
+            return reads.queues(tx, names)
 
     @_mended
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
@@ -452,20 +453,20 @@ class SqliteStore:
     @_mended
     def sample(self) -> float:
         with self._read() as tx:
-            last = figures.last_sampled(tx)
-            minutes = figures.whole_minutes(tx.now)
-            points = figures.counted(tx, last) if last is None or last < minutes else []
+            last = queue_stats.last_sampled(tx)
+            minutes = queue_stats.whole_minutes(tx.now)
+            points = queue_stats.counted(tx, last) if last is None or last < minutes else []
         if points:
             with self._write() as tx:
-                figures.write(tx, last, points, minutes)
-        return minutes + figures.MINUTE - self.now()
+                queue_stats.write(tx, last, points, minutes)
+        return minutes + queue_stats.MINUTE - self.now()
 
     @_mended
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
         with self._read() as tx:
-            return figures.read(tx, since, until, step, queues)
+            return queue_stats.read(tx, since, until, step, queues)
 
     @_mended
     def drop_queue(self, name: str, limit: int) -> int:

@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stayer.core.flows import Part
+from stayer.core.flows.model import Part
 from stayer.core.limits import shown
 from stayer.core.model import JSON, QUEUED, Fault, Handles, Kept
-from stayer.core.schedule import unpacked_task
-from stayer.stores.sql.ledger import Ledger
+from stayer.core.schedules.model import unpacked_task
+from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 logger = logging.getLogger("stayer.store")

@@ -21,8 +21,8 @@ from stayer.stores.sql.rows import (
     UNUSUAL,
 )
 from stayer.stores.sql.sqlite import rights
-from stayer.stores.sql.sqlite.carrier import Carrier
 from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
+from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
 from stayer.stores.sql.transaction import Cell, Row, load_statements
 
 BUSY = 10.0

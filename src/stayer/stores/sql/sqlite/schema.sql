@@ -46,7 +46,7 @@ CREATE TABLE stayer_queues (
 CREATE INDEX stayer_queues_rate ON stayer_queues (name)
 WHERE rate IS NOT NULL;
 
--- How long the tasks of an owner (or key) have run, where these take turns: see core/fair.py.
+-- How long the tasks of an owner (or key) have run, where these take turns: see core/ordering/fair_share.py.
 CREATE TABLE stayer_shares (
     queue TEXT NOT NULL,
     share TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Who has to wait for whom: limits of keys, lines, shares (see core/fair.py), unique words.
+-- Who has to wait for whom: limits of keys, lines, shares (see core/ordering/fair_share.py), unique words.
 --
 -- In most queues what can be taken stands in lanes. Where keys are limited or owners take turns, it
 -- stands in lines, one for each lane, share and key; and only the first of each line whose key has
@@ -19,7 +19,7 @@ local function handler_of(r)
   return ''
 end
 
--- What a node has for itself stands in lanes of its own (see core/locality.py).
+-- What a node has for itself stands in lanes of its own (see core/ordering/affinity.py).
 local function lane_of(r)
   if not r[NEAR_NODE] then return handler_of(r) end
   return 'near ' .. #r[NEAR_NODE] .. ' ' .. r[NEAR_NODE] .. ' ' .. handler_of(r)
@@ -183,7 +183,7 @@ local function move_unique(r, state)
   end
 end
 
--- How many tasks a queue's rate lets begin now: as `Bucket.level` in core/rate.py.
+-- How many tasks a queue's rate lets begin now: as `Bucket.level` in core/ordering/rate_limit.py.
 local function rate_level(settings)
   local count = tonumber(settings.rate)
   if not settings.tokens_at or settings.tokens_at - now > tonumber(settings.rate_per) then return count end

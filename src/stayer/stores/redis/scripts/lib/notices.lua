@@ -1,7 +1,7 @@
 -- What is to be told to somebody outside: noted while a script changes tasks, written with them. See
 -- lib/delivery.lua for what is kept.
 
-local COPIED = 8000 -- as FIELD_LIMIT of core/notices.py
+local COPIED = 8000 -- as FIELD_LIMIT of core/notify/notices.py
 
 local function wanted_by(hook, happened)
   local words, target = string.match(hook, '^([%l,]+):(.*)$')

@@ -1,4 +1,4 @@
--- Whether a worker can run the tasks of a lane: the same as core/lanes.py and core/patterns.py.
+-- Whether a worker can run the tasks of a lane: the same as core/ordering/lanes.py and core/patterns.py.
 
 -- Patterns are {beginning, end, pieces between them}, or false instead of the pieces if that is one star (see
 -- handles.py). A piece is a character, 1 for any, 2 for a star, or {is negated, first code, last code, …}.

@@ -1,0 +1,153 @@
+"""A flow as it is written in JSON: `docs/reference/flow-json.md`. Errors name the place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.core import codec, units
+from stayer.core.errors import BadInput
+from stayer.core.flows.model import NewFlow
+from stayer.core.flows.plan import PartPlan, check_name, filled, lay_out
+from stayer.core.model import NewTask, Value
+from stayer.core.submit import checks, decode_errors
+from stayer.core.submit.json import parse_submission
+
+
+class _Written(Struct, forbid_unknown_fields=True):
+    """The whole file."""
+
+    name: str
+    tasks: dict[str, dict[str, msgspec.Raw]]
+    id: str | None = None
+    owner: str | None = None
+    defaults: dict[str, msgspec.Raw] = {}
+
+
+class _Ties(Struct):
+    """What a task of the file says of others."""
+
+    after: list[str] = []
+    after_tasks: list[str] = []
+    map: list[Any] | str | None = None
+    at_once: int | None = None
+    near: str | None = None
+    near_wait: float | str | None = None
+
+
+_FIELDS = tuple(_Written.__struct_fields__)
+_TIES = tuple(_Ties.__struct_fields__)
+_NOT_HERE = ("id",)
+_decode = msgspec.json.Decoder(_Written).decode
+
+
+def parse_flow(
+    text: str | bytes,
+    what: str,
+    *,
+    queue: str,
+    owner: str | None = None,
+    retries: int = 0,
+    cwd: str | None = None,
+) -> tuple[NewFlow, list[NewTask]]:
+    """The flow that a file describes; `what` is the file's name in errors, the rest is for tasks
+    that don't say. `cwd` is where commands run.
+    """
+    try:
+        written = _decode(text)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{what}: {_explained(str(error), _FIELDS)}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        codec.parse(text, what)  # says what is wrong with it, and where
+        raise BadInput(f"{what}: not usable as JSON") from None
+    owner = written.owner or owner
+    given: dict[str, Any] = {"queue": queue, "owner": owner, "retries": retries}
+    plans = []
+    for name, fields in written.tasks.items():
+        place = f"{what}: tasks.{name}"
+        try:
+            check_name(name)
+        except BadInput as error:
+            raise BadInput(f"{what}: tasks: {error}") from None
+        plans.append(_plan(name, {**written.defaults, **fields}, place, given, cwd))
+    try:
+        return lay_out(written.name, plans, id=written.id, owner=owner)
+    except BadInput as error:
+        raise BadInput(f"{what}: tasks: {error}") from None
+
+
+def _plan(
+    name: str, fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
+) -> PartPlan:
+    try:
+        ties = msgspec.json.decode(_object({key: fields[key] for key in _TIES if key in fields}),
+                                   type=_Ties)  # fmt: skip
+    except msgspec.ValidationError as error:
+        raise BadInput(f"{place}{_explained(str(error), _TIES, '.')}") from None
+    rest = {key: value for key, value in fields.items() if key not in _TIES}
+    for key in _NOT_HERE:
+        if key in rest:
+            raise BadInput(f"{place}.{key}: the id of a task is made of the flow's and its name")
+    pattern = _task(rest, place, given, cwd)
+    is_map = ties.map is not None
+    if ties.at_once is not None and not is_map:
+        raise BadInput(f"{place}.at_once: goes with a map: add the map, or leave it out")
+    tasks: tuple[NewTask, ...] = (pattern,)
+    if isinstance(ties.map, list):
+        if "parameters" in fields:
+            raise BadInput(f"{place}.parameters: each item of a map is its task's: leave them out")
+        tasks = tuple(for_item(pattern, item) for item in ties.map)
+    return PartPlan(
+        name=name,
+        tasks=tasks,
+        is_map=is_map,
+        at_once=ties.at_once,
+        over=ties.map if isinstance(ties.map, str) else None,
+        after=tuple(ties.after),
+        after_tasks=tuple(ties.after_tasks),
+        near=ties.near,
+        near_wait=_wait(ties.near_wait, place),
+    )
+
+
+def _wait(written: float | str | None, place: str) -> float | None:
+    try:
+        return None if written is None else units.duration(written)
+    except BadInput as error:
+        raise BadInput(f"{place}.near_wait: {error}") from None
+
+
+def for_item(pattern: NewTask, item: Value) -> NewTask:
+    """The task of a map for one item."""
+    command = None if pattern.command is None else filled(pattern.command, item)
+    return replace(pattern, parameters=item, command=command)
+
+
+def _task(
+    fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
+) -> NewTask:
+    known = parse_submission(_object(fields), place)
+    if "command" in known and cwd is not None:
+        known.setdefault("cwd", cwd)
+    try:
+        return checks.new_task(**{**given, **known})
+    except BadInput as error:
+        raise BadInput(f"{place}: {error}") from None
+
+
+def _object(fields: dict[str, msgspec.Raw]) -> bytes:
+    return msgspec.json.encode(fields)
+
+
+def _explained(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
+    """What is wrong, the place in front."""
+    problem, where = decode_errors.split(message)
+    if "unknown field" in problem:
+        problem = f"{problem.removeprefix('Object ')}: allowed are {', '.join(allowed)}"
+    said = decode_errors.in_words(problem, where)
+    if not where and allowed == _FIELDS:
+        said += ' (a flow is {"name": "…", "tasks": {"first": {…}, …}})'
+    return f"{dot}{where}: {said}" if where else f"{': ' if dot else ''}{said}"

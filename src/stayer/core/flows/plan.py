@@ -1,0 +1,180 @@
+"""From the parts of a flow to its tasks: ids, what runs after what, and the throttle of a map."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stayer.core import codec, ids
+from stayer.core.errors import BadInput
+from stayer.core.flows.model import NewFlow, Part, in_order, task_id
+from stayer.core.limits import check_record, shown
+from stayer.core.model import NewTask, Value
+from stayer.core.submit.names import check_id, check_word
+
+ID_LIMIT = PART_LIMIT = 80
+"""Together they make the ids of tasks, which may have 200 characters."""
+PLACE = "{}"
+"""Where the item of a map goes in a command."""
+_NAME = re.compile(r"[^\W]([\w-]*[^\W])?", re.ASCII)
+
+
+class PartPlan(Struct, frozen=True, kw_only=True):
+    """A part as somebody planned it; the ids of its tasks are still to be given."""
+
+    name: str
+    tasks: tuple[NewTask, ...]
+    """One; or one for each item of a map; or, `over` another map, a pattern for all of them."""
+    is_map: bool = False
+    at_once: int | None = None
+    over: str | None = None
+    after: tuple[str, ...] = ()
+    after_tasks: tuple[str, ...] = ()
+    """Ids of tasks that are not of this flow."""
+    near: str | None = None
+    """The part, or the id outside, on whose node it is to run."""
+    near_wait: float | None = None
+
+
+def check_name(name: str) -> None:
+    """BadInput if it can't be that of a part."""
+    if not isinstance(name, str) or len(name) > PART_LIMIT or not _NAME.fullmatch(name):
+        raise BadInput(
+            f"{shown(name)} can't be the name of a part of a flow: give up to {PART_LIMIT} "
+            "letters, digits, _ and -"
+        )
+
+
+def lay_out(
+    name: str, parts: Sequence[PartPlan], *, id: str | None = None, owner: str | None = None
+) -> tuple[NewFlow, list[NewTask]]:
+    """The flow and its tasks, fit to be submitted, or BadInput that says what to mend."""
+    flow = _checked(name, id)
+    plans = {plan.name: plan for plan in parts}
+    if len(plans) < len(parts):
+        twice = next(plan.name for plan in parts if plans[plan.name] is not plan)
+        raise BadInput(f"two parts of flow {name} are called {twice!r}: give one another name")
+    laid: dict[str, list[NewTask]] = {}
+    for each in in_order({plan.name: _upstreams(plan, plans) for plan in parts}):
+        laid[each] = _tasks(flow, plans[each], laid)
+        for task in laid[each]:
+            check_record(task)  # an item of a map may have made its command long
+    new = NewFlow(
+        id=flow,
+        name=name,
+        owner=owner,
+        parts=tuple(_part(plan, laid[plan.name]) for plan in parts),
+    )
+    return new, [task for plan in parts for task in laid[plan.name]]
+
+
+def throttled(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:
+    """What each of these is to stand behind so that no more than so many run at once: they form as
+    many lines, and each waits for the one before it in its line, however that one ends.
+    """
+    if at_once is None:
+        return [()] * len(names)
+    return [() if at < at_once else (names[at - at_once],) for at in range(len(names))]
+
+
+def filled(command: Sequence[str], item: Value) -> tuple[str, ...]:
+    """The command for an item: `{}` stands for it, as text or else as JSON."""
+    if isinstance(item, bytes) or not any(PLACE in word for word in command):
+        return tuple(command)
+    text = item if isinstance(item, str) else codec.encode(item)
+    return tuple(word.replace(PLACE, text) for word in command)
+
+
+def _checked(name: str, id: str | None) -> str:
+    check_word("the name of a flow", name)
+    if id is None:
+        return ids.generate()
+    check_id("the id of a flow", id)
+    if len(id) > ID_LIMIT:
+        raise BadInput(f"the id of a flow has {len(id)} characters, at most {ID_LIMIT} fit")
+    return id
+
+
+def _upstreams(plan: PartPlan, plans: dict[str, PartPlan]) -> tuple[str, ...]:
+    check_name(plan.name)
+    if plan.at_once is not None and (
+        isinstance(plan.at_once, bool) or not isinstance(plan.at_once, int) or plan.at_once < 1
+    ):
+        raise BadInput(f"{plan.name}: at_once {plan.at_once!r}: give a whole number from 1 on")
+    if plan.over is not None and plan.over in plans and not plans[plan.over].is_map:
+        raise BadInput(f"{plan.name}: {plan.over} is no map: give the name of one, or a list")
+    named = plan.after if plan.over is None else (plan.over, *plan.after)
+    for each in named:
+        if each not in plans:
+            raise BadInput(
+                f"{plan.name}: no part of the flow is called {shown(each)}: there are "
+                f"{', '.join(plans)}. Tasks outside the flow go into after_tasks"
+            )
+    return tuple(dict.fromkeys(named))
+
+
+def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[NewTask]:
+    common = tuple(task.id for part in plan.after if part != plan.over for task in laid[part])
+    common += plan.after_tasks
+    patterns = plan.tasks
+    each_after: list[tuple[str, ...]] = [()] * len(patterns)
+    if plan.over is not None:
+        over = laid[plan.over]
+        patterns, each_after = plan.tasks * len(over), [(task.id,) for task in over]
+    places = range(len(patterns)) if plan.is_map else (None,)
+    names = [task_id(flow, plan.name, place) for place in places]
+    behind = throttled(names, plan.at_once)
+    return [
+        replace(
+            pattern,
+            id=name,
+            generated=False,
+            flow=flow,
+            part=plan.name,
+            after=(*after, *common),
+            behind=line,
+            policy=replace(
+                pattern.policy,
+                over=plan.over,
+                near=_near(plan, after, laid),
+                near_wait=plan.near_wait,
+            ),
+        )
+        for pattern, name, after, line in zip(patterns, names, each_after, behind, strict=True)
+    ]
+
+
+def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]) -> str | None:
+    """The id of the task near which one of a part is to run."""
+    if plan.near is None:
+        return None
+    if plan.near == plan.over:
+        return after[0]
+    if plan.near in plan.after_tasks:
+        return plan.near
+    if plan.near not in plan.after:
+        raise BadInput(
+            f"{plan.name}: near {shown(plan.near)}: give one of those that it runs after"
+        )
+    if len(laid[plan.near]) != 1:
+        raise BadInput(
+            f"{plan.name}: near {plan.near!r}, which is a map: give a part of one task, or map "
+            "over it"
+        )
+    return laid[plan.near][0].id
+
+
+def _part(plan: PartPlan, tasks: Sequence[NewTask]) -> Part:
+    first = (*tasks, *plan.tasks)[0] if tasks or plan.tasks else None
+    return Part(
+        name=plan.name,
+        queue=first.queue if first else "",
+        kind=(first.name or (first.command[0] if first.command else "")) if first else "",
+        tasks=len(tasks),
+        is_map=plan.is_map,
+        at_once=plan.at_once,
+        after=plan.after if plan.over is None else tuple(dict.fromkeys((plan.over, *plan.after))),
+    )

@@ -1,0 +1,1 @@
+"""What is worked out from many tasks: statistics, usage, failures, forecasts, explanations."""

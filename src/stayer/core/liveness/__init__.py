@@ -1,0 +1,1 @@
+"""When a worker counts as dead: what others see of its heartbeats."""

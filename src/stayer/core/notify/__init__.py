@@ -1,0 +1,1 @@
+"""Notices: whom to tell when a task ends, and what was told."""

@@ -1,0 +1,1 @@
+"""Schedules: their model, how they are written, and when they fire."""

@@ -1,0 +1,1 @@
+"""Submissions: options, checks, names, and JSON that is accepted as it is."""

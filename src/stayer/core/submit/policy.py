@@ -1,0 +1,124 @@
+"""What the submitter decides about a task's life: asked for in plain words, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypedDict, Unpack
+
+from stayer.core.errors import BadInput
+from stayer.core.limits import SUBMISSION, check_count, shown
+from stayer.core.model import Policy, WhenFailed
+from stayer.core.retries import DEFAULT_WAIT
+from stayer.core.submit.names import check_word
+from stayer.core.units import CENTURY
+
+_MOST_RETRIES = 2**31
+_AMOUNTS = ("time_limit", "silence_limit", "memory_limit", "grace", "time_most", "memory_most")
+
+
+class Asked(TypedDict, total=False):
+    """What may be asked for; None, or nothing, means the default."""
+
+    retries: int | None
+    retry_wait: float | None
+    retry_backoff: float | None
+    retry_cap: float | None
+    retry_on: Sequence[str] | None
+    give_up_on: Sequence[str] | None
+    time_limit: float | None
+    silence_limit: float | None
+    memory_limit: int | None
+    grace: float | None
+    fence: Literal["freeze", "kill"] | None
+    time_growth: float | None
+    time_most: float | None
+    memory_growth: float | None
+    memory_most: int | None
+    when_failed: WhenFailed | None
+    near: str | None
+    near_wait: float | None
+
+
+def checked(**asked: Unpack[Asked]) -> Policy:
+    """A policy that makes sense, or BadInput that says what to mend."""
+    said = {name: value for name, value in asked.items() if value is not None}
+    for name in ("retry_on", "give_up_on"):
+        if name in said:
+            said[name] = _patterns(name, said[name])
+    try:
+        return _made(**said)
+    except TypeError:  # something in it can't be kept, or compared: it is looked at each time
+        return _made.__wrapped__(**said)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _made(**said: Any) -> Policy:
+    """Few differ, and checking one costs as much as all the rest of a new task."""
+    if said.get("retries"):
+        said.setdefault("retry_wait", DEFAULT_WAIT)
+    policy = Policy(**said)
+    check(policy)
+    return policy
+
+
+def check(policy: Policy) -> None:
+    """BadInput if it asks for what can't be."""
+    retries = policy.retries
+    if (
+        isinstance(retries, bool)
+        or not isinstance(retries, int)
+        or not 0 <= retries < _MOST_RETRIES
+    ):
+        raise BadInput(
+            f"retries {shown(retries)}: give a whole number from 0 to {_MOST_RETRIES - 1}"
+        )
+    for name in _AMOUNTS:
+        value = getattr(policy, name)
+        if value is None:
+            continue
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 <= value <= CENTURY**2
+        ):
+            unit = "bytes" if name.startswith("memory") else "seconds"
+            raise BadInput(f"{name} {shown(value)}: give a number of {unit}, 0 for none")
+    for name in ("retry_wait", "retry_cap"):
+        if not 0 <= getattr(policy, name) <= CENTURY:
+            raise BadInput(
+                f"{name} {shown(getattr(policy, name))}: give seconds from 0 to 100 years"
+            )
+    if policy.near_wait is not None and not 0 <= policy.near_wait <= CENTURY:
+        raise BadInput(f"near_wait {shown(policy.near_wait)}: give seconds from 0 to 100 years")
+    if policy.near_wait is not None and policy.near is None:
+        raise BadInput("near_wait goes with near: say which task it is to run near")
+    for name in ("retry_backoff", "time_growth", "memory_growth"):
+        if not 1 <= getattr(policy, name) <= 100:
+            raise BadInput(f"{name} {shown(getattr(policy, name))}: give a factor from 1 to 100")
+    for what in ("time", "memory"):
+        if getattr(policy, f"{what}_growth") > 1 and not getattr(policy, f"{what}_limit"):
+            raise BadInput(f"{what}_growth lets {what}_limit grow: give that one too")
+    if policy.fence not in (None, "freeze", "kill"):
+        raise BadInput(
+            f"fence {shown(policy.fence)}: a task is to `freeze` or to `kill` when its worker "
+            "loses its lease; `keep` is a worker's to say"
+        )
+    if policy.when_failed not in ("cancel", "run", "hold"):
+        raise BadInput(
+            f"when_failed {shown(policy.when_failed)}: say `cancel`, `run` or `hold`, for what "
+            "becomes of the task when one that it is to run after fails"
+        )
+
+
+def _patterns(what: str, patterns: object) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        raise BadInput(
+            f"{what} {shown(patterns)}: give a list of names, such as [{shown(patterns)}]"
+        )
+    if not isinstance(patterns, Sequence):
+        raise BadInput(f"{what} {shown(patterns)}: give a list of names")
+    check_count(what, patterns, SUBMISSION[what].items)
+    for pattern in patterns:
+        check_word(what, pattern)
+    return tuple(patterns)

@@ -1,0 +1,120 @@
+"""Tokens for some queues only: what is not named here, they may not ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from stayer.core import ids
+from stayer.core.errors import UnknownTask
+from stayer.core.insight.explanation import Reason
+from stayer.core.model import NewTask, Submitted, Task
+from stayer.http.problem import Problem
+from stayer.http.session import Principal
+from stayer.store import Store
+
+if TYPE_CHECKING:
+    from stayer.http.route import Found
+    from stayer.http.service import Service
+
+_TASK, _QUEUE = "/v1/tasks/{id}", "/v1/queues/{name}"
+_OF_OTHERS = {f"{_TASK}/upstreams"}
+_FREE = {("GET", "/v1/session"), ("GET", "/v1/clock")}
+_NAMED_BY = {
+    ("GET", "/v1/tasks"): "queue",
+    ("GET", "/v1/failures"): "queue",
+    ("GET", "/v1/queues"): "name",
+    ("GET", "/v1/events"): "queue",
+    **{("POST", f"/v1/tasks/{verb}"): "queue" for verb in ("cancel", "retry", "hold", "release")},
+}
+"""Which parameter says the queues that a request is about."""
+
+
+async def confined(service: Service, who: Principal, found: Found, query: Any) -> Any:
+    """The query, about nothing but the queues of this token; raises Problem where it can't be."""
+    route, path = found.route, found.path
+    asked = (route.method, route.path)
+    if asked in _FREE or asked == ("POST", "/v1/tasks"):  # what it submits is looked at later
+        return query
+    if route.path.startswith(_TASK) and route.path not in _OF_OTHERS:
+        await _check_task(service, who, path["id"])
+        return query
+    if route.path.startswith(_QUEUE):
+        _check_queues(who, (path["name"],))
+        return query
+    field = _NAMED_BY.get(asked)
+    if field is None:
+        raise _forbidden(who)
+    named: tuple[str, ...] = getattr(query, field)
+    _check_queues(who, named)
+    if not named and route.method != "GET":
+        raise Problem("forbidden", f"say {field}=…: this token is for {_list(who)} only")
+    return replace(query, **{field: named or who.queues})
+
+
+def check_new(who: Principal, new: NewTask) -> None:
+    """Whether it may submit this. All queues share one space of ids, which is why a token for some
+    of them may choose those that nobody else would: see `docs/decisions/0016`.
+    """
+    if who.queues:
+        _check_queues(who, (new.queue,))
+        if new.after:
+            raise Problem(
+                "forbidden",
+                f"a token for {_list(who)} only can't let tasks wait for others: leave out `after`",
+            )
+        own = who.any_id or ids.is_generated(new.id) or new.id.rpartition(":")[0] == new.queue
+        if not own:
+            raise Problem(
+                "forbidden",
+                f"a token for {_list(who)} only may choose ids that are the queue's name, a colon, "
+                "and a word without a colon: take for example "
+                f"{new.queue}:{new.id.replace(':', '-')}, or leave the id out",
+            )
+
+
+def check_answer(who: Principal, answer: Submitted) -> None:
+    """Whether it may see what is there under that id."""
+    if who.queues and answer.task.queue not in who.queues:
+        raise Problem(
+            "forbidden", f"the id {answer.task.id!r} is taken in a queue of others: choose another"
+        )
+
+
+def confined_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
+    """A reason that names no task of other queues."""
+    if reason.reason == "waiting":
+        number = store.waits(task.id, 0)[1]
+        others = "another task" if number == 1 else f"{number:,} other tasks"
+        return replace(reason, text=f"for {others} to end")
+    if reason.reason == "near" and task.policy.near is not None:
+        [near] = store.get([task.policy.near])
+        if near is None or near.queue not in who.queues:
+            text = "it waits for the node where another task has run; then any node may take it"
+            return replace(reason, text=text)
+    return reason
+
+
+async def _check_task(service: Service, who: Principal, id: str) -> None:
+    [task] = await service.ask(who, service.store.get, [id])
+    if task is None or task.queue not in who.queues:
+        raise UnknownTask(f"no task {id!r} in {_list(who)}")
+
+
+def _check_queues(who: Principal, names: tuple[str, ...]) -> None:
+    if not set(names) <= set(who.queues):
+        raise Problem(
+            "forbidden",
+            f"the token {who.name} is for {_list(who)} only: name a queue of these, or use another "
+            "token",
+        )
+
+
+def _forbidden(who: Principal) -> Problem:
+    return Problem("forbidden", f"the token {who.name} is for {_list(who)} only: use another token")
+
+
+def _list(who: Principal) -> str:
+    one = len(who.queues) == 1
+    return f"{'queue' if one else 'queues'} {', '.join(who.queues)}"

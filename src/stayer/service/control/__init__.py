@@ -1,0 +1,1 @@
+"""The verbs: what anybody may do with tasks, flows, schedules and notices."""

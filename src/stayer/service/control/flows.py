@@ -1,0 +1,159 @@
+"""The operator's verbs on a whole flow, the same for every door. See `control` for single tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+
+from stayer.core import ids
+from stayer.core.errors import BadInput, Refused, StoreError, StoreUnreachable, UnknownFlow
+from stayer.core.flows import model
+from stayer.core.flows.model import FlowInfo, NewFlow, Upstreams
+from stayer.core.lifecycle import Cancel, decide
+from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
+from stayer.service.control import tasks as control
+from stayer.service.degraded.ambiguous import is_in_doubt, unsure
+from stayer.service.degraded.retry import Tell, logger, ride_out
+from stayer.store import ServedStore, Store
+
+_FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
+"""The order in which a flow is cancelled: so that the end of one starts no other."""
+
+
+def get(store: Store, id: str) -> FlowInfo:
+    """The flow with this id."""
+    flow = store.flow(id)
+    if flow is None:
+        raise UnknownFlow(f"no flow {id!r} in {store.url}: `stayer flow ls` lists those there are")
+    return flow
+
+
+def find_all(store: Store) -> Iterator[FlowInfo]:
+    """Every flow, newest first."""
+    cursor: str | None = None
+    while True:
+        page = store.flows(cursor, control.BATCH)
+        yield from page.flows
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
+    """The full id of the one flow whose id is this, or was generated and begins with it."""
+    if prefix and store.flow(prefix) is not None:
+        return prefix
+    begun = (flow.id for flow in find_all(store) if prefix and flow.id.startswith(prefix))
+    found = [id for id in begun if ids.is_generated(id)]
+    if not found:
+        raise UnknownFlow(
+            f"no flow {prefix!r} in {store.url}: `stayer flow ls` lists those there are"
+        )
+    return control.chosen(prefix, found, UnknownFlow, to_change=to_change)
+
+
+def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
+    """The flow that is there now, and whether this call made it: all of it, or nothing."""
+    if len(tasks) > model.TASKS_LIMIT:
+        raise BadInput(
+            f"flow {flow.name} has {len(tasks):,} tasks, at most {model.TASKS_LIMIT:,} fit: let a "
+            "task do more, or make it several flows"
+        )
+    if not tasks:
+        raise BadInput(f"flow {flow.name} has no tasks: add at least one")
+    try:
+        fresh = store.submit_flow(flow, tasks)
+    except StoreError as error:
+        if not is_in_doubt(store, error):
+            raise
+        said = f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
+        raise unsure(type(error)(said)) from error
+    return get(store, flow.id), fresh
+
+
+def tasks_of(store: Store, id: str, states: Sequence[State] = ()) -> list[Task]:
+    """The tasks of the flow, newest first."""
+    return list(control.find_all(store, Filter(flow=id, states=tuple(states))))
+
+
+def cancel(store: Store, id: str, grace: float | None = None) -> int:
+    """Cancel all that has not ended; how many tasks that was. What runs is asked to stop."""
+    get(store, id)
+    if isinstance(store, ServedStore):
+        return store.cancel_flow(id, grace)
+    asked = 0
+    while True:
+        wanted = [
+            task
+            for task in tasks_of(store, id, _FIRST)
+            if not (task.state in RUNNING and task.cancel_wanted)
+        ]
+        if not wanted:
+            return asked
+        wanted.sort(key=lambda task: _FIRST.index(task.state))
+        for first in range(0, len(wanted), control.BATCH):
+            changes = [
+                decide(task, Cancel(grace)) for task in wanted[first : first + control.BATCH]
+            ]
+            asked += sum(task is not None for task in store.commit(changes))
+
+
+def retry(store: Store, id: str, *, from_start: bool = False) -> int:
+    """Let it go on from where it failed: what failed or was cancelled is run again, what is
+    complete stays; how many tasks that is. Those go on from their checkpoints; `from_start`: each
+    begins anew.
+    """
+    flow = get(store, id)
+    if isinstance(store, ServedStore):
+        return store.retry_flow(id, from_start)
+    found = {task.id: task for task in tasks_of(store, id)}
+    tied = [task.id for task in found.values() if task.upstreams]
+    upstreams = {id: Upstreams() for id in found}
+    upstreams.update(zip(tied, store.upstreams(tied), strict=True))
+    outside = {each for of in upstreams.values() for each in of.after if each not in found}
+    others = {task.id: task.state for task in store.get(sorted(outside)) if task is not None}
+    plan = model.again(found, upstreams, others, now=store.now(), from_start=from_start)
+    if not plan:
+        raise Refused(f"flow {id} is {flow.state}: nothing of it has failed or was cancelled")
+    # In one step, so that none hears that another has failed before that one is to run again.
+    applied = store.commit([decide(task, happening) for task, happening in plan])
+    # What just stands elsewhere in its line is none that goes on.
+    return sum(
+        now is not None and (task.state in FINISHED or task.held)
+        for now, (task, _) in zip(applied, plan, strict=True)
+    )
+
+
+def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
+    """How many tasks were cancelled after that event because they were to run after one of these,
+    or after one of which the same is true.
+    """
+    gone, others = set(cancelled), 0
+    while events := store.watch(event, 0.0, control.BATCH):
+        event = events[-1].number
+        ids = [each.id for each in events if each.event == "cancelled" and each.id not in gone]
+        for id, upstreams in zip(ids, store.upstreams(ids), strict=True):
+            if not gone.isdisjoint((*upstreams.after, *upstreams.behind)):
+                gone.add(id)
+                others += 1
+    return others
+
+
+def wait(
+    store: Store, id: str, timeout: float | None = None, tell: Tell = logger.warning
+) -> FlowInfo:
+    """The flow, as soon as all of it has ended or the time is over. A store that can't be reached
+    for a while is waited for, too: `tell` is told of it.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        seen, flow = ride_out(lambda: (store.last_event(), get(store, id)), deadline, tell)
+        left = (
+            control.WATCH if deadline is None else min(control.WATCH, deadline - time.monotonic())
+        )
+        if flow.state in FINISHED or left <= 0:
+            return flow
+        try:
+            store.watch(seen, left, control.BATCH)
+        except StoreUnreachable:  # look again, as soon as it is back
+            time.sleep(min(left, control.LOOK))

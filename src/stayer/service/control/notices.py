@@ -1,0 +1,52 @@
+"""The operator's verbs on notices, the same for every door. See `control` for tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from stayer.core.errors import BadInput
+from stayer.core.notify.notices import Notice, NoticeState
+from stayer.service.control.tasks import BATCH, chosen
+from stayer.store import Store
+
+
+def find_all(
+    store: Store, task: str | None = None, state: NoticeState | None = None
+) -> Iterator[Notice]:
+    """Every notice, newest first: of this task, in this state."""
+    cursor: str | None = None
+    while True:
+        page = store.notices(task, state, cursor, BATCH)
+        yield from page.notices
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def resolve(store: Store, prefixes: Sequence[str]) -> list[str]:
+    """The full ids of the notices whose ids are these, or begin so."""
+    known = [notice.id for notice in find_all(store)]
+    found: list[str] = []
+    for prefix in prefixes:
+        matching = [id for id in known if prefix and id.startswith(prefix)]
+        if not matching:
+            raise BadInput(
+                f"no notice {prefix!r} in {store.url}: `stayer notices` lists those there are"
+            )
+        known_so = prefix in matching
+        found.append(prefix if known_so else chosen(prefix, matching, BadInput, to_change=True))
+    return list(dict.fromkeys(found))
+
+
+def retry(store: Store, ids: Sequence[str]) -> int:
+    """Deliver them now, as if they were new; how many. What is delivered stays so."""
+    return _in_parts(store.retry_notices, ids)
+
+
+def drop(store: Store, ids: Sequence[str]) -> int:
+    """Forget them; how many."""
+    return _in_parts(store.drop_notices, ids)
+
+
+def _in_parts(act: Callable[[Sequence[str]], int], ids: Sequence[str]) -> int:
+    return sum(act(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH))

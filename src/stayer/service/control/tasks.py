@@ -1,0 +1,572 @@
+"""The operator's verbs, one function each, the same for every door.
+
+Each takes the road of every change: get, decide, commit; and goes round again when somebody was
+faster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from signal import Signals
+from typing import Unpack
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from stayer.core import ids, queue_settings, units
+from stayer.core.errors import (
+    BadInput,
+    DeletedId,
+    NotHeld,
+    Refused,
+    StoreUnreachable,
+    UnknownTask,
+)
+from stayer.core.lifecycle import (
+    Ask,
+    Cancel,
+    Happening,
+    Hold,
+    Lose,
+    Release,
+    Retry,
+    Set,
+    decide,
+    is_early,
+)
+from stayer.core.model import (
+    FINISHED,
+    JSON,
+    QUEUED,
+    RUNNING,
+    Filter,
+    LogPiece,
+    NewTask,
+    QueueInfo,
+    State,
+    Submitted,
+    Task,
+    Verb,
+    Worker,
+)
+from stayer.core.notify import notices
+from stayer.core.queue_settings import WrittenSettings
+from stayer.core.submit import checks
+from stayer.core.submit.compare import differing
+from stayer.core.submit.policy import check as check_policy
+from stayer.service.degraded.retry import Tell, logger, ride_out
+from stayer.store import REMEMBERED, ServedStore, Store, known_workers
+
+BATCH = 500
+"""How many tasks a verb on many touches at a time, so that others get their turn in between."""
+
+WATCH = 60.0
+"""How long one look at the events waits at most, in seconds."""
+
+LOOK = 1.0
+"""How often to look at tasks, in seconds, while events can't be heard."""
+
+ENOUGH = 4
+"""How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
+
+PORTION = 1_000_000
+"""How many bytes of a log are read at a time."""
+
+LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
+"""What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
+
+
+def get(store: Store, id: str) -> Task:
+    """The task with this id."""
+    task = store.get([id])[0]
+    if task is None:
+        raise UnknownTask(f"no task {id!r} in {store.url}: `stayer ls` lists those there are")
+    return task
+
+
+def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
+    """The full id of the one task whose id is this, or was generated and begins with it.
+
+    An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
+    `to_change` the task gives at least `ENOUGH` letters of its id.
+    """
+    if store.get([prefix])[0] is not None:
+        return prefix
+    begun = store.find(Filter(prefix=prefix), None, BATCH).tasks if prefix else ()
+    found = [task for task in begun if ids.is_generated(task.id)]
+    if not found:
+        raise UnknownTask(f"no task {prefix!r} in {store.url}: `stayer ls` lists those there are")
+    return chosen(prefix, [task.id for task in found], UnknownTask, to_change=to_change)
+
+
+def chosen(
+    prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
+) -> str:
+    """The one id that was found for this beginning of it; raises `error` if that is too short."""
+    if len(ids) > 1:
+        raise error(
+            f"{prefix!r} is the beginning of several ids ({ids[0]}, {ids[1]} …): give more of it"
+        )
+    if to_change and len(prefix) < ENOUGH:
+        raise error(
+            f"{prefix!r} is too short for a command that changes something: give at least "
+            f"{ENOUGH} letters, if {ids[0]} is meant"
+        )
+    return ids[0]
+
+
+def difference(new: NewTask, answer: Submitted) -> str | None:
+    """In what the task that is there is another than the one asked for, in words, or None."""
+    there = answer.task
+    if answer.fresh or unique_holder(new, answer):
+        return None
+    if answer.purged:
+        again = units.rfc3339(there.updated + REMEMBERED)
+        return (
+            f"has been deleted ({there.state}): its id is not accepted again before {again}, so "
+            "choose another one"
+        )
+    fields = differing(new, there)
+    if "queue" in fields:
+        return f"is there already in queue {there.queue}, not {new.queue}: it was left as it is"
+    if "name" in fields or "command" in fields:
+        return "is there already, and runs something else: it was left as it is"
+    return "is there already with other parameters: it was left as it is" if fields else None
+
+
+def refuse_overdue(store: Store, tasks: Sequence[NewTask]) -> None:
+    """BadInput if one of these could never start, since that is to be before now. Who submits the
+    same once more, to be sure that it is there, is not refused. A server looks itself.
+    """
+    limited = [task for task in tasks if task.start_before is not None]
+    if not limited or isinstance(store, ServedStore):
+        return
+    now = store.now()
+    overdue = [
+        task for task in limited if task.start_before is not None and task.start_before <= now
+    ]
+    for task, there in zip(overdue, store.get([task.id for task in overdue]), strict=True):
+        if there is None:
+            over = units.rfc3339(task.start_before or 0.0)
+            raise BadInput(
+                f"start_before {over} is over (it is {units.rfc3339(now)} by the store's clock): "
+                "it would never start. Give a later moment, or leave it out"
+            )
+
+
+def refuse_deleted(new: NewTask, answer: Submitted) -> None:
+    """DeletedId if the task was here and has been deleted: who counts on it would wait in vain."""
+    if answer.purged:
+        raise DeletedId(f"task {new.id} {difference(new, answer)}")
+
+
+def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
+    """The task that keeps the one asked for out because it holds its unique word, or None."""
+    return answer.task if not answer.fresh and answer.task.id != new.id else None
+
+
+def find_all(store: Store, filter: Filter) -> Iterator[Task]:
+    """Every task that matches, page by page."""
+    cursor: str | None = None
+    while True:
+        page = store.find(filter, cursor, BATCH)
+        yield from page.tasks
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def cancel(store: Store, id: str, grace: float | None = None) -> Task:
+    """Cancel a task: at once if it waits, else by asking its worker. Twice is once."""
+
+    def unless_wanted(task: Task) -> Happening | None:
+        if task.state == "cancelled" or (task.state in RUNNING and task.cancel_wanted):
+            return None
+        return Cancel(grace)
+
+    return _apply(store, id, unless_wanted)
+
+
+def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+    """Run a finished task again, with its counters at zero, once what it runs after has ended: in
+    whatever way, for that is what somebody asks for who retries this one alone.
+
+    It goes on from its last checkpoint, with the results of its finished steps; `from_start`: from
+    nothing. One that was cancelled before its eta keeps that; `now`: it does not wait for it.
+    """
+
+    def when_possible(task: Task) -> Happening:
+        if isinstance(store, ServedStore):
+            return Retry(from_start=from_start, keeps_eta=not now)
+        early = not now and task.eta is not None and is_early(task, store.now())
+        if not task.upstreams:
+            return Retry(from_start=from_start, keeps_eta=early)
+        [of] = store.upstreams([task.id])
+        upstreams = store.get((*of.after, *of.behind))
+        waits = tuple(each.id for each in upstreams if each and each.state not in FINISHED)
+        return Retry(waits, from_start, early)
+
+    return _apply(store, id, when_possible)
+
+
+def hold(store: Store, id: str) -> Task:
+    """Keep a task from being taken until it is released."""
+    return _apply(store, id, lambda task: None if task.held else Hold())
+
+
+def release(store: Store, id: str) -> Task:
+    """Let a held task be taken again. One that was not held stays as it is; one that has ended is
+    refused.
+    """
+    return _apply(
+        store, id, lambda task: Release() if task.held or task.state in FINISHED else None
+    )
+
+
+def pause(store: Store, id: str) -> Task:
+    """Stop a running task where it is, until it is resumed. Twice is once."""
+    return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
+
+
+def resume(store: Store, id: str) -> Task:
+    """Let a paused task run on. Twice is once."""
+    return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
+
+
+def signal(store: Store, id: str, name: str) -> Task:
+    """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
+    asked = _signal_name(name)
+    return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
+
+
+def stack(store: Store, id: str) -> Task:
+    """Let a running Python task write to its log where it is."""
+
+    def if_python(task: Task) -> Happening:
+        if task.command is not None:
+            raise Refused(
+                f"task {task.id} runs a command: only tasks in Python (--run, --app) show a stack"
+            )
+        return Ask("stack")
+
+    return _apply(store, id, if_python)
+
+
+def set(
+    store: Store,
+    id: str,
+    *,
+    priority: int | None = None,
+    limits: Mapping[str, float] | None = None,
+    more_time: float | None = None,
+    notify: Sequence[str] | None = None,
+) -> Task:
+    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who is told of it, of a
+    task that has not ended; a running one hears of limits. `more_time` is added to its time limit.
+    """
+    wanted = dict(limits or {})
+    unknown = [name for name in wanted if name not in LIMITS]
+    if unknown:
+        raise BadInput(f"no limit is called {unknown[0]!r}: there are {', '.join(LIMITS)}")
+    if not wanted and priority is None and more_time is None and notify is None:
+        raise BadInput(
+            f"say what to set: the priority, who is told, or a limit of {', '.join(LIMITS)}"
+        )
+    hooks = None if notify is None else notices.parse_all(notify)
+    if priority is not None:
+        checks.check_priority(priority)
+    asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
+    return _apply(store, id, lambda task: _ask(store, task, asks(task)))
+
+
+def _setting(
+    task: Task,
+    priority: int | None,
+    limits: Mapping[str, float],
+    more_time: float | None,
+    notify: tuple[str, ...] | None,
+) -> Set:
+    policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
+    asked: dict[str, JSON] = dict(limits)
+    if more_time is not None:
+        asked["more_time"] = more_time
+        if policy.time_limit:
+            policy = replace(policy, time_limit=policy.time_limit + more_time)
+        elif task.state in QUEUED:
+            raise Refused(f"task {task.id} has no time limit of its own that could grow: set one")
+    check_policy(policy)
+    return Set(
+        UNSET if priority is None else priority,
+        UNSET if policy == task.policy else policy,
+        asked,
+        UNSET if notify is None else notify,
+    )
+
+
+def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
+    """All pieces of an attempt's log that are there, from the offset on."""
+    while pieces := store.log(id, attempt, start, PORTION):
+        yield from pieces
+        start = pieces[-1].start + len(pieces[-1].data)
+
+
+def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
+    """The offset at which the last so many lines of a log begin. Newlines are counted, not visited
+    one by one: a log may have millions of them.
+    """
+    if not pieces:
+        return 0
+    if lines <= 0:
+        return pieces[-1].start + len(pieces[-1].data)
+    wanted = lines + pieces[-1].data.endswith(b"\n")  # what ends the last line begins none
+    for piece in reversed(pieces):
+        found = piece.data.count(b"\n")
+        if found >= wanted:
+            return piece.start + len(piece.data.rsplit(b"\n", wanted)[0]) + 1
+        wanted -= found
+    return pieces[0].start
+
+
+def watch(store: Store, id: str, seen: int, timeout: float) -> int:
+    """Wait for something to happen to the task, or the time to be over; the last event's number."""
+    deadline = time.monotonic() + timeout
+    while (left := deadline - time.monotonic()) > 0:
+        events = store.watch(seen, left, BATCH)
+        seen = events[-1].number if events else seen
+        if any(event.id == id for event in events):
+            break
+    return seen
+
+
+def wait(
+    store: Store, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
+) -> Iterator[Task]:
+    """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
+    store that can't be reached for a while is waited for, too: `tell` is told of it.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    open_ids = list(dict.fromkeys(ids))
+
+    def look() -> tuple[int | None, list[Task]]:
+        seen, found = _newest_event(store), zip(open_ids, store.get(open_ids), strict=True)
+        return seen, [get(store, id) if task is None else task for id, task in found]
+
+    while True:
+        again = time.monotonic() + WATCH
+        seen, tasks = ride_out(look, deadline, tell)
+        yield from (task for task in tasks if task.state in FINISHED)
+        open_ids = [task.id for task in tasks if task.state not in FINISHED]
+        if not open_ids:
+            return
+        concerned = frozenset(open_ids)
+        while True:
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                return
+            left = (again if deadline is None else min(again, deadline)) - now
+            if left <= 0:  # who was away for a while may have missed events that are gone by now
+                break
+            try:
+                events = None if seen is None else store.watch(seen, left, BATCH)
+            except StoreUnreachable:
+                events = None
+            if events is None:  # look again, as soon as the store is back
+                time.sleep(min(left, LOOK))
+                break
+            if any(event.id in concerned for event in events):
+                break
+            seen = events[-1].number if events else seen
+
+
+def _newest_event(store: Store) -> int | None:
+    """None if it can't be told: the part of a store that has the events may be away, while the
+    tasks are not.
+    """
+    try:
+        return store.last_event()
+    except StoreUnreachable:
+        return None
+
+
+def settle(store: Store, task: Task, happening: Happening) -> Task:
+    """Bring what happened to an attempt into the store, for the worker that holds it.
+
+    Raises NotHeld if (worker, attempt) hold the task no longer.
+    """
+    held = task
+    while True:
+        applied = store.commit([decide(held, happening)])[0]
+        if applied is not None:
+            return applied
+        current = store.get([task.id])[0]
+        if current is None:
+            raise NotHeld(f"task {task.id} is no longer there: it was deleted while it ran")
+        if (current.worker, current.attempt) != (task.worker, task.attempt) or (
+            current.state not in RUNNING
+        ):
+            raise NotHeld(
+                f"task {task.id} is no longer held by attempt {task.attempt} of worker "
+                f"{task.worker}: it is {current.state}, attempt {current.attempt}. "
+                "Stop working on it; whatever it did since is refused"
+            )
+        held = current
+
+
+def lose(store: Store, tasks: Iterable[Task]) -> int:
+    """Decide what buried workers held as lost; how many this call returned."""
+    lost = {task.id: task for task in tasks}
+    returned = 0
+    while lost:
+        changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in lost.values()]
+        answers = store.commit(changes)
+        returned += sum(answer is not None for answer in answers)
+        refused = [task for task, answer in zip(lost.values(), answers, strict=True) if not answer]
+        # Somebody was faster, unless only the count of losses has changed since it was read.
+        current = store.get([task.id for task in refused]) if refused else []
+        lost = {
+            now.id: now
+            for was, now in zip(refused, current, strict=True)
+            if now is not None and now.losses != was.losses and _is_as_it_was(now, was)
+        }
+    return returned
+
+
+def _is_as_it_was(now: Task, was: Task) -> bool:
+    """In the same hands, and as it was but for its counters."""
+    known = was.state, was.worker, was.attempt, was.last_order
+    return (now.state, now.worker, now.attempt, now.last_order) == known
+
+
+def drain(store: Store, worker: str) -> Worker:
+    """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
+    return store.drain_worker(worker)
+
+
+def drop_worker(store: Store, worker: str) -> int:
+    """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+    if isinstance(store, ServedStore):
+        return store.give_up(worker)
+    return lose(store, store.drop_worker(worker))
+
+
+def set_queue(store: Store, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
+    """Change those settings of a queue that are named."""
+    return store.set_queue(_queue_name(name), **queue_settings.read(written))
+
+
+def pause_queue(store: Store, name: str) -> QueueInfo:
+    """Let no more tasks of the queue be taken; what runs, runs on."""
+    return store.set_queue(_queue_name(name), paused=True)
+
+
+def resume_queue(store: Store, name: str) -> QueueInfo:
+    """Let tasks of the queue be taken again."""
+    return store.set_queue(_queue_name(name), paused=False)
+
+
+def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
+    """Delete a queue with its tasks; how many they were. Unfinished ones only with `force`."""
+    found = store.queues([name])
+    counts = found[0].counts if found else {}
+    waiting = sum(number for state, number in counts.items() if state not in FINISHED)
+    if waiting and not force:
+        raise Refused(
+            f"queue {name} has {waiting} unfinished {'task' if waiting == 1 else 'tasks'}: cancel "
+            "them first, or drop them too with --force (force=True in Python)"
+        )
+    total = sum(counts.values())
+    while store.drop_queue(name, BATCH):
+        pass
+    return total
+
+
+def delete(store: Store, id: str) -> None:
+    """Forget a finished task; its id stays refused for a while."""
+    task = get(store, id)
+    if not store.purge([id], FINISHED, float("inf"), 1):
+        if task.state in FINISHED and task.dependents:
+            raise Refused(f"task {id} is needed by tasks that are to run after it: they come first")
+        raise Refused(f"task {id} is {task.state}: only a finished task can be deleted, cancel it")
+
+
+def purge(store: Store, before: float, states: Sequence[State] = FINISHED) -> Iterator[list[str]]:
+    """Forget the tasks that ended before then, in small batches: yields their ids."""
+    if any(state not in FINISHED for state in states):
+        raise BadInput(f"only finished tasks can be purged: {', '.join(FINISHED)}")
+    while purged := store.purge(None, states, before, BATCH):
+        yield purged
+
+
+def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) -> Task:
+    while True:
+        task = get(store, id)
+        happening = choose(task)
+        if happening is None:
+            return task
+        change = decide(task, happening)
+        if isinstance(store, ServedStore):
+            return store.ask(id, happening)
+        applied = store.commit([change])[0]
+        if applied is not None:
+            return applied
+        if isinstance(happening, Retry) and task.unique is not None:
+            _refuse_if_not_unique(store, task)
+
+
+def _refuse_if_not_unique(store: Store, task: Task) -> None:
+    """Nothing else keeps a task that nobody has touched from being run again."""
+    if store.get([task.id])[0] != task:
+        return
+    known = Filter(queues=(task.queue,), unique=task.unique)
+    others = [each for each in store.find(known, None, BATCH).tasks if each.id != task.id]
+    holder = next((each for each in others if each.state not in FINISHED), None)
+    by = f"task {holder.id} ({holder.state}) holds" if holder else "another task still holds"
+    raise Refused(
+        f"task {task.id} can't run again now: {by} its unique word {task.unique!r}. Wait for its "
+        "end, or cancel it"
+    )
+
+
+def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
+    """Refuse it where the task runs in a thread, as its worker's record says."""
+    if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
+        verb = asked.verb if isinstance(asked, Ask) else "set"
+        for worker in () if isinstance(store, ServedStore) else known_workers(store):
+            if worker.id == task.worker and worker.handles and worker.handles.threads:
+                raise Refused(
+                    f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "
+                    "in processes. `cancel` asks it to stop, `stack` shows where it is"
+                )
+    return asked
+
+
+def _unless_asked(store: Store, task: Task, verb: Verb) -> Ask | Set | None:
+    """None if that is what was asked last, and is still to be done."""
+    if task.state in QUEUED:
+        raise Refused(
+            f"task {task.id} is {task.state}: only a running task can be asked to {verb}; hold and "
+            "release are for those that wait"
+        )
+    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return None if asked[-1:] == [verb] else _ask(store, task, Ask(verb))
+
+
+def _signal_name(asked: str) -> str:
+    name = asked.upper()
+    try:
+        found = (
+            Signals(int(name)) if name.isdecimal() else Signals["SIG" + name.removeprefix("SIG")]
+        )
+    except (KeyError, ValueError):
+        raise BadInput(f"{asked!r} is not a signal: write for example TERM, USR1 or 15") from None
+    if found.name in ("SIGSTOP", "SIGCONT", "SIGTSTP"):
+        raise BadInput(f"{found.name} would confuse its keeper: use pause and resume")
+    return found.name
+
+
+def _queue_name(name: str) -> str:
+    if not name:
+        raise BadInput("a queue needs a name")
+    return name

@@ -1,0 +1,1 @@
+"""What to do while a store answers in part, late, or not at all."""

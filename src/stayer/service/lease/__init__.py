@@ -1,0 +1,1 @@
+"""Leases: heartbeats, and noticing workers whose heartbeats stopped."""

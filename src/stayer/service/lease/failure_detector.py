@@ -1,0 +1,117 @@
+"""Judging workers without being one: for whoever runs no tasks, but should notice who is dead.
+
+By the same rule as workers judge each other (`core.liveness.judge`): what a worker's number does,
+seen in an unbroken row of looks, by the watcher's own clock. It registers nothing, so nobody takes
+it for a worker; that the number still stands when it buries is for the store to check.
+
+A dead worker's tasks are given back only once another worker is there that could take them. Until
+then giving them back would help nobody, and would cost the work of a worker that comes back: a
+laptop that slept, a machine whose worker is being mended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from stayer.core.errors import LeaseLost, StoreError, UnknownWorker
+from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
+from stayer.core.liveness.silent import silent_for
+from stayer.core.model import Suspect, Worker
+from stayer.service.control import tasks as control
+from stayer.service.degraded import log_once
+from stayer.service.lease.heartbeat import moment
+from stayer.store import Store
+
+logger = logging.getLogger(__name__)
+
+_PAUSE = (0.2, 5.0)
+"""The shortest and the longest time between two looks, in seconds."""
+
+
+class Watcher:
+    """Looks at the workers as often as those beat, says who has fallen silent, and gives them up
+    for the sake of others.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.pause = _PAUSE[1]
+        """Until the next look is due: an eighth of the shortest lease."""
+        self._judge = Judge(self.pause)
+        self._dead: dict[str, int] = {}
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own: a store that is slow keeps nobody else waiting."""
+        threading.Thread(target=self._run, name="watcher of workers", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except StoreError as error:
+                log_once.tell(logger, "workers can't be watched now", error, whoever_told=True)
+            except Exception:
+                logger.exception("workers can't be watched now")
+            self._stopping.wait(self.pause)
+
+    def look(self) -> None:
+        """Once; a worker that is `kept` stays its own until somebody says otherwise."""
+        at = moment()
+        everybody = self._store.workers()
+        workers = [worker for worker in everybody if not worker.keeps]
+        shortest = min((worker.lease for worker in workers), default=_PAUSE[1] * BEATS_IN_A_LEASE)
+        self.pause = min(max(_PAUSE[0], shortest / BEATS_IN_A_LEASE), _PAUSE[1])
+        self._judge.interval = self.pause
+        suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
+        self._judge_dead(workers, self._judge.observe(at, suspects))
+        now = self._store.now()
+        takers = [
+            each for each in everybody if _takes_tasks(each, now) and each.id not in self._dead
+        ]
+        failed: Exception | None = None
+        for worker in workers:
+            if worker.id in self._dead and any(_share_a_queue(worker, each) for each in takers):
+                try:
+                    self._give_up(worker.id, self._dead[worker.id])
+                except Exception as error:  # it may be about this one alone: the others don't wait
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    def _judge_dead(self, workers: Sequence[Worker], dead: Mapping[str, int]) -> None:
+        """Remember who is dead, for as long as their numbers stand, and tell of each once."""
+        standing = {(worker.id, worker.number) for worker in workers}
+        self._dead = dict(each for each in self._dead.items() if each in standing)
+        for worker in dead.keys() - self._dead.keys():
+            logger.warning(
+                "worker %s is silent for longer than its lease: its tasks wait until it is back, "
+                "or until there is another worker for its queues",
+                worker,
+            )
+        self._dead.update(dead)
+
+    def _give_up(self, worker: str, number: int) -> None:
+        """What fails for want of the store is tried again at the next look; if we die in between,
+        the next worker that beats finishes it.
+        """
+        try:
+            returned = control.lose(self._store, self._store.drop_worker(worker, number))
+            logger.warning("gave up %s as dead, settled %d of its tasks", worker, returned)
+        except (LeaseLost, UnknownWorker):
+            pass  # it has beaten again, or somebody else was faster
+        del self._dead[worker]
+
+
+def _takes_tasks(worker: Worker, now: float) -> bool:
+    return not worker.draining and silent_for(worker, now) is None
+
+
+def _share_a_queue(one: Worker, other: Worker) -> bool:
+    return not set(one.queues).isdisjoint(other.queues)

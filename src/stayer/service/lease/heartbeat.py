@@ -1,0 +1,325 @@
+"""Keeping a lease: beats in the background, carries reports, hears orders, buries the dead.
+
+For whoever holds tasks: a `Listener` in a user's process, the worker, the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from stayer.core.errors import (
+    LeaseLost,
+    NotHeld,
+    StayerError,
+    StoreError,
+    StoreUnreachable,
+    UnknownWorker,
+)
+from stayer.core.lifecycle import Interrupt
+from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
+from stayer.core.model import Beat, Orders, Report, Task, Worker
+from stayer.service.control import tasks as control
+from stayer.service.degraded import log_once
+from stayer.store import Store, Waiter
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE = 0.2
+_WATCHED = 1.0
+_MOST = 0.75
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def moment() -> float:
+    """This machine's time since its start, suspension included: no one can set it back."""
+    return time.clock_gettime(_CLOCK)
+
+
+class Heart:
+    """The lease of one worker identity, kept by a thread of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        worker: Worker,
+        *,
+        on_orders: Callable[[Orders], None],
+        on_lost: Callable[[], None],
+        gather: Callable[[], Sequence[Report]] = tuple,
+        on_beat: Callable[[float, Beat], None] = lambda good_until, answer: None,
+        on_drain: Callable[[], None] = lambda: None,
+        last_number: int = 0,
+    ) -> None:
+        """The callbacks run in the beating thread and must not beat themselves.
+
+        `gather` is asked for reports before each beat, and again before the next if it failed;
+        `on_beat` hears of each that got through, until when the lease is good then, and what the
+        store said; `on_drain` once, when somebody wants the worker to take no more.
+        """
+        self.lost = False
+        self.watched = False
+        """Somebody looks at what this worker runs: it beats every second."""
+        self._store = store
+        self._worker = worker
+        self._on_orders = on_orders
+        self._on_lost = on_lost
+        self._interval = worker.lease / BEATS_IN_A_LEASE
+        self._judge = Judge(self._interval)
+        self._beating = threading.Lock()
+        self._reporting = threading.Lock()
+        self._reports: dict[tuple[str, int], Report] = {}
+        self._gather = gather
+        self._on_beat = on_beat
+        self._on_drain = on_drain
+        self._told_to_drain = False
+        self._away: set[str] = set()
+        self._number = last_number
+        self._good_until = 0.0
+        self._last_inquest = moment()
+        self._waiter: Waiter | None = None
+        self._thread: threading.Thread | None = None
+        self._inquest: threading.Thread | None = None
+        self._buries = True
+        self._stopping = False
+        self._alarm = threading.Event()
+
+    def start(self) -> None:
+        """Register by a first beat, which may raise; then go on in the background."""
+        self.beat_now()
+        self._waiter = self._store.waiter(self._worker.id, ())
+        self._thread = threading.Thread(
+            target=self._run, name=f"heart of {self._worker.id}", daemon=True
+        )
+        self._thread.start()
+
+    def describe(self, worker: Worker) -> None:
+        """Say something else of the same worker from the next beat on."""
+        self._worker = worker
+        self._ring()
+
+    def report(self, report: Report) -> None:
+        """Let the next beat carry this."""
+        with self._reporting:
+            key = report.id, report.attempt
+            earlier = self._reports.get(key)
+            self._reports[key] = report if earlier is None else _merged(earlier, report)
+
+    def beat_now(self) -> None:
+        """Beat in the caller's thread; raises LeaseLost, and StoreError if it did not get through.
+
+        What it carried is kept for the next one then.
+        """
+        with self._beating:
+            if self.lost:
+                raise LeaseLost(f"worker {self._worker.id} has lost its lease")
+            try:
+                self._beat()
+            except LeaseLost:
+                self.lost = True
+                self._on_lost()
+                raise
+
+    def abandon(self) -> None:
+        """Beat no more, and say nothing: whoever had this lease is somebody else now, or leaves it
+        to another. Returns when no beat is under way.
+        """
+        self.lost = True
+        self._halt()  # a burial may go on: it is fenced like all that this identity does
+
+    def is_current(self) -> bool:
+        """The lease has certainly not ended."""
+        return not self.lost and moment() < self._good_until
+
+    def is_fresh(self) -> bool:
+        """The lease is good for most of its length."""
+        return not self.lost and self._good_until - moment() > self._worker.lease * _MOST
+
+    def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
+        """Take leave: hand back what is still held, and unregister. False: something of it still
+        runs, as far as `has_ended` can tell, so it is held on, until somebody comes for it or the
+        lease is over.
+        """
+        self._buries = False
+        if self._inquest is not None:
+            self._inquest.join()  # while beats go on: it may take longer than a lease
+        self._halt()
+        with self._beating:
+            if self.lost or not self._number:
+                return True
+            try:
+                self._beat()  # a beat that was interrupted has left the store with another number
+            except LeaseLost:
+                self.lost = True
+                return True
+            left = self._store.holdings(self._worker.id)
+            if not all(has_ended(task) for task in left):
+                return False
+            for task in left:
+                try:
+                    control.settle(self._store, task, Interrupt("its listener closed"))
+                except NotHeld:
+                    logger.info("task %s was taken away meanwhile", task.id)
+            try:
+                control.lose(self._store, self._store.drop_worker(self._worker.id, self._number))
+            except (LeaseLost, UnknownWorker):
+                self.lost = True  # buried without knowing: there is nothing to take leave of
+            return True
+
+    def _halt(self) -> None:
+        """End the thread, and its listening."""
+        self._stopping = True
+        self._ring()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._waiter is not None:
+            self._waiter.close()
+            self._waiter = None
+
+    def _ring(self) -> None:
+        self._alarm.set()
+        if self._waiter is not None:
+            self._waiter.ring()
+
+    def _run(self) -> None:
+        assert self._waiter is not None
+        pause, failures = self._interval, 0
+        while not self._stopping:
+            self._wait(pause)
+            if self._stopping:
+                break
+            try:
+                self.beat_now()
+                pause = min(self._interval, _WATCHED) if self.watched else self._interval
+                if failures:
+                    log_once.is_over()
+                    logger.info("beats of %s get through again", self._worker.id)
+                failures = 0
+            except LeaseLost:
+                break
+            except Exception as error:
+                # Nothing is given up for a store that does not answer, nor for a full disk or a
+                # defect of ours: the lease decides.
+                failures += 1
+                pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
+                if isinstance(error, StayerError):
+                    failed = f"beat of {self._worker.id} failed, trying again"
+                    log_once.tell(logger, failed, error, whoever_told=True)
+                else:
+                    logger.exception("beat of %s failed, trying again", self._worker.id)
+
+    def _wait(self, pause: float) -> None:
+        assert self._waiter is not None
+        try:
+            self._waiter.wait(pause)
+        except StoreError:
+            self._alarm.wait(pause)
+            self._alarm.clear()
+
+    def _beat(self) -> None:
+        with self._reporting:
+            carried, self._reports = self._reports, {}
+        self._number += 1
+        before, wall = moment(), time.time()
+        try:
+            answer = self._deliver((*carried.values(), *self._gather()))
+        except StoreError:
+            self._put_back(carried)  # else they are what went wrong, and would go wrong again
+            raise
+        # A machine that is paused from outside has a clock that stood still, and is set right then.
+        paused = max(0.0, time.time() - wall - (moment() - before))
+        self._good_until = max(self._good_until, before + self._worker.lease - paused)
+        self.watched = answer.watched
+        self._tell_who_is_away(answer.away)
+        untold = set(answer.untold)
+        self._put_back({key: each for key, each in carried.items() if each.id in untold})
+        self._on_beat(self._good_until, answer)
+        for orders in answer.orders:
+            self._on_orders(orders)
+        if answer.drain and not self._told_to_drain:
+            self._told_to_drain = True
+            self._on_drain()
+        self._bury_the_dead(before, answer)
+
+    def _deliver(self, reports: tuple[Report, ...]) -> Beat:
+        """One beat. An answer that got lost is asked for once more: the nonce tells the store."""
+        nonce = secrets.token_hex(8)
+        try:
+            return self._store.beat(self._worker, self._number, nonce, reports)
+        except StoreError:
+            return self._store.beat(self._worker, self._number, nonce, reports)
+
+    def _put_back(self, carried: dict[tuple[str, int], Report]) -> None:
+        with self._reporting:
+            for key, report in carried.items():
+                later = self._reports.get(key)
+                self._reports[key] = report if later is None else _merged(report, later)
+
+    def _tell_who_is_away(self, away: Sequence[str]) -> None:
+        """Once, and when they are back."""
+        gone, back = sorted(set(away) - self._away), sorted(self._away - set(away))
+        self._away = set(away)
+        if gone:
+            logger.warning(
+                "%s can't be reached: nothing begins there, and what runs is told of later",
+                ", ".join(gone),
+            )
+        if back:
+            logger.info("%s can be reached again", ", ".join(back))
+
+    def _bury_the_dead(self, at: float, answer: Beat) -> None:
+        dead = self._judge.observe(at, answer.suspects)
+        # A burial may have been left half done by a judge that died: look once a lease.
+        if not dead and at - self._last_inquest < self._worker.lease:
+            return
+        if not self._buries or (self._inquest is not None and self._inquest.is_alive()):
+            return
+        # It may take long, say where replicas have to confirm it: the next beat does not wait.
+        inquest = threading.Thread(
+            target=self._bury, args=(dead,), name=f"inquest of {self._worker.id}", daemon=True
+        )
+        self._inquest, self._last_inquest = inquest, at
+        try:
+            inquest.start()
+        except RuntimeError:  # no more threads can be had: the next beat tries again
+            self._inquest, self._last_inquest = None, -math.inf
+
+    def _bury(self, dead: dict[str, int]) -> None:
+        try:
+            returned = control.lose(self._store, self._store.bury(self._worker.id, dead))
+        except LeaseLost:
+            return  # as the next beat will say
+        except StoreUnreachable as error:
+            # The beat got through: a part of the store may be away. Whoever is dead stays so, but
+            # may be no suspect any more: it is looked for again with the next beat.
+            self._last_inquest = -math.inf
+            if dead:
+                held = f"what {', '.join(dead)} held is given to nobody yet"
+                log_once.tell(logger, held, error, whoever_told=True)
+            return
+        except Exception:
+            if not self._stopping:
+                logger.exception("the dead can't be buried now")
+            return
+        if dead or returned:
+            logger.warning(
+                "gave up %s as dead, settled %d of their tasks", ", ".join(dead) or "some", returned
+            )
+
+
+def _merged(earlier: Report, later: Report) -> Report:
+    return replace(
+        later,
+        progress=later.progress or earlier.progress,
+        usage=later.usage or earlier.usage,
+        paused=earlier.paused if later.paused is None else later.paused,
+        checkpoint=earlier.checkpoint if later.checkpoint is None else later.checkpoint,
+        log=earlier.log + later.log,
+        acknowledged=max(earlier.acknowledged, later.acknowledged),
+    )

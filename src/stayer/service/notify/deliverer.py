@@ -1,0 +1,243 @@
+"""Whoever lives delivers: takes notices that are due, tells them, and says what came of it.
+
+A process has one `Deliverer`, which works in threads of its own, so that a receiver who takes his
+time is in nobody's way. Nothing is lost with it: what it has taken is somebody else's when the
+lease is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from stayer.core.errors import BadConfig, BadInput, StoreError
+from stayer.core.model import Task
+from stayer.core.notify import hooks, notices
+from stayer.core.notify.hooks import Hook, Rules
+from stayer.core.notify.notices import Delivery, Notice
+from stayer.service.degraded import log_once
+from stayer.service.notify import command, webhook
+from stayer.service.notify.webhook import Answered
+from stayer.store import Store
+
+if TYPE_CHECKING:
+    from stayer.config import Config
+
+logger = logging.getLogger("stayer.service.notify")
+
+HANDS = 8
+"""How many are told at once."""
+SOON, SELDOM = 0.5, 5.0
+"""How long it waits between two looks, in seconds: after it found something, and at most."""
+MARGIN = 30.0
+"""How much longer than a try may take a notice is kept from others, in seconds."""
+_PATIENCE = 2.0
+
+
+class Whom(Struct, frozen=True, kw_only=True):
+    """All that can be told from here, with the secrets to sign it."""
+
+    rules: Rules = Rules()
+    hooks: dict[str, Hook] = {}
+    secrets: dict[str, tuple[str, ...]] = {}
+    """By the name of the hook; '' for URLs that tasks name."""
+    margin: float = MARGIN
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hooks that can be told; '' for URLs that tasks name."""
+        return ("", *self.hooks)
+
+    @property
+    def lease(self) -> float:
+        """How long a notice is kept from others."""
+        limits = [self.rules.time_limit, *(hook.time_limit for hook in self.hooks.values())]
+        return max(limits) + self.margin
+
+
+def configured(config: Config) -> Whom:
+    """What the file says; raises BadConfig where a secret can't be read."""
+    rules = hooks.read_rules(config.notices)
+    found = {name: hooks.read_hook(name, table) for name, table in config.hooks.items()}
+    secrets = {name: _secrets(f"hooks.{name}", hook) for name, hook in found.items()}
+    return Whom(rules=rules, hooks=found, secrets={**secrets, "": _secrets("notices", rules)})
+
+
+def _secrets(what: str, of: Hook | Rules) -> tuple[str, ...]:
+    if of.secret_file is None:
+        return of.secrets
+    try:
+        text = Path(of.secret_file).read_text(encoding="utf-8")
+        return (*of.secrets, *hooks.parse_secrets(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{what}: {of.secret_file} can't be read: {error}") from None
+    except BadInput as error:
+        raise BadConfig(f"{what}: {of.secret_file}: {error}") from None
+
+
+def try_once(whom: Whom, notice: Notice) -> Answered:
+    """Tell it."""
+    name = notices.hook_name(notice.to)
+    secrets = whom.secrets.get(name, ())
+    if not name:
+        hook = Hook(name="", url=notice.to, time_limit=whom.rules.time_limit)
+        allowed = partial(webhook.check_host, whom.rules.hosts)
+        return webhook.send(hook, secrets, notice, allowed)
+    hook = whom.hooks[name]
+    if hook.command is not None:
+        return command.run(hook, notice)
+    return webhook.send(hook, secrets, notice)
+
+
+def sample(whom: Whom, target: str) -> Notice:
+    """What a hook can be tried out with; BadInput if there is no such hook."""
+    target = notices.parse(target).partition(":")[2]
+    if (name := notices.hook_name(target)) and name not in whom.hooks:
+        known = ", ".join(whom.hooks) or "none"
+        raise BadInput(f"no hook is called {name!r} in the configuration: there are {known}")
+    task = Task(id="sample", queue="sample", state="complete", ending="done", attempt=1)
+    id = notices.notice_id(task.id, time.time(), 0, target)
+    return Notice(
+        id=id, task=task.id, queue=task.queue, event="complete", to=target, attempt=1,
+        at=time.time(), tries=1, record=notices.bounded(task),
+    )  # fmt: skip
+
+
+def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
+    """What an answer leads to, so many seconds after what it is about, or after its retry."""
+    if answered.delivered:
+        return Delivery(True, answered.said)
+    if answered.final:
+        return Delivery(False, answered.said)
+    tries = notice.tries - notice.forgiven
+    after = max(answered.after or 0.0, notices.wait(notice.id, tries))
+    if tries >= rules.tries or age + after > rules.age:
+        return Delivery(False, f"given up after {tries} tries. {answered.said}")
+    return Delivery(False, answered.said, after=after)
+
+
+class Deliverer:
+    """Delivers until it is stopped."""
+
+    def __init__(self, store: Store, whom: Whom, *, soon: float = SOON, seldom: float = SELDOM):
+        self._store = store
+        self._whom = whom
+        self._soon, self._seldom = soon, seldom
+        self._pause = soon
+        self._chance = random.Random()  # its own: that of the process may be somebody's seed
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self._stopping = False
+        self._looking = threading.Thread(target=self._look, name="notices", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._looking.start()
+
+    def stop(self, patience: float = _PATIENCE) -> None:
+        """Take no more. What is under way may end within so many seconds; else it is repeated,
+        by somebody else.
+        """
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._under_way, patience)
+        self._looking.join(patience)
+
+    def _look(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, self._left())
+                self._changed.wait_for(lambda: self._stopping or self._under_way < HANDS)
+                if self._stopping:
+                    return
+                free = HANDS - self._under_way
+            try:
+                found = self._take(free)
+            except StoreError as error:
+                log_once.tell(logger, "notices are looked for later", error)
+                found = []
+            except Exception:  # whatever it is, others must not wait for ever
+                logger.exception("notices are looked for later")
+                found = []
+            begun = [self._begin(notice) for notice in found]
+            self._pause = self._soon if any(begun) else min(self._seldom, self._pause * 1.5)
+
+    def _left(self) -> float:
+        """No two in step."""
+        return self._pause * self._chance.uniform(0.7, 1.3)
+
+    def _take(self, free: int) -> list[Notice]:
+        whom = self._whom
+        return self._store.take_notices(whom.names, free, whom.lease, whom.rules.age)
+
+    def _begin(self, notice: Notice) -> bool:
+        thread = threading.Thread(
+            target=self._deliver, args=(notice,), name=f"notice {notice.id}", daemon=True
+        )
+        with self._changed:
+            self._under_way += 1
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:  # it is taken again when the lease is over
+            logger.warning("notice %s is delivered later: %s", notice.id, error)
+            self._end()
+            return False
+        return True
+
+    def _end(self) -> None:
+        with self._changed:
+            self._under_way -= 1
+            self._changed.notify_all()
+
+    def _deliver(self, notice: Notice) -> None:
+        try:
+            delivery = self._tried(notice)
+            self._store.settle_notice(notice, delivery)
+            if not delivery.delivered:
+                logger.warning(
+                    "notice %s of task %s to %s: %s",
+                    notice.id, notice.task, shown(notice.to), delivery.said[:200],
+                )  # fmt: skip
+        except StoreError as error:
+            logger.warning("notice %s is delivered once more: %s", notice.id, error)
+        finally:
+            self._end()
+
+    def _tried(self, notice: Notice) -> Delivery:
+        age = notice.age(self._store.now())
+        try:
+            answered = try_once(self._whom, notice)
+        except Exception as error:  # a mistake of ours must not be tried for ever, nor get lost
+            logger.exception("notice %s", notice.id)
+            answered = Answered(False, repr(error))
+        return judged(self._whom.rules, notice, answered, age)
+
+
+def shown(target: str) -> str:
+    """A target for logs: what follows its host may be a secret."""
+    return "/".join(target.split("/", 3)[:3]) if notices.is_url(target) else target
+
+
+@contextmanager
+def delivering(store: Store, config: Config) -> Iterator[None]:
+    """Deliver meanwhile, if the file does not say otherwise."""
+    whom = configured(config)
+    if not whom.rules.deliver:
+        yield
+        return
+    deliverer = Deliverer(store, whom)
+    deliverer.start()
+    try:
+        yield
+    finally:
+        deliverer.stop()

@@ -1,0 +1,1 @@
+"""Upkeep: what has to be done when time passes, by whoever is there."""

@@ -1,0 +1,1 @@
+"""Connections to Redis: URLs, TLS, Sentinel, and a server that many threads use."""

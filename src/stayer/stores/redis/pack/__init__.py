@@ -1,0 +1,1 @@
+"""What goes to the scripts: tasks, changes and handlers as MessagePack."""

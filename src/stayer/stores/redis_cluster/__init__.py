@@ -1,0 +1,437 @@
+"""Redis Cluster: a store a queue, and idempotent steps between them (see decision 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Unpack
+
+from stayer.core.availability import Reach
+from stayer.core.errors import StoreError, StoreUnusable
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.queue_stats import Figures
+from stayer.core.model import (
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    Kept,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    QueueSettings,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.schedules.model import Firing, Schedule
+from stayer.store import Meanwhile, Waiter
+from stayer.stores.health import Finding
+from stayer.stores.redis import failures
+from stayer.stores.redis.damage import mended
+from stayer.stores.redis.flows import FlowKnown
+from stayer.stores.redis.health import refuse_too_few_rights, server_version
+from stayer.stores.redis.notices import check_cursor, merged
+from stayer.stores.redis_cluster import (
+    cross_shard,
+    event_relay,
+    merged_reads,
+    promotion,
+    retention_sweep,
+    schedules,
+)
+from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.health import check, check_queues
+from stayer.stores.redis_cluster.lost_replies import Unheard
+from stayer.stores.redis_cluster.nodes import Nodes
+from stayer.stores.redis_cluster.router import LOBBY, Shards
+from stayer.stores.redis_cluster.two_phase import name_of
+from stayer.stores.redis_cluster.workers import Workers
+
+OLDEST = (7, 0)
+_AT_ONCE, _ROUNDS = 500, 8
+"""How many dependents hear of an end in one step, and how many of these follow a commit."""
+
+
+def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterStore:
+    """`redis+cluster://host:6379,host:6379`: some of its nodes."""
+    return ClusterStore(Nodes(url, clock), clock)
+
+
+class ClusterStore:
+    """The contract on a cluster: within a queue each operation is one step, across queues several
+    that may each be done again.
+    """
+
+    a_turn = 500
+
+    def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
+        self.url = nodes.url
+        self._nodes = nodes
+        self._clock = clock
+        self._shards = Shards(nodes, clock)
+        self._workers = Workers(self._shards)
+        self._unheard = Unheard(self._workers.introduce)
+        self.mending = self._shards
+        """Only for what may be asked twice: what is done once is mended shard by shard."""
+
+    # Life
+
+    def setup(self) -> None:
+        tour = Tour(self._shards)
+        for server in self._nodes.primaries():
+            version = tour.attempt(partial(server_version, server))
+            if version is not None and version < OLDEST:
+                shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
+                raise StoreUnusable(
+                    f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
+                )
+        tour.check()
+        tour.attempt(partial(refuse_too_few_rights, self._shards.server_of(LOBBY)))
+
+    def close(self) -> None:
+        self._nodes.close()
+
+    def check(self) -> list[Finding]:
+        return [*check(self._nodes), *check_queues(self._shards)]
+
+    def now(self) -> float:
+        return self._shards.now()
+
+    def identity(self) -> str:
+        return self._shards.identity()
+
+    # The one road
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        if any(new.after or new.behind for new in tasks):
+            answers = self._shards.plans.submit(tasks)
+            self._relay()
+            return answers
+        return self._shards.submit(tasks) if tasks else []
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        try:
+            self._shards.plans.submit(tasks, flow)
+        except FlowKnown:
+            return False
+        self._relay()
+        return True
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        given: list[Task] = []
+        tour = Tour(self._shards)
+        self._unheard.look(tour, worker, queues)
+        for queue in dict.fromkeys(queues):
+            if tour.is_sound(queue):
+                room, shard = limit - len(given), self._shards.of(queue)
+                step = partial(shard.reserve, worker, [queue], room, handles)
+                given += self._unheard.ask(tour, worker, queue, step) or ()
+        tour.check()
+        self._shards.remember(given)
+        return given
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        applied = self._commit_again(changes)
+        self._relay()
+        return applied
+
+    def _relay(self) -> None:
+        """Let dependents hear of what has ended; workers do the rest, if there are many."""
+        queues = self._shards.take_ended()
+        with suppress(StoreError):  # the change itself is made, and that must be answered
+            cross_shard.relay(Tour(self._shards), queues, _AT_ONCE, _ROUNDS)
+
+    def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
+        places = self._shards.places([change.id for change in changes])
+        applied = self._commit(changes, places)
+        missed = [number for number, task in enumerate(applied) if task is None]
+        if missed:
+            # A place that was remembered may be one of the past. If it is not, the answer stands:
+            # a change of the same batch that came later must not let this one in.
+            named = [changes[number].id for number in missed]
+            self._shards.forget(named)
+            anew = self._shards.places(named)
+            missed = [at for at in missed if anew.get(changes[at].id) != places.get(changes[at].id)]
+            again = self._commit([changes[number] for number in missed], anew)
+            for number, task in zip(missed, again, strict=True):
+                applied[number] = task
+        return applied
+
+    def _commit(self, changes: Sequence[Change], places: Mapping[str, str]) -> list[Task | None]:
+        applied: list[Task | None] = [None] * len(changes)
+        waits = [(places[c.id], c.waits) for c in changes if c.waits and c.id in places]
+        cross_shard.listen(self._shards, waits, {})
+        for queue, numbered in cross_shard.in_order(changes, places):
+            tasks = self._shards.of(queue).commit([change for _, change in numbered])
+            for (number, _), task in zip(numbered, tasks, strict=True):
+                applied[number] = task
+        return applied
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
+        if meanwhile is not None:
+            meanwhile()  # several are asked, one after the other
+        places = self._shards.by_place([change.id for change in changes], changes)
+        applied = [False] * len(changes)
+        given: list[Task] = []
+        tour = Tour(self._shards)
+        wanted = list(dict.fromkeys(queues))
+        self._unheard.look(tour, worker, wanted if limit > 0 else ())
+        # First where there is only something to tell, so that places become free.
+        for queue in [*(set(places) - {*wanted, ""}), *wanted]:
+            numbered = places.get(queue, [])
+            room = limit - len(given) if queue in wanted else 0
+            if not numbered and not room and queue != wanted[0]:
+                continue  # the first one is asked in any case: it says if the worker is dead
+            told = [change for _, change in numbered]
+            if room and not tour.is_sound(queue):
+                if not told:
+                    continue
+                room = 0
+            step = partial(self._shards.of(queue).turn, worker, told, [queue], room, handles)
+            answer = self._unheard.ask(tour, worker, queue, step, wants_tasks=room > 0)
+            if answer is None:
+                continue  # what could not be told is told again
+            for (number, _), each in zip(numbered, answer[0], strict=True):
+                applied[number] = each
+            given += answer[1]
+        tour.check()
+        self._shards.remember(given)
+        self._relay()
+        return applied, given
+
+    @mended
+    def promote(self, limit: int) -> float | None:
+        return promotion.promote(self._shards, self.commit, limit)
+
+    # Workers
+
+    @mended
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        return self._workers.beat(worker, number, nonce, reports)
+
+    @mended
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        return self._workers.bury(judge, silent)
+
+    @mended
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        return self._workers.holdings(worker, queues)
+
+    @mended
+    def workers(self) -> list[Worker]:
+        return self._workers.all(self._shards.names())
+
+    @mended
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        self._workers.attend(workers, seconds)
+
+    def drain_worker(self, worker: str) -> Worker:
+        return self._workers.drain(worker)
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        return self._workers.drop(worker, number)
+
+    # Hearing
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        homes = [] if worker is None else self._workers.homes(worker)
+        return event_relay.waiter_for(self._shards, worker, queues, homes)
+
+    @mended
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        return event_relay.watch(self._shards, since, timeout, limit)
+
+    @mended
+    def last_event(self) -> int:
+        return event_relay.last_event(self._shards)
+
+    # Reading
+
+    @mended
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        return self._shards.get(ids)
+
+    @mended
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        return merged_reads.find(self._shards, filter, cursor, limit)
+
+    @mended
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        return merged_reads.upstreams(self._shards, ids)
+
+    @mended
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        queue = self._place(id)
+        return ([], 0) if queue is None else self._shards.of(queue).waits(id, limit)
+
+    @mended
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        self._shards.plans.sweep()
+        return cross_shard.flows(self._shards, cursor, limit)
+
+    @mended
+    def flow(self, id: str) -> FlowInfo | None:
+        self._shards.plans.finish_one(name_of(id))
+        return cross_shard.flow(self._shards, id)
+
+    @mended
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        return self._shards.of(queue).peek(queue, limit)
+
+    @mended
+    def ahead(self, id: str) -> int:
+        return 0 if (queue := self._place(id)) is None else self._shards.of(queue).ahead(id)
+
+    @mended
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        return self._shards.of(queue).durations(queue, limit)
+
+    @mended
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        names = dict.fromkeys(queues) or self._shards.names()
+        return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
+
+    @mended
+    def attempts(self, id: str) -> list[Attempt]:
+        return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
+
+    @mended
+    def events(self, id: str) -> list[Event]:
+        return [] if (queue := self._place(id)) is None else self._shards.of(queue).events(id)
+
+    @mended
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        queue = self._place(id)
+        return [] if queue is None else self._shards.of(queue).log(id, attempt, start, limit)
+
+    @mended
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        queue = self._place(id)
+        return [] if queue is None else self._shards.of(queue).usage(id, attempt)
+
+    @mended
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        return None if (queue := self._place(id)) is None else self._shards.of(queue).checkpoint(id)
+
+    def _place(self, id: str) -> str | None:
+        return self._shards.places([id]).get(id)
+
+    # Queues
+
+    @mended
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        wanted = sorted(set(names)) or self._shards.names()
+        return [info for name in wanted for info in self._shards.of(name).queues([name])]
+
+    @mended
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """As `PartedStore.reach`."""
+        return merged_reads.reach(self._shards, queues)
+
+    @mended
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `PartedStore.workers_of`."""
+        return self._workers.seen(queues)
+
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        self._shards.add([name])
+        return self._shards.of(name).set_queue(name, **settings)
+
+    @mended
+    def sample(self) -> float:
+        # In the lobby nothing ever happens, which makes it count the minutes without tasks.
+        tour = Tour(self._shards)
+        moments = [tour.attempt(self._shards.of(LOBBY).sample)]
+        moments += tour.each(lambda shard: shard.sample())
+        tour.check()
+        return min(moment for moment in moments if moment is not None)
+
+    @mended
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        return merged_reads.figures(self._shards, since, until, step, queues)
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        return retention_sweep.drop_queue(self._shards, name, limit)
+
+    @mended
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        return retention_sweep.purge(self._shards, ids, states, before, limit)
+
+    @mended
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        return retention_sweep.forget(self._shards, retention, limit)
+
+    # Notices
+
+    @mended
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        found: list[Notice] = []
+        tour = Tour(self._shards)
+        for name in self._shards.names():
+            take = partial(self._shards.of(name).take_notices, hooks, limit - len(found))
+            found += tour.at(name, partial(take, lease, age)) or ()
+        tour.check()
+        return found
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        return self._shards.of(notice.queue).settle_notice(notice, delivery)
+
+    @mended
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        check_cursor(cursor)
+        pages = [shard.notices(task, state, cursor, limit) for shard in self._shards.all()]
+        return merged(pages, limit)
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.retry_notices(ids) for shard in self._shards.all())
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return sum(shard.drop_notices(ids) for shard in self._shards.all())
+
+    # Schedules
+
+    @mended
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        return schedules.schedules(self._shards, names)
+
+    @mended
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        return schedules.due_schedules(self._shards, limit)
+
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
+        return schedules.put_schedule(self._shards, schedule, seen)
+
+    def fire(self, firing: Firing) -> bool:
+        return schedules.fire(self._shards, firing)
+
+    def drop_schedule(self, name: str) -> bool:
+        return schedules.drop_schedule(self._shards, name)

@@ -1,0 +1,188 @@
+"""The list that any language may push tasks to: `LPUSH <prefix>:incoming '{"queue": "q"}'`.
+
+On a cluster the list is on one node and the queues are on others. So an item gets an id in the step
+in which it leaves the list for another one beside it, and stays there until its task is where it
+belongs: whoever takes it up once more, because the first one died, submits it under the same id,
+which is accepted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from stayer.core import ids
+from stayer.core.errors import BadInput, Refused
+from stayer.core.lifecycle import Cancel, decide
+from stayer.core.limits import WRITTEN
+from stayer.core.model import RUNNING, Change, NewTask, Submitted, Task
+from stayer.stores.redis.connection.server import Call
+from stayer.stores.redis.errors import translated
+from stayer.stores.redis.incoming import (
+    AT_ONCE,
+    SAID,
+    SHOWN,
+    deleted_by,
+    difference,
+    shown,
+    task_of,
+    tell,
+    too_long,
+)
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.pack.changes import Arguments
+from stayer.stores.redis.pack.tasks import packed_groups
+from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.router import Shards
+
+Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
+
+
+def waiting(shards: Shards) -> int:
+    """How many items are there, with those that somebody has begun to take."""
+    return int(
+        _run(shards, "number_incoming", WRITTEN, SHOWN, waits=False)[0]
+    )  # nothing is numbered
+
+
+def take(tour: Tour, commit: Commit, limit: int) -> int:
+    """Take up to so many items, oldest first, fewer if they are long; how many are left. An item
+    for a queue that can't be reached stays, with all that come after those that were looked at
+    together with it.
+    """
+    shards, misses = tour.shards, tour.misses
+    room = WRITTEN
+    while limit > 0 and room > 0 and tour.misses == misses:
+        drawn = [ids.generate() for _ in range(min(limit, AT_ONCE))]
+        _, length, beginning, *found = _run(shards, "number_incoming", WRITTEN, SHOWN, *drawn)
+        if length:
+            _refuse_long(shards, length, beginning)
+        items = [each.partition(b" ") for each in found]
+        if not items and not length:
+            break
+        for group in _runs([(each[0].decode(), each[2]) for each in items]):
+            _take(tour, commit, group)
+            if tour.misses > misses:
+                break
+        limit -= max(1, len(items))
+        room -= sum(map(len, found)) + length
+    return waiting(shards)
+
+
+def _refuse_long(shards: Shards, length: int, beginning: bytes) -> None:
+    refusal = (shown(beginning), too_long(length))
+    if _run(shards, "refuse_long", length, beginning, *refusal):
+        tell(key("incoming", shards.nodes.options.prefix), [refusal])
+
+
+Item = tuple[str, bytes]
+"""Its id, and what it says."""
+
+
+def _runs(items: Sequence[Item]) -> list[list[Item]]:
+    """What can be taken together: a message that takes a task back comes after that task."""
+    runs: list[list[Item]] = []
+    alone = True
+    for item in items:
+        is_deletion = deleted_by(item[1]) is not None
+        if alone or is_deletion:
+            runs.append([])
+        runs[-1].append(item)
+        alone = is_deletion
+    return runs
+
+
+def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
+    shards = tour.shards
+    refused: dict[str, str] = {}
+    late: set[str] = set()
+    if (id := deleted_by(items[0][1])) is not None:
+        if (problem := _cancel(shards, commit, id)) is not None:
+            refused[items[0][0]] = problem
+    else:
+        tasks: dict[str, NewTask] = {}
+        for drawn, item in items:
+            try:
+                tasks[drawn] = _task(shards, drawn, item)
+            except (BadInput, TypeError) as error:  # what one can't take must not stand in the way
+                refused[drawn] = str(error)
+        late = _submit(tour, tasks, refused)
+    done = [
+        part
+        for drawn, item in items
+        if drawn not in late
+        for part in _outcome(drawn, item, refused.get(drawn))
+    ]
+    _run(shards, "incoming_done", *done)
+    problems = [(shown(item), refused[drawn]) for drawn, item in items if drawn in refused]
+    tell(key("incoming", shards.nodes.options.prefix), problems)
+
+
+def _submit(tour: Tour, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
+    """All of them, or else those whose queues can be reached; the answer is the others. Those that
+    are there already as other tasks are refused.
+    """
+
+    def submit(some: Mapping[str, NewTask]) -> bool:
+        answers = tour.shards.submit(list(some.values()))
+        for (drawn, new), answer in zip(some.items(), answers, strict=True):
+            if not answer.fresh and (why := _kept_out(new, answer)):
+                refused[drawn] = why
+        return True
+
+    if not tasks or tour.attempt(lambda: submit(tasks)) is not None:
+        return set()
+    late: set[str] = set()
+    for queue in dict.fromkeys(new.queue for new in tasks.values()):
+        some = {drawn: new for drawn, new in tasks.items() if new.queue == queue}
+        if tour.at(queue, partial(submit, some)) is None:
+            late |= some.keys()
+    return late
+
+
+def _kept_out(new: NewTask, answer: Submitted) -> str | None:
+    """Why an item is not accepted: another has its id, or its word; None if it is the same."""
+    if answer.purged:
+        return (
+            f"task {new.id!r} has been here and was deleted: give the item another id, or wait "
+            "until this one is forgotten"
+        )
+    if answer.task.id != new.id:
+        return f"its unique word {new.unique!r} is held by task {answer.task.id!r}"
+    return difference(new, answer.task)
+
+
+def _outcome(drawn: str, item: bytes, problem: str | None) -> tuple[Any, ...]:
+    kept = b"" if problem is None else shown(item).encode()
+    return drawn.encode() + b" " + item, kept, (problem or "")[:SAID]
+
+
+def _task(shards: Shards, drawn: str, item: bytes) -> NewTask:
+    new = task_of(item, drawn)
+    with translated(shards.nodes.url):
+        packed_groups([new], Arguments(fixed=0))  # says what can't be kept
+    return new
+
+
+def _cancel(shards: Shards, commit: Commit, id: str) -> str | None:
+    """What is wrong with that; nothing if somebody has just done it."""
+    while True:
+        [task] = shards.get([id])
+        if task is None:
+            return f"no task {id!r} to delete"
+        if task.state == "cancelled":
+            return None
+        if task.state in RUNNING and task.cancel_wanted:
+            return None
+        try:
+            change: Change = decide(task, Cancel())
+        except Refused as error:
+            return str(error)
+        if commit([change])[0] is not None:
+            return None
+
+
+def _run(shards: Shards, name: str, *arguments: Any, waits: bool = True) -> Any:
+    place = key("incoming", shards.nodes.options.prefix)
+    return shards.nodes.run_many([Call(place, name, arguments, waits=waits)])[0]

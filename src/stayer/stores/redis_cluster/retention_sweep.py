@@ -1,0 +1,86 @@
+"""Forgetting tasks on a cluster: in their shards; then the claims on their ids are let go.
+
+What a task of another queue may still need is asked for there, and forgotten the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from stayer.core.model import Kept, State
+from stayer.stores.redis.keys import key
+from stayer.stores.redis_cluster import cross_shard
+from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.router import Shards
+from stayer.stores.redis_cluster.shard import ShardStore
+
+_AT_ONCE = 500
+
+
+def drop_queue(shards: Shards, name: str, limit: int) -> int:
+    """How many of its tasks are left."""
+    server = shards.server_of(name)
+    place = key("ids", server.address.prefix, queue=name)
+    first = server.ask("ZRANGE", place, 0, limit - 1) if limit > 0 else []
+    shards.settle(name, [each.decode() for each in first])
+    return _noting(shards, name, lambda shard: shard.drop_queue(name, limit))
+
+
+def purge(
+    shards: Shards,
+    ids: Sequence[str] | None,
+    states: Sequence[State],
+    before: float,
+    limit: int,
+) -> list[str]:
+    """What is gone."""
+    gone: list[str] = []
+    for queue, some in _among(shards, ids):
+        while len(gone) < limit:
+            gone += shards.of(queue).purge(some, states, before, limit - len(gone))
+            if not cross_shard.free(shards, queue, _AT_ONCE):
+                break
+    shards.let_go(gone)
+    return gone
+
+
+def _among(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[str] | None]]:
+    """The queues to look in, and for which ids."""
+    if ids is None:
+        return [(name, None) for name in shards.names()]
+    places = shards.by_place(ids, ids)
+    return [(queue, [id for _, id in some]) for queue, some in places.items() if queue]
+
+
+def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
+    """How many were seen to."""
+    seen, tour = 0, Tour(shards)
+    for name in shards.names():
+        while seen < limit:
+            some = tour.at(name, partial(_forget, shards, name, retention, limit - seen))
+            seen += some or 0
+            if some is None or not tour.attempt(partial(cross_shard.free, shards, name, _AT_ONCE)):
+                break
+    tour.check()
+    return seen
+
+
+def see_to_strays(shards: Shards, name: str) -> int:
+    """How many tasks of a queue are lost, for their records are gone."""
+    return _noting(shards, name, lambda shard: shard.see_to_strays())
+
+
+def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:
+    return _noting(shards, name, lambda shard: shard.forget(retention, limit))
+
+
+def _noting(shards: Shards, name: str, step: Callable[[ShardStore], int]) -> int:
+    """Do it, and let go of the claims of all that is told to be deleted meanwhile."""
+    shard = shards.of(name)
+    since = shard.last_event()
+    answer = step(shard)
+    while events := shard.watch(since, 0, 1000):
+        shards.let_go([each.id for each in events if each.event == "deleted"])
+        since = events[-1].number
+    return answer

@@ -1,0 +1,361 @@
+"""Workers across shards.
+
+All are known in the lobby, a shard without tasks: there they register and beat first, there they
+are suspected and judged. The shards that a worker takes tasks from, its homes, know it as a store
+knows a worker, so that each can refuse one that is dead in the step in which it would give it
+something. A burial is a verdict in the lobby, then a tombstone in each home; who is to be buried is
+written down first, so that anybody can go on with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+
+from msgspec.structs import replace
+
+from stayer.core.errors import LeaseLost, StoreUnreachable, UnknownWorker
+from stayer.core.liveness.judge import BEATS_IN_A_LEASE
+from stayer.core.model import Beat, Report, Task, Worker
+from stayer.stores.redis import RedisStore, record
+from stayer.stores.redis.keys import key
+from stayer.stores.redis.replica_acks import Unconfirmed
+from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.router import LOBBY, Shards
+
+INTRODUCED = "introduced"
+"""In the place of a nonce: good enough is that the worker is known there, and not as dead."""
+BeatAt = Callable[[str, Worker, int, str, Sequence[Report]], Beat | None]
+
+
+class Workers:
+    """Registers, beats, buries."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._homes: dict[str, list[str]] = {}
+        self._supposed: dict[str, Sequence[str]] = {}
+        self._lessons = 0
+        self._refused: dict[tuple[str, str], tuple[float, float]] = {}
+
+    # Beating
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        """In the lobby and then in every home, with the same number. It is good when the lobby has
+        taken it: only there is anybody judged. While the lobby is away, it is good in the homes
+        that have taken it: nobody is buried there before a lease has passed.
+        """
+        if number == 1 and self._is_being_buried(worker.id):
+            raise LeaseLost(f"worker {worker.id} was given up as dead")
+        self._supposed[worker.id] = worker.queues
+        try:
+            answer = self._lobby().beat(worker, number, nonce, ())
+        except StoreUnreachable:
+            if number == 1:
+                raise  # whoever is not known there would be missed by nobody
+            alone = self._beat_alone(worker, number, nonce, reports)
+            if alone is None:
+                raise
+            return alone
+        if number == 1 and not self._has_moved_in(worker.id, worker.queues):
+            untold = tuple(report.id for report in reports)
+            return replace(answer, away=tuple(dict.fromkeys(worker.queues)), untold=untold)
+        if number > 1 and self._lessons != self._shards.nodes.lessons:
+            self._tell_again(worker.id)
+        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_at)
+        if number == 1:
+            self._check_alive(worker.id, list(heard))
+        orders = (each for beat in heard.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        return replace(answer, orders=tuple(orders), away=away, untold=untold)
+
+    def _beat_alone(
+        self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat | None:
+        """While the lobby is away; None if no home has taken it either."""
+        heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_alone_at)
+        if not heard:
+            return None
+        orders = (each for beat in heard.values() for each in beat.orders)
+        away = tuple(home for home in self.homes(worker.id) if home not in heard)
+        now, proven = next(iter(heard.values())).now, tuple(heard)
+        return Beat(now=now, orders=tuple(orders), away=away, untold=untold, proven=proven)
+
+    def _beat_at_homes(
+        self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
+    ) -> tuple[dict[str, Beat], tuple[str, ...]]:
+        """What those say that can be reached, and whose reports did not arrive."""
+        tour, heard = Tour(self._shards), dict[str, Beat]()
+        places, untold = self._places_of(reports)
+        for home in self.homes(worker.id):
+            told = places.get(home, [])
+            answer = tour.at(home, partial(beat_at, home, worker, number, nonce, told))
+            if answer is None:
+                untold += [report.id for report in told]
+            else:
+                heard[home] = answer
+        return heard, tuple(untold)
+
+    def _places_of(self, reports: Sequence[Report]) -> tuple[dict[str, list[Report]], list[str]]:
+        """The reports for each home, and those of which nobody can say where they belong."""
+        places: dict[str, list[Report]] = {}
+        untold: list[str] = []
+        try:
+            found = self._shards.places([report.id for report in reports])
+        except StoreUnreachable:
+            found = {}
+            for report in reports:
+                try:
+                    found |= self._shards.places([report.id])
+                except StoreUnreachable:
+                    untold.append(report.id)
+        for report in reports:
+            places.setdefault(found.get(report.id, ""), []).append(report)
+        return places, untold
+
+    def _beat_at(
+        self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat | None:
+        """None where it can't be known yet."""
+        shard = self._shards.of(home)
+        try:
+            return shard.beat(worker, number, nonce, reports)
+        except LeaseLost:
+            if number == 1:
+                raise
+        # Whoever wanted to introduce it there came no further than to write it down.
+        if not self._has_moved_in(worker.id, [home]):
+            return None
+        self._make_known(worker, home)
+        return shard.beat(worker, number, nonce, reports)
+
+    def _beat_alone_at(
+        self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
+    ) -> Beat | None:
+        """None where it is not known, or no more: only the lobby can say which."""
+        try:
+            return self._shards.of(home).beat_alone(worker, number, nonce, reports)
+        except LeaseLost:
+            return None
+
+    def introduce(self, worker: str, queue: str) -> bool:
+        """Let a shard know a worker that the lobby knows; False if it may not take tasks. Raises
+        StoreUnreachable if replicas don't confirm where to look for it: nothing is given then.
+        """
+        known = self._find(worker)
+        if known is None:
+            return False
+        self._move_in(worker, [queue])
+        try:
+            self._make_known(known, queue)
+        except LeaseLost:
+            return False  # it was buried there
+        return True
+
+    def _make_known(self, worker: Worker, home: str) -> None:
+        """It is given nothing there before it has proven to be alive since: whoever buried it
+        meanwhile has not found it.
+        """
+        shard = self._shards.server_of(home)
+        self._shards.of(home).beat(worker, 1, INTRODUCED, ())
+        self._check_alive(worker.id, [home])
+        shard.ask("HDEL", key("worker", shard.address.prefix, worker=worker.id), "unproven")
+
+    def _check_alive(self, worker: str, homes: list[str]) -> None:
+        """To be called when these have got to know it. Whoever buried it meanwhile may have been
+        there too early to find it: then it is buried once more. No replica need confirm that, for
+        who is written down is buried again by others, until all is confirmed.
+        """
+        if self._find(worker) is not None:
+            return
+        self._shards.nodes.enlist("homes", homes, worker, waits=False)
+        self._shards.nodes.enlist("burying", [worker], waits=False)
+        for home in homes:
+            with suppress(Unconfirmed):
+                self._bury(worker, home)
+        raise LeaseLost(f"worker {worker} was given up as dead")
+
+    # Burying
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        """The verdict, and what follows from this one and earlier ones."""
+        if silent:
+            self._write_down({worker.id for worker in self._lobby().workers()} & set(silent))
+        self._lobby().bury(judge, silent)
+        return self._carry_out()
+
+    def drop(self, worker: str, number: int | None) -> list[Task]:
+        """The verdict of somebody who knows."""
+        self._write_down([worker])
+        try:
+            self._lobby().drop_worker(worker, number)
+        except UnknownWorker:
+            if not self._read_homes(worker):
+                self._cross_out(worker)
+                raise
+        return [task for task in self._carry_out() if task.worker == worker]
+
+    def _write_down(self, workers: Iterable[str]) -> None:
+        self._shards.nodes.enlist("burying", workers)
+
+    def _cross_out(self, worker: str) -> None:
+        """One that was refused stays written down, for another may have judged it meanwhile."""
+        name = key("burying", self._shards.nodes.options.prefix)
+        self._shards.nodes.ask(name, "SREM", name, worker)
+
+    def _is_being_buried(self, worker: str) -> bool:
+        name = key("burying", self._shards.nodes.options.prefix)
+        written = self._shards.nodes.ask(name, "SISMEMBER", name, worker) == 1
+        return written and self._find(worker) is None
+
+    def _carry_out(self) -> list[Task]:
+        """Bury in their homes all that are written down and that the lobby does not know."""
+        name = key("burying", self._shards.nodes.options.prefix)
+        written = {each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name)}
+        alive = {worker.id for worker in self._lobby().workers()} if written else set()
+        lost: list[Task] = []
+        tour = Tour(self._shards)
+        for worker in sorted(written - alive):
+            places = self._read_homes(worker)
+            found = [tour.at(home, partial(self._bury, worker, home)) for home in places]
+            held = [task for some in found for task in some or ()]
+            if not held and None not in found:
+                homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
+                self._shards.nodes.ask(homes, "DEL", homes)
+                self._cross_out(worker)
+            lost += held
+        return _oldest_first(lost)
+
+    def _bury(self, worker: str, home: str) -> list[Task] | None:
+        """What it held there; None if it may still believe in a lease: its home has taken beats of
+        which no judge can have heard, and takes none from now on.
+        """
+        since, lease = self._refused.get((worker, home), (0.0, 0.0))
+        is_over = lease > 0 and monotonic() - since > lease * (1 + 1 / BEATS_IN_A_LEASE)
+        answer = self._shards.server_of(home).run("bury_here", worker, int(is_over))
+        if len(answer) == 3:
+            self._refused.setdefault((worker, home), (monotonic(), float(answer[2])))
+            return None
+        self._refused.pop((worker, home), None)
+        return record.tasks(*answer)
+
+    # Looking
+
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        """From these queues, or all homes, which another process may have added to."""
+        homes = list(dict.fromkeys(queues)) or self._read_homes(worker)
+        held = [task for home in homes for task in self._shards.of(home).holdings(worker)]
+        self._shards.remember(held)
+        return _oldest_first(held)
+
+    def all(self, queues: Iterable[str]) -> list[Worker]:
+        """As the lobby sees them, with what they hold in the shards of these queues."""
+        running: dict[str, int] = {}
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
+                running[each.id] = running.get(each.id, 0) + each.running
+        known = self._lobby().workers()
+        return [_with_tasks(each, running.get(each.id, 0)) for each in known]
+
+    def seen(self, queues: Iterable[str]) -> list[Worker]:
+        """The same; while the lobby is away, as these shards see them: the newest that any has
+        heard.
+        """
+        try:
+            return self.all(queues)
+        except StoreUnreachable:
+            if not queues:
+                raise
+        newest: dict[str, Worker] = {}
+        running: dict[str, int] = {}
+        for queue in queues:
+            for each in self._shards.of(queue).workers():
+                running[each.id] = running.get(each.id, 0) + each.running
+                if each.id not in newest or each.number > newest[each.id].number:
+                    newest[each.id] = each
+        known = sorted(newest.values(), key=lambda worker: (worker.started_at, worker.id))
+        return [_with_tasks(each, running[each.id]) for each in known]
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        self._lobby().attend(workers, seconds)
+
+    def drain(self, worker: str) -> Worker:
+        known = self._lobby().drain_worker(worker)
+        tour, running = Tour(self._shards), 0
+        for home in self._read_homes(worker):
+            running += len(tour.at(home, partial(self._drain_at, home, worker)) or ())
+        return _with_tasks(known, running)
+
+    def _drain_at(self, home: str, worker: str) -> list[Task]:
+        shard = self._shards.of(home)
+        with suppress(UnknownWorker):  # there they need not wait for its next beat
+            shard.drain_worker(worker)
+        return shard.holdings(worker)
+
+    def homes(self, worker: str) -> list[str]:
+        """The shards that may have orders for it; if the lobby can't say, those of its queues."""
+        try:
+            return self._homes_of(worker)
+        except StoreUnreachable:
+            return list(dict.fromkeys(self._supposed.get(worker, ())))
+
+    # Homes
+
+    def _move_in(self, worker: str, queues: Iterable[str]) -> None:
+        """Before it is known there, so that whoever looks for it will look there."""
+        wanted = list(dict.fromkeys(queues))
+        self._shards.add(wanted)
+        self._shards.nodes.enlist("homes", wanted, worker)
+        self._homes.pop(worker, None)
+
+    def _has_moved_in(self, worker: str, queues: Sequence[str]) -> bool:
+        """The same for a beat, which is good without it: False if replicas don't confirm it. Then
+        no shard may know the worker, so that each refuses it until a reserve, or a later beat, gets
+        that done. Where they are known to be away, a beat does not wait for them.
+        """
+        self._shards.nodes.enlist("homes", queues, worker, waits=False)
+        self._homes.pop(worker, None)
+        if self._shards.server_of(LOBBY).node().replicas.confirm is False:
+            return False
+        try:
+            self._move_in(worker, queues)
+        except Unconfirmed:
+            return False
+        return True
+
+    def _tell_again(self, worker: str) -> None:
+        """Where it is: a node may have been replaced by one that had not heard of all. Replicas
+        have confirmed it once, and a beat waits for nobody.
+        """
+        lessons, homes = self._shards.nodes.lessons, self.homes(worker)
+        with suppress(StoreUnreachable):
+            self._shards.tell_again(homes)
+            self._shards.nodes.enlist("homes", homes, worker, waits=False)
+            self._lessons = lessons
+            self._homes.pop(worker, None)
+
+    def _homes_of(self, worker: str) -> list[str]:
+        if worker not in self._homes:
+            self._homes[worker] = self._read_homes(worker)
+        return self._homes[worker]
+
+    def _read_homes(self, worker: str) -> list[str]:
+        name = key("homes", self._shards.nodes.options.prefix, worker=worker)
+        return sorted(each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name))
+
+    def _lobby(self) -> RedisStore:
+        return self._shards.of(LOBBY)
+
+    def _find(self, worker: str) -> Worker | None:
+        return next((each for each in self._lobby().workers() if each.id == worker), None)
+
+
+def _with_tasks(worker: Worker, running: int) -> Worker:
+    idle = worker.state == "IDLE" and running > 0
+    return replace(worker, running=running, state="PROCESSING" if idle else worker.state)
+
+
+def _oldest_first(tasks: Iterable[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: task.created)

@@ -1,0 +1,531 @@
+"""The contract over HTTP, as far as it goes without being a worker.
+
+Everything here is a request that any other program could make: see `stayer.http.routes`. What an
+operator wants is asked for by its verb, and decided by the server.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any, NoReturn, Unpack
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import UNSET
+
+from stayer.core import units
+from stayer.core.availability import Reach
+from stayer.core.errors import (
+    BadConfig,
+    BadInput,
+    Refused,
+    StoreUnusable,
+    UnknownFlow,
+    UnknownSchedule,
+    UnknownTask,
+)
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.insight import explanation
+from stayer.core.insight.explanation import Explanation
+from stayer.core.insight.failures import Failures
+from stayer.core.insight.queue_stats import Figures
+from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
+from stayer.core.model import (
+    JSON,
+    Attempt,
+    Beat,
+    Change,
+    Checkpoint,
+    Event,
+    Filter,
+    Handles,
+    Kept,
+    LogPiece,
+    NewTask,
+    Page,
+    QueueInfo,
+    QueueSettings,
+    Report,
+    State,
+    Submitted,
+    Task,
+    Usage,
+    Worker,
+)
+from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
+from stayer.core.ordering import rate_limit
+from stayer.core.schedules import parse
+from stayer.core.schedules.model import Firing, Schedule
+from stayer.core.submit import checks
+from stayer.store import Meanwhile, Waiter
+from stayer.stores.remote import records
+from stayer.stores.remote.connection import (
+    PATIENCE,
+    Address,
+    Connection,
+    NotAllowed,
+    Query,
+    TooManyWait,
+)
+
+_IDS = 50
+"""How many ids go into one URL."""
+_PAGE = 1000
+_TASKS, _BYTES = 1000, 8_000_000
+"""What goes into one submission."""
+_WATCH = 30.0
+"""How long one request waits for events, in seconds."""
+_POLL = 1.0
+"""Between two looks, where the server lets no more requests wait."""
+_EARLIEST, _LATEST = 1e8, 253402300799.0
+"""Moments that can't be taken for a duration, nor for no moment at all."""
+
+
+class PlainHttpWarning(UserWarning):
+    """A token is sent over plain http to another machine."""
+
+
+def open_server(url: str, token: str | None) -> HttpStore:
+    """The store behind the server at `http://host:port/prefix`."""
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise BadConfig(
+            f"store {parts.scheme}://…@{parts.hostname}: a URL is no place for a secret, it is "
+            "shown and logged: give the token as STAYER_TOKEN"
+        )
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if not parts.hostname or port == -1 or parts.query or parts.fragment:
+        raise BadConfig(f"store {url!r}: write for example http://localhost:8787")
+    plain = url.rstrip("/")
+    prefix = parts.path.rstrip("/")
+    if token and parts.scheme == "http" and not _is_here(parts.hostname):
+        warnings.warn(
+            f"{plain} is not encrypted: the token can be read on the way. Use https",
+            PlainHttpWarning,
+            stacklevel=3,
+        )
+    address = Address(plain, parts.scheme == "https", parts.hostname, port, prefix)
+    return HttpStore(plain, Connection(address, token))
+
+
+def _is_here(host: str) -> bool:
+    """Whether what is sent to this host stays on this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _path(kind: str, name: str, *rest: str) -> str:
+    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
+
+
+class HttpStore:
+    """A store that a server has."""
+
+    a_turn = 500
+
+    def __init__(self, url: str, connection: Connection) -> None:
+        self.url = url
+        self._ask = connection.ask
+        self._connection = connection
+
+    def setup(self) -> None:
+        self._clock()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def now(self) -> float:
+        return float(self._clock()["epoch"])
+
+    def identity(self) -> str:
+        return str(self._clock()["store"])
+
+    def last_event(self) -> int:
+        return int(self._clock()["last_event"])
+
+    def _clock(self) -> dict[str, Any]:
+        found = self._ask("GET", "/v1/clock")
+        if not isinstance(found, dict) or "epoch" not in found:
+            raise StoreUnusable(f"{self.url} is no server of Stayer's: fix the URL")
+        return found
+
+    def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
+        answers: list[Submitted] = []
+        portions = list(_portions(tasks))
+        if len(portions) > 1 and any(new.after for new in tasks):
+            raise BadInput(
+                f"{len(tasks):,} tasks that run after others are too many for one request: submit "
+                "them as a flow"
+            )
+        for portion in portions:
+            answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
+            records.check_refused(self.url, answer["tasks"])
+            answers += map(records.submitted, answer["tasks"])
+        return answers
+
+    def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
+        body = records.flow_submission(flow, tasks)
+        return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
+
+    def cancel_flow(self, id: str, grace: float | None) -> int:
+        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
+
+    def retry_flow(self, id: str, from_start: bool) -> int:
+        body: JSON = {"from_start": from_start}
+        return int(self._ask("POST", _path("flows", id, "retry"), body=body)["tasks"])
+
+    def ask(self, id: str, happening: Happening) -> Task:
+        match happening:
+            case Cancel(grace=grace):
+                return self._verb(id, "cancel", {"grace": grace})
+            case Retry(from_start=from_start, keeps_eta=keeps_eta):
+                # Only if it is wanted: an older server does not know of it.
+                at_once: dict[str, JSON] = {} if keeps_eta else {"now": True}
+                return self._verb(id, "retry", {"from_start": from_start, **at_once})
+            case Hold() | Release():
+                return self._verb(id, type(happening).__name__.lower())
+            case Ask(verb=verb, arguments=arguments):
+                return self._verb(id, verb, dict(arguments) or None)
+            case Set(priority=priority, limits=limits, notify=notify):
+                wanted: dict[str, JSON] = {
+                    name if name == "more_time" else f"{name}_limit": value
+                    for name, value in limits.items()
+                }
+                if priority is not UNSET:
+                    wanted["priority"] = priority
+                if notify is not UNSET:
+                    wanted["notify"] = list(notify)
+                return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
+            case _:
+                self._for_workers()
+
+    def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
+        return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
+
+    def explain(self, id: str) -> Explanation:
+        shown = self._ask("GET", _path("tasks", id, "explain"))
+        forecast = explanation.times_read(shown["forecast"])
+        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+
+    def give_up(self, worker: str) -> int:
+        return int(self._ask("DELETE", _path("workers", worker))["returned"])
+
+    # Reading
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        found: dict[str, Task] = {}
+        wanted = list(dict.fromkeys(ids))
+        for start in range(0, len(wanted), _IDS):
+            some = wanted[start : start + _IDS]
+            answer = self._ask("GET", "/v1/tasks", {"id": some, "limit": len(some)})
+            found.update((shown["id"], records.task(shown)) for shown in answer["tasks"])
+        return [found.get(id) for id in ids]
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        query = {
+            "id": filter.ids, "prefix": filter.prefix, "queue": filter.queues,
+            "state": filter.states, "name": filter.name, "owner": filter.owner,
+            "key": filter.key, "unique": filter.unique,
+            "tag": filter.tags, "worker": filter.worker, "held": filter.held,
+            "since": _moment(filter.since), "until": _moment(filter.until), "flow": filter.flow,
+            "fingerprint": filter.fingerprint,
+        }  # fmt: skip
+        tasks: list[Task] = []
+        while True:
+            page = {"cursor": cursor, "limit": min(_PAGE, limit - len(tasks))}
+            answer = self._ask("GET", "/v1/tasks", {**query, **page})
+            tasks += map(records.task, answer["tasks"])
+            cursor = answer["next"]
+            if cursor is None or len(tasks) >= limit:
+                return Page(tuple(tasks), cursor)
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        answer = self._ask("GET", "/v1/flows", {"cursor": cursor, "limit": min(limit, _PAGE)})
+        return FlowPage(tuple(map(records.flow, answer["flows"])), answer["next"])
+
+    def flow(self, id: str) -> FlowInfo | None:
+        if not id:
+            return None
+        try:
+            return records.flow(self._ask("GET", _path("flows", id)))
+        except UnknownFlow:
+            return None
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        found = (self._of_task(id, "upstreams", {"limit": 0}) for id in ids)
+        return [Upstreams(tuple(of.get("after", ())), tuple(of.get("behind", ()))) for of in found]
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        found = self._of_task(id, "upstreams", {"limit": min(limit, _PAGE)})
+        return list(found.get("waits", ())), int(found.get("waiting_for", 0))
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
+        return [records.task(shown) for shown in answer["tasks"]]
+
+    def ahead(self, id: str) -> int:
+        found = self._of_task(id, "explain").get("ahead")
+        return int(found or 0)
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        page = self.find(Filter(queues=(queue,), states=("complete",)), None, limit)
+        return [
+            (task.kind, task.finished_at - task.started_at)
+            for task in page.tasks
+            if task.started_at is not None and task.finished_at is not None
+        ]
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        query: Query = {"queue": tuple(queues), "limit": min(limit, _PAGE)}
+        return records.failures(self._ask("GET", "/v1/failures", query))
+
+    def attempts(self, id: str) -> list[Attempt]:
+        found = self._of_task(id, "attempts")
+        return [records.read(Attempt, shown) for shown in found.get("attempts", ())]
+
+    def events(self, id: str) -> list[Event]:
+        found = self._of_task(id, "events")
+        return [records.read(Event, shown) for shown in found.get("events", ())]
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        if attempt < 1:
+            return []
+        query = {"attempt": attempt, "start": start, "limit": max(1, min(limit, 1_000_000))}
+        found = self._of_task(id, "log/pieces", query)
+        return [records.read(LogPiece, shown) for shown in found.get("pieces", ())]
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        if attempt < 1:
+            return []
+        found = self._of_task(id, "usage", {"attempt": attempt})
+        return [records.read(Usage, shown) for shown in found.get("usage", ())]
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        found = self._of_task(id, "checkpoint")
+        return records.read(Checkpoint, found) if found else None
+
+    def _of_task(self, id: str, what: str, query: dict[str, int] | None = None) -> dict[str, Any]:
+        """What belongs to a task; nothing if there is none, as other stores have it."""
+        try:
+            found: dict[str, Any] = self._ask("GET", _path("tasks", id, what), query)
+        except (UnknownTask, Refused, BadInput):
+            return {}
+        return found
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        deadline = time.monotonic() + timeout
+        while True:
+            left = max(0.0, min(_WATCH, deadline - time.monotonic()))
+            query: Query = {"since": since, "wait": f"{left:.3f}", "limit": min(limit, 500)}
+            try:
+                answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+            except TooManyWait:
+                answer = self._ask("GET", "/v1/events", {**query, "wait": "0"})
+                if not answer["events"]:
+                    time.sleep(min(_POLL, left))
+            found = [records.read(Event, shown) for shown in answer["events"]]
+            if found or time.monotonic() >= deadline:
+                return found
+
+    # Queues, workers and history
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        answer = self._ask("GET", "/v1/queues", {"name": tuple(names)})
+        return [records.queue(shown) for shown in answer["queues"]]
+
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """As `PartedStore.reach`, as the server sees it."""
+        query: Query = {"name": tuple(queues), "partial": True}
+        answer = self._ask("GET", "/v1/queues", query)
+        return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
+
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """As `PartedStore.workers_of`, of the queues that the server can reach."""
+        answer = self._ask("GET", "/v1/workers", {"partial": True})
+        return [records.read(Worker, shown) for shown in answer["workers"]]
+
+    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
+        wanted: dict[str, Any] = dict(settings)
+        if said := settings.get("rate"):
+            wanted["rate"] = rate_limit.written(said)
+        return records.queue(self._ask("PATCH", _path("queues", name), body=wanted))
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        query: Query = {
+            "since": _moment(since), "until": _moment(until), "step": f"{step}s",
+            "queue": tuple(queues or ()), "each": queues is not None,
+        }  # fmt: skip
+        history = self._ask("GET", "/v1/stats", query)["history"]
+        return [
+            records.read(Figures, {**shown, "queue": shown["queue"] or ""})
+            for shown in history["points"]
+        ]
+
+    def sample(self) -> float:
+        self._for_workers()
+
+    def drop_queue(self, name: str, limit: int) -> int:
+        answer = self._ask("DELETE", _path("queues", name), {"force": True})
+        return int(answer["left"])
+
+    def purge(
+        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
+    ) -> list[str]:
+        if ids is not None:
+            return [id for id in ids[:limit] if self._deleted(id)]
+        body: JSON = {
+            "before": _moment(before), "states": list(states), "limit": min(limit, _PAGE),
+        }  # fmt: skip
+        return [str(id) for id in self._ask("POST", "/v1/tasks/purge", body=body)["purged"]]
+
+    def _deleted(self, id: str) -> bool:
+        try:
+            self._ask("DELETE", _path("tasks", id))
+        except NotAllowed:
+            raise
+        except (Refused, UnknownTask):
+            return False
+        return True
+
+    def workers(self) -> list[Worker]:
+        return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
+
+    def drain_worker(self, worker: str) -> Worker:
+        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
+        self._ask("POST", "/v1/workers/attend", body=body)
+
+    # Schedules
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        answer = self._ask("GET", "/v1/schedules", {"name": tuple(names)})
+        return [records.schedule(shown) for shown in answer["schedules"]]
+
+    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
+        body = parse.written(schedule)
+        query = {"replace": True, "seen": None if seen is None else units.rfc3339(seen)}
+        return records.schedule(self._ask("POST", "/v1/schedules", query, body=body))
+
+    def drop_schedule(self, name: str) -> bool:
+        try:
+            self._ask("DELETE", _path("schedules", name))
+        except UnknownSchedule:
+            return False
+        return True
+
+    # Notices
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        query = {"task": task, "state": state, "cursor": cursor, "limit": min(limit, _PAGE)}
+        answer = self._ask("GET", "/v1/notices", query)
+        return NoticePage(tuple(map(records.notice, answer["notices"])), answer["next"])
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("retry", ids)
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        return self._each_notice("drop", ids)
+
+    def _each_notice(self, verb: str, ids: Sequence[str]) -> int:
+        told = 0
+        for start in range(0, len(ids), _PAGE):
+            body: JSON = {"ids": [*ids[start : start + _PAGE]]}
+            told += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
+        return told
+
+    # What only workers do
+
+    def _for_workers(self) -> NoReturn:
+        raise StoreUnusable(
+            f"{self.url} is a server: workers and listeners need the database itself, give them "
+            "its URL (sqlite:…, redis:…)"
+        )
+
+    def reserve(
+        self, worker: str, queues: Sequence[str], limit: int, handles: Handles
+    ) -> list[Task]:
+        self._for_workers()
+
+    def commit(self, changes: Sequence[Change]) -> list[Task | None]:
+        self._for_workers()
+
+    def turn(
+        self,
+        worker: str,
+        changes: Sequence[Change],
+        queues: Sequence[str],
+        limit: int,
+        handles: Handles,
+        meanwhile: Meanwhile = None,
+    ) -> tuple[list[bool], Sequence[Task]]:
+        self._for_workers()
+
+    def promote(self, limit: int) -> float | None:
+        self._for_workers()
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        self._for_workers()
+
+    def fire(self, firing: Firing) -> bool:
+        self._for_workers()
+
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        self._for_workers()
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        self._for_workers()
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        self._for_workers()
+
+    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
+        self._for_workers()
+
+    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
+        self._for_workers()
+
+    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+        self._for_workers()
+
+    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
+        self._for_workers()
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        self._for_workers()
+
+
+def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
+    """As many as a request may bring."""
+    portion: list[JSON] = []
+    size = 0
+    for shown in map(checks.written, tasks):
+        length = len(msgspec.json.encode(shown))
+        if portion and (len(portion) >= _TASKS or size + length > _BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(shown)
+        size += length
+    if portion:
+        yield portion
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else f"{min(_LATEST, max(_EARLIEST, at)):.6f}"

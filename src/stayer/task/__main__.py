@@ -1,0 +1,179 @@
+"""`python -m stayer.task class FILE[:Class] | app MODULE[:app] | names … | check …`
+
+The first two run the task that the environment tells of; `names MODULE[:app]` prints the names of
+an app's tasks, and its schedules, as JSON, on the last line of stdout; `check FILE[:Class]` looks
+whether the class is there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TypeVar
+
+from stayer.core.errors import BadInput, BadResult, Stopped
+from stayer.service import tracing
+from stayer.task import outcome_files
+from stayer.task.context import Context
+from stayer.task.load_code import load_app, load_class
+from stayer.task.stack_dump import show_stacks_when_asked
+from stayer.task.stop_signal import Stopping
+
+BAD_USE = 2
+T = TypeVar("T")
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    match arguments:
+        case ["names", target]:
+            return _print_names(target)
+        case ["check", target]:
+            return _check(target)
+        case ["class" | "app" as kind, target]:
+            try:
+                context = Context.from_environment()
+            except BadInput as error:
+                print(f"stayer: {error}", file=sys.stderr)
+                return BAD_USE
+            sys.argv = [target]
+            return _run(context, _run_class if kind == "class" else _run_app, target)
+        case _:
+            print(__doc__, file=sys.stderr)
+            return BAD_USE
+
+
+def _run(context: Context, work: Callable[[str, Context], object], target: str) -> int:
+    ended_by: list[signal.Signals] = []
+    atexit.register(_end_by, ended_by)  # the first to be registered is the last to be called
+    _write_lines_at_once()
+    show_stacks_when_asked()
+    stopping = Stopping(context)
+    process = os.getpid()
+    with context:
+        try:
+            value = work(target, context)
+        except BaseException as error:
+            stopping.work_is_over()
+            return _broke_off(context, error, ended_by)
+        stopping.work_is_over()
+        if os.getpid() != process:
+            return 0  # a copy that the task forked: the result is for its parent to tell
+        return outcome_files.complete(context, value)
+
+
+def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Signals]) -> int:
+    """The exit code of a task that did not come to its end."""
+    match error:
+        case SystemExit(code=None):
+            return 0
+        case SystemExit(code=int(code)):
+            return code and (code & 0xFF or outcome_files.FAILED)
+        case SystemExit():
+            outcome_files.say(str(error))
+            outcome_files.say_failed(context, "SystemExit", str(error))
+            return outcome_files.FAILED
+        case Stopped() | KeyboardInterrupt():
+            ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
+            outcome_files.say(f"stayer: stopped by {ended_by[0].name}")
+            return outcome_files.FAILED
+        case _NotLoaded():
+            return outcome_files.fail(context, error.error, not_loaded=True)
+        case BadResult():
+            return outcome_files.fail(
+                context, error, outcome_files.keep(context, error.value, error)
+            )
+        case _:
+            return outcome_files.fail(context, error)
+
+
+class _NotLoaded(Exception):
+    """What the worker was told to run can't be loaded: no task is to blame for that."""
+
+    def __init__(self, error: ImportError) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _loaded(load: Callable[[str], T], target: str) -> T:
+    try:
+        return load(target)
+    except ImportError as error:
+        raise _NotLoaded(error) from error
+
+
+def _run_class(target: str, context: Context) -> object:
+    task = _loaded(load_class, target)(context)
+    if callable(kill := getattr(task, "kill", None)):
+        context.on_stop(kill)
+    if callable(before := getattr(task, "before", None)):
+        before()
+    try:
+        with tracing.within(context.record):
+            value = task.run()
+            if isinstance(value, Coroutine):
+                from stayer.task import coroutines
+
+                value = coroutines.run(value, context)
+            return value
+    finally:
+        if callable(after := getattr(task, "after", None)):
+            after()
+
+
+def _run_app(target: str, context: Context) -> object:
+    app = _loaded(load_app, target)
+    with tracing.within(context.record):
+        return app.call(context)
+
+
+def _check(target: str) -> int:
+    try:
+        load_class(target)
+    except ImportError as error:
+        import traceback
+
+        traceback.print_exception(error)
+        return 1
+    os._exit(0)  # the file may have started threads
+
+
+def _print_names(target: str) -> int:
+    import json
+
+    try:
+        app = load_app(target)
+        about = {"names": app.names, "schedules": getattr(app, "schedules", ())}
+    except ImportError as error:
+        import traceback
+
+        traceback.print_exception(error)
+        return 1
+    print("", json.dumps(about), sep="\n", flush=True)
+    os._exit(0)  # the module may have started threads, or want to say goodbye on the last line
+
+
+def _write_lines_at_once() -> None:
+    """To a file, Python would write in large pieces, and the log would lag behind."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+def _end_by(numbers: list[signal.Signals]) -> None:
+    """Die of the signal that ended the work, as a program does that knows nothing of it."""
+    for number in numbers:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):  # the task may have closed it
+                stream.flush()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""Finding the user's code: a class in a file, an app in a module.
+
+Whatever goes wrong is an ImportError that says what to do; the cause is chained to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from types import ModuleType
+from typing import Protocol, cast
+
+from stayer.core.errors import Stopped
+from stayer.core.model import Value
+from stayer.task.context import Context
+
+
+class TaskClass(Protocol):
+    """What a class is to have; `kill`, `before` and `after` are optional."""
+
+    def __init__(self, task: Context) -> None: ...
+    def run(self) -> object: ...
+
+
+class TaskApp(Protocol):
+    """What an app is, seen from here."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def call(self, task: Context) -> Value: ...
+
+
+def load_class(target: str) -> type[TaskClass]:
+    """The class of `FILE[:Class]`: the one called Run, else the only one that has `run`."""
+    path, name = (target, "") if os.path.isfile(target) else _split(target)
+    _search_first(os.path.dirname(os.path.abspath(path)))
+    with _importing(path):
+        module = _import_file(path)
+
+    def fits(value: object) -> bool:
+        return isinstance(value, type) and callable(getattr(value, "run", None))
+
+    def is_own(value: object) -> bool:
+        return fits(value) and getattr(value, "__module__", None) == module.__name__
+
+    found = _find(module, path, name, "Run", fits, is_own, "class with a method `run`")
+    return cast(type[TaskClass], found)
+
+
+def load_app(target: str) -> TaskApp:
+    """The app of `MODULE[:app]`: the one called app, else the only one."""
+    module_name, name = _split(target)
+    if os.sep in module_name or module_name.endswith(".py"):
+        raise ImportError(
+            f"{module_name} is a file: give the name under which it is imported, such as "
+            f"{os.path.basename(module_name).removesuffix('.py')}, and run the worker where it is"
+        )
+    _search_first(os.getcwd())
+    with _importing(module_name):
+        module = import_module(module_name)
+
+    def fits(value: object) -> bool:
+        if isinstance(value, type | ModuleType):
+            return False
+        return hasattr(value, "names") and callable(getattr(value, "call", None))
+
+    return cast(TaskApp, _find(module, module_name, name, "app", fits, fits, "App"))
+
+
+def _split(target: str) -> tuple[str, str]:
+    place, _, name = target.rpartition(":")
+    return (place, name) if place else (name, "")
+
+
+def _search_first(folder: str) -> None:
+    """Import from this folder before all others, as if a script there had been started."""
+    if not sys.flags.safe_path:
+        del sys.path[0]  # where `python -m` was called
+    sys.path.insert(0, folder)
+
+
+def _import_file(path: str) -> ModuleType:
+    """The file as a module of its name, so that what it defines can be found by other processes."""
+    name = os.path.basename(path).removesuffix(".py")
+    if name in sys.modules:
+        name = f"stayer_task_{name}"
+    loader = SourceFileLoader(name, os.path.abspath(path))
+    spec = spec_from_loader(name, loader)
+    assert spec is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _importing(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (Stopped, KeyboardInterrupt):
+        raise
+    except SystemExit as exit:
+        raise ImportError(
+            f"{what} called sys.exit({exit.code!r}) while it was imported: put what is to happen "
+            'only when it is run itself under `if __name__ == "__main__":`'
+        ) from exit
+    except BaseException as error:
+        said = f"{type(error).__qualname__}: {error}".removesuffix(": ")
+        where = f" (looked in {sys.path[0]} first)" if isinstance(error, ImportError) else ""
+        raise ImportError(f"{what} can't be imported: {said}{where}") from error
+
+
+def _find(
+    module: ModuleType,
+    place: str,
+    name: str,
+    default: str,
+    fits: Callable[[object], bool],
+    is_own: Callable[[object], bool],
+    what: str,
+) -> object:
+    if name:
+        if fits(found := getattr(module, name, None)):
+            return found
+        raise ImportError(f"{place} has no {what} called {name}")
+    if fits(found := getattr(module, default, None)):
+        return found
+    names = {id(value): name for name, value in vars(module).items() if is_own(value)}
+    if len(names) == 1:
+        return getattr(module, *names.values())
+    if not names:
+        raise ImportError(f"{place} has no {what}: call it {default}")
+    listed = sorted(names.values())
+    raise ImportError(
+        f"{place} has more than one {what} ({', '.join(listed)}): say which, as in "
+        f"{place}:{listed[0]}"
+    )

@@ -1,0 +1,195 @@
+"""The attempts that this worker has in its hands, by task and number."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
+
+from stayer.core.model import Report, Task
+from stayer.core.units import format_duration
+from stayer.service.lease.heartbeat import moment
+from stayer.worker.attempt import Held
+from stayer.worker.beat_size import A_BEAT, weight
+from stayer.worker.orphans import sweep_strays
+from stayer.worker.run_directory import Run
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.wakeup import Bell
+
+logger = logging.getLogger("stayer.worker")
+
+T = TypeVar("T")
+
+_WATCHED_FOR = 30.0
+_TIME_TO_DIE = 30.0
+
+
+class Holdings:
+    """All of them; the thread of the heart reads along."""
+
+    def __init__(self, state: StateDirectory, bell: Bell) -> None:
+        self._state = state
+        self._bell = bell
+        self._held: dict[tuple[str, int], Held] = {}
+        self._next_in_turn: tuple[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._held.values()))
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._held
+
+    def get(self, key: tuple[str, int]) -> Held | None:
+        return self._held.get(key)
+
+    def add(self, held: Held) -> None:
+        self._held[held.key] = held
+
+    def take_up(self, held: Held) -> None:
+        """One that was found at work, or at its end."""
+        self.add(held)
+        self._bell.ring_when(held.run.pidfd())
+
+    def remove(self, held: Held) -> None:
+        """Nothing is left to say of it, and nothing is left of it here."""
+        if self._held.pop(held.key, None) is not None:
+            self._bell.forget(held.run.pidfd())
+
+    def ours(self) -> list[Held]:
+        """What is held under the name that this worker has now."""
+        return [held for held in self if held.task.worker == self._state.worker_id]
+
+    def queues(self) -> set[str]:
+        """The queues of what is held under that name."""
+        return {held.task.queue for held in self.ours()}
+
+    def fenced(self) -> list[Held]:
+        """What its keepers have frozen, for want of a lease."""
+        return [held for held in self if held.is_fenced()]
+
+    def stop(self, grace: float) -> None:
+        """Have all of them end within this time."""
+        for held in self:
+            shorter = held.stop_grace is None or grace < held.stop_grace
+            if shorter and held.ask(stop={"why": "interrupt", "grace": grace}):
+                held.stop_grace = grace
+
+    def what_stops(self, grace: float) -> str:
+        """In words, while there is something."""
+        number = len(self)
+        longest = format_duration(max(held.age() for held in self))
+        what = f"1 task ({longest})" if number == 1 else f"{number} tasks (longest {longest})"
+        if not grace:
+            return f"killing {what}"
+        return (
+            f"stopping {what}, killed after {format_duration(grace)} at most, to be begun again by "
+            "the next worker. Ctrl-C again kills at once; `kill -HUP` instead of Ctrl-C or TERM "
+            "leaves tasks running"
+        )
+
+    def counted(self, what: str) -> str:
+        """So many of these."""
+        return f"{len(self)} {what}" + ("" if len(self) == 1 else "s")
+
+    def give_up(self) -> None:
+        """All of it was taken from us: the lease is void, and the keepers are to see that now."""
+        for held in self:
+            if not held.lost:
+                held.take_away()
+
+    def still_dying(self) -> bool:
+        """Something that was taken from us has not ended, and may still move.
+
+        What is not gone after a while hangs in the kernel, and dies when it comes out of there.
+        """
+        dead_by = time.monotonic() - _TIME_TO_DIE  # it does not die while the machine sleeps
+        return any(
+            held.lost and held.lost_at > dead_by and not held.run.has_ended() for held in self
+        )
+
+    def have_urgent_news(self) -> bool:
+        """One of them has something that must not wait for the next beat. Each is asked: the first
+        news of a task count once, and one beat is for those of all.
+        """
+        urgent = [held for held in self if held.has_urgent_news()]
+        return bool(urgent)
+
+    def show(self) -> None:
+        """Somebody watches: let the keepers look every second."""
+        now = moment()
+        for held in self:
+            if held.watched_until < now + _WATCHED_FOR / 3 and held.run.running is not None:
+                held.watched_until = now + _WATCHED_FOR
+                held.ask(watched=held.watched_until)
+
+    def gather(self) -> list[Report]:
+        """The news for a beat. What has ended goes first, for its end waits; the others take turns
+        where there is too much.
+        """
+        reports: list[Report] = []
+        room = A_BEAT
+        in_turn = self._in_turn()
+        for held in in_turn:
+            report = held.gather(room)
+            if report is not None:
+                room -= weight(report)
+                reports.append(report)
+        self._next_in_turn = next((held.key for held in in_turn if held.was_cut_short), None)
+        return reports
+
+    def _in_turn(self) -> list[Held]:
+        """Beginning with the first for whom the last beat had no room."""
+        ours = self.ours()
+        first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
+        return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
+
+    def delivered(self, untold: Collection[str] = ()) -> None:
+        """The beat got through, but for the news of these tasks."""
+        for held in self:
+            if held.task.id not in untold:
+                held.delivered()
+
+    def adopt(self, run: Run) -> Held | None:
+        """A run directory from before: take up what lives or has ended; None if it is neither."""
+        try:
+            about = run.about
+            task = Task(
+                about["task"]["id"],
+                about["task"]["queue"],
+                state="reserved",
+                worker=about["worker"],
+                attempt=about["attempt"],
+            )
+        except (OSError, ValueError, KeyError, TypeError):
+            logger.error("%s is no run directory that can be read: left alone", run.folder)
+            return None
+        ours = task.worker == self._state.worker_id
+        kept = run.is_kept() or (ours and run.keeper_lives())
+        if not run.has_ended() and not kept:
+            # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
+            # keeper wrote is believed: the original may be running. Burial sees to the rest.
+            if not ours or not run.void() or not sweep_strays(run.folder):
+                return None
+            never = {"not_started": "its worker died before it could begin", "node": True}
+            note: dict[str, Any] = {"keeper_died": None} if run.running else never
+            run.declare_ended(note)
+        held = Held(task, run)
+        held.known = False
+        self.take_up(held)
+        if kept and not ours:
+            # Whoever we were was given up: the store may have given it away, even to us.
+            held.take_away()
+        logger.info("adopted task %s, attempt %d", task.id, task.attempt)
+        return held
+
+
+def by_queue(items: Iterable[T], held: Callable[[T], Held]) -> dict[str, list[T]]:
+    """In groups: one queue may be away while others are not."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(held(item).task.queue, []).append(item)
+    return groups

@@ -1,0 +1,236 @@
+"""What every worker has: a lease that a heart keeps, ears for signals and orders, and a loop that
+nothing ends but a word from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from signal import SIGUSR1
+from typing import NoReturn
+
+from stayer.core.errors import LeaseLost, StoreError, StoreUnreachable, StoreUnusable
+from stayer.core.model import Beat, Orders, Report, Task, Worker
+from stayer.core.units import format_duration
+from stayer.service.degraded import log_once
+from stayer.service.lease.heartbeat import Heart, moment
+from stayer.store import PartedStore, Store, known_workers
+from stayer.worker.backoff import Patience
+from stayer.worker.signals import Signals
+from stayer.worker.state_directory import StateDirectory
+from stayer.worker.suspend_detector import Naps
+from stayer.worker.wakeup import Bell
+
+logger = logging.getLogger("stayer.worker")
+
+TICK = 1.0
+_TIME_TO_TELL = 10.0
+"""How long a worker that is to stop tries to tell the store of what it held, in seconds."""
+
+
+class BeatingWorker(ABC):
+    """The frame of a worker; what it runs, and how, is for others to say."""
+
+    def __init__(self, store: Store, state: StateDirectory) -> None:
+        self._store = store
+        self._state = state
+        self._heart: Heart | None = None
+        self._orders: deque[Orders] = deque()
+        self._patience = Patience()
+        self._signals = Signals(self._patience.call_away, self._patience.hasten)
+        self._bell = Bell()
+        self._draining = self._stopping = self._leaving = self._lease_lost = False
+        self._has_begun = state.resumed
+        self._is_in_its_store = False
+        self._leave_at: float | None = None
+        self._naps = Naps()
+        self._was_away = False
+
+    @property
+    def drained(self) -> bool:
+        """It has ended because it was told to finish what it had."""
+        return self._draining and not self._leaving and not self._stopping
+
+    def run(self) -> None:
+        """Until it is told to go and holds nothing more; or told to leave all as it is."""
+        self._begin()
+        while not self._finished():
+            try:
+                self._once()
+                if not self._finished():
+                    self._wait()
+            except Exception:
+                # A full disk, a defect: the tasks run on, and so must whoever looks after them.
+                logger.exception("something went wrong, going on")
+                self._bell.sleep(TICK)
+        self._end()
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _once(self) -> None: ...
+
+    @abstractmethod
+    def _wait(self) -> None: ...
+
+    @abstractmethod
+    def _finished(self) -> bool: ...
+
+    @abstractmethod
+    def _end(self) -> None: ...
+
+    @abstractmethod
+    def _hear_signals(self) -> None: ...
+
+    @abstractmethod
+    def _about_me(self) -> Worker: ...
+
+    @abstractmethod
+    def _gather(self) -> Sequence[Report]: ...
+
+    @abstractmethod
+    def _on_beat(self, good_until: float, answer: Beat) -> None: ...
+
+    # The lease
+
+    def _start_heart(self) -> None:
+        """Register, however long the store takes to answer."""
+        while self._heart is None and not (self._leaving or self._stopping):
+            try:
+                self._heart = self._registered_heart()
+                self._has_begun = True
+            except LeaseLost:
+                self._lease_lost = False
+                self._state.void_lease()
+                self._state.new_identity()
+            except StoreError as error:
+                # Somebody must mend it, and is there to hear of it: a worker that looks after
+                # nothing yet does not begin. What was adopted is not left alone for it.
+                if isinstance(error, StoreUnusable) and not self._has_begun:
+                    raise
+                log_once.tell(logger, "asking the store again", error)
+                self._bell.sleep(self._patience.next_pause())
+                self._hear_signals()
+
+    def _registered_heart(self) -> Heart:
+        """A heart that beats; raises LeaseLost if the identity is no longer worth anything."""
+        if self._is_in_its_store:
+            self._state.join(self._store.identity())  # it may have lost its data, and be another
+        else:
+            self._state.belong_to(self._store.identity())
+            self._is_in_its_store = True
+        about = self._about_me()
+        last_number = self._last_number(about.id)
+        heart = Heart(
+            self._store,
+            about,
+            on_orders=self._on_orders,
+            on_lost=self._on_lost,
+            gather=self._gather,
+            on_beat=self._on_beat,
+            on_drain=lambda: self._signals.hear(SIGUSR1, self._bell),
+            last_number=last_number,
+        )
+        heart.start()
+        logger.info("worker %s takes tasks from %s", about.id, ", ".join(about.queues))
+        return heart
+
+    def _last_number(self, id: str) -> int:
+        """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
+        store = self._store
+        is_parted = isinstance(store, PartedStore)
+        try:
+            found = store.workers_of(()) if isinstance(store, PartedStore) else store.workers()
+            known = {worker.id: worker for worker in found}
+        except StoreUnreachable:
+            if not is_parted:
+                raise
+            seen = {worker.id: worker for worker in known_workers(store)}
+            if id not in seen:
+                raise
+            return seen[id].number + 1  # the place that is away may have heard of one more
+        if self._state.resumed and id not in known:
+            raise LeaseLost(f"worker {id} was given up as dead")
+        return known[id].number if id in known else 0
+
+    def _ask_after_a_nap(self) -> None:
+        """Whether we still hold our tasks, as soon as we are back: what runs here stands still
+        until that is known. The next beat would be due in a while.
+        """
+        if (away := self._naps.noticed(self._about_me().lease)) is not None:
+            logger.warning("%s: asking the store what is still ours", away)
+            self._was_away = True
+        if self._was_away and self._heart is not None and self._try(self._heart.beat_now):
+            self._was_away = False
+
+    def _abandon_heart(self) -> None:
+        if self._heart is not None:
+            self._heart.abandon()
+            self._heart = None
+
+    def _take_leave(self) -> None:
+        """Of the store, and of the identity."""
+        if self._heart is not None:
+            try:
+                if self._heart.stop(self._has_ended):
+                    self._state.forget_identity()
+                else:
+                    logger.warning("something still runs here: leaving it to the next worker")
+            except StoreError as error:
+                logger.warning("could not take leave of the store: %s", error)
+
+    def _takes_leave_in_time(self) -> bool:
+        """False if the store did not answer."""
+        self._patience.rest(0.0)
+        return self._try(self._take_leave)
+
+    def _has_waited_long_enough(self, what: str) -> bool:
+        """For a store that can't be told what is left to tell, by one that is to stop; whoever
+        drains has the time.
+        """
+        if self._patience.hurries or not self._stopping:
+            return self._patience.hurries
+        if self._leave_at is None:
+            self._leave_at = moment() + _TIME_TO_TELL
+            said = "waiting for the store for %s at most, to tell it of %s"
+            logger.warning(said, format_duration(_TIME_TO_TELL), what)
+        return moment() >= self._leave_at
+
+    def _leave_untold(self, what: str) -> NoReturn:
+        """Go without a word to the store: what is left is for the next worker to tell."""
+        said = "leaving %s to the next worker on %s: the store could not be told"
+        logger.warning(said, what, self._state.path)
+        logging.shutdown()
+        os._exit(0)  # other threads wait for the store as well, and could hold us here
+
+    def _has_ended(self, task: Task) -> bool:
+        """Nothing of it is left here, nor will be."""
+        return True
+
+    def _tell_about_me(self) -> None:
+        if self._heart is not None:
+            self._heart.describe(self._about_me())
+
+    # Between the threads
+
+    def _on_orders(self, orders: Orders) -> None:
+        self._orders.append(orders)
+        self._bell.ring()
+
+    def _on_lost(self) -> None:
+        self._lease_lost = True
+        self._bell.ring()
+
+    def _try(self, step: Callable[[], object], queue: str | None = None) -> bool:
+        """Do what needs the store, or a certain queue of it, which may be away by itself; if that
+        fails, leave it for later.
+        """
+        try:
+            return self._patience.of(queue).attempt(step)
+        except LeaseLost:
+            self._lease_lost = True
+            return False

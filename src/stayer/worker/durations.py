@@ -1,0 +1,54 @@
+"""How long ago an attempt began and ended, whoever was there to see it.
+
+By the machine's own clock, which nobody can set, while it is up; by the wall clock after a reboot,
+and where the end was written by another than the task's keeper. The store takes neither for more
+than it can be (see `Store.commit`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stayer.keeper.kernel import boot_id
+from stayer.service.lease.heartbeat import moment
+from stayer.worker.attempt import Held
+from stayer.worker.run_directory import Run
+
+_ANY_TIME = 1e12
+"""More seconds than that are no time."""
+
+
+def started_ago(held: Held) -> float:
+    """In seconds; 0 if it is not known."""
+    took = took_altogether(held.run)
+    return held.age() if took is None else ended_ago(held.run) + took
+
+
+def ended_ago(run: Run) -> float:
+    """In seconds; 0 if it is not known, or goes on."""
+    exit = run.exit or {}
+    by_machine, by_wall = _number(exit, "moment"), _number(exit, "ended")
+    if by_machine is not None and exit.get("boot") == boot_id():
+        return max(0.0, moment() - by_machine)
+    ended = run.said_to_have_ended_at() if by_wall is None else by_wall
+    return 0.0 if ended is None else max(0.0, time.time() - ended)
+
+
+def took_altogether(run: Run) -> float | None:
+    """Seconds from its start to its end."""
+    return _number(run.exit or {}, "took")
+
+
+def stood_still(run: Run) -> float:
+    """For how many seconds of that it was paused or frozen, or its machine was suspended."""
+    took, ran = took_altogether(run), _number(run.exit or {}, "ran")
+    return 0.0 if took is None or ran is None else max(0.0, took - ran)
+
+
+def _number(said: dict[str, Any], name: str) -> float | None:
+    """A task can write what it likes where its keeper does."""
+    found = said.get(name)
+    if not isinstance(found, int | float) or isinstance(found, bool) or not abs(found) < _ANY_TIME:
+        return None
+    return float(found)

@@ -1,0 +1,155 @@
+"""Bringing a reserved task to run: its run directory, then a keeper."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from stayer.core.errors import NotHeld, StoreUnreachable, TooLarge
+from stayer.core.lifecycle import Fail, Happening, Interrupt, Snooze, decide
+from stayer.core.model import Fault, Task
+from stayer.core.refused_tasks import Refusals
+from stayer.core.units import format_duration
+from stayer.keeper.cgroup import delegated
+from stayer.service import upstream_results
+from stayer.service.control import tasks as control
+from stayer.store import Store
+from stayer.worker.allowed_programs import Missing, NotAllowed
+from stayer.worker.attempt import Held
+from stayer.worker.attempts import Holdings
+from stayer.worker.backoff import Patience
+from stayer.worker.handlers import Handlers
+from stayer.worker.lease_files import Leases
+from stayer.worker.nursery import Nursery, NurseryGone
+from stayer.worker.options import Options
+from stayer.worker.outcome import NOT_FOUND
+from stayer.worker.run_directory import Run
+from stayer.worker.state_directory import StateDirectory
+
+logger = logging.getLogger("stayer.worker")
+
+_AWAY = 30.0
+"""When to try again to begin a task whose inputs can't be reached, in seconds."""
+_LONGEST_REST = 60.0
+"""How long a node that can't start tasks takes none, at most."""
+
+
+class Starter:
+    """What it takes to start a task here."""
+
+    def __init__(
+        self,
+        store: Store,
+        state: StateDirectory,
+        handlers: Handlers,
+        nursery: Nursery,
+        leases: Leases,
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._leases = leases
+        self._handlers = handlers
+        self._nursery = nursery
+        self._cgroup: str | None = None
+        self._patience = Patience(longest=_LONGEST_REST)
+        self._refusals = Refusals()
+
+    @property
+    def rests(self) -> bool:
+        """This node could not start a task just now, and is to take no more for a while."""
+        return self._patience.left() > 0
+
+    def rest(self, task: Task) -> None:
+        """It can't be started here: handed back, it would come to us again at once. Longer each
+        time, until one has begun.
+        """
+        if not self.rests:
+            pause = self._patience.next_pause()
+            self._patience.rest(pause)
+            said = "task %s could not be started here: this worker takes no more for %s"
+            logger.error(said, task.id, format_duration(pause))
+
+    def succeeded(self) -> None:
+        """One has begun."""
+        self._patience.succeeded()
+
+    def use_cgroups(self) -> None:
+        """Give each task one, if this worker may make any."""
+        self._cgroup = delegated()
+        if self._cgroup is None:
+            logger.warning("no cgroup was delegated to this worker: its tasks get none")
+
+    def start(self, task: Task, options: Options, holdings: Holdings) -> None:
+        """If this node can't, the task is handed back."""
+        run = self._state.run_for(task)
+        try:
+            process = self._process(task, options.queues)
+            if process is None:
+                return
+            saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
+            given = (
+                upstream_results.shown(upstream_results.of(self._store, task))
+                if task.upstreams
+                else None
+            )
+            spec = process | self._spec(task, run, options)
+            run.prepare(task, spec, saved.data if saved else None, given)
+            held = Held(task, run, fresh=True)
+            holdings.add(held)
+            self._nursery.start(run.folder)
+        except StoreUnreachable as error:
+            # The results that it needs may be in a part of the store that is away: others begin.
+            logger.warning("task %s can't begin yet: %s", task.id, error)
+            self._store.commit([decide(task, Snooze(_AWAY, "what it needs is away"))])
+        except TooLarge as error:
+            fault = Fault(type(error).__name__, str(error))
+            self._store.commit([decide(task, Fail(fault, final=True))])
+        except (OSError, NurseryGone) as error:
+            logger.error("task %s can't be started here: %s", task.id, error)
+            started = holdings.get((task.id, task.attempt))
+            if started is not None:
+                holdings.remove(started)
+            self.rest(task)
+            if self._is_void(run):
+                self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
+                run.remove()
+
+    def _process(self, task: Task, queues: Collection[str]) -> dict[str, Any] | None:
+        """What to execute; None if that is settled otherwise. Before anything of it is written."""
+        try:
+            return self._handlers.process(task, queues)
+        except NotAllowed as error:
+            if self._refusals.is_new(task):
+                logger.warning("task %s is refused: %s", task.id, error)
+            self._settle(task, self._refusals.snooze(task, str(error)))
+        except Missing as error:
+            if task.command is None:
+                raise  # what this worker was told to run: that is no fault of the task
+            why = f"it could not be started: can't run {task.command[0]}: {error.strerror}"
+            self._settle(task, Fail(Fault("NotStarted", why, exit_code=NOT_FOUND)))
+        return None
+
+    def _settle(self, task: Task, happening: Happening) -> None:
+        """Also if an order came in between; what has been taken from us is not ours to settle."""
+        with suppress(NotHeld):
+            control.settle(self._store, task, happening)
+
+    @staticmethod
+    def _is_void(run: Run) -> bool:
+        """No keeper starts there; also where not even a folder could be made."""
+        try:
+            return run.void()
+        except OSError:
+            return not run.folder.exists()
+
+    def _spec(self, task: Task, run: Run, options: Options) -> dict[str, object]:
+        return {
+            "env": self._handlers.env(task, run.task_folder),
+            "lease": str(self._leases.path(task.queue)),
+            "stack_signal": self._handlers.stack_signal(task),
+            "cgroup": self._cgroup,
+            "user": user.for_keeper() if (user := self._handlers.users.of(task.queue)) else None,
+            **options.for_keeper(task.policy),
+        }

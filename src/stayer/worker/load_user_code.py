@@ -1,0 +1,200 @@
+"""Whether the user's code can be loaded, and what an app says of itself.
+
+That is for a process of whoever will run that code: root runs nothing that others may write. With
+`--task-user` its answer may be anybody's who has a process of that user, whatever is done against
+it. So it counts for the queues of that user only, and what it asks for is looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from stayer.core.errors import BadConfig
+from stayer.core.limits import SUBMISSION
+from stayer.worker.ask_process import MOST, Disturbed, TooMuch, ask, killed_by
+from stayer.worker.backoff import Patience
+from stayer.worker.task_user import GUARD, TaskUser
+
+logger = logging.getLogger("stayer.worker")
+
+RUNNER = (sys.executable, "-P", "-m", "stayer.task")
+_GUARDED = f"""{GUARD}
+import sys
+from stayer.task.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+_PAUSES = (0.25, 0.5, 1.0)
+"""Before it is tried once more, at the start, in seconds."""
+_LONGEST_PAUSE = 60.0
+"""Later on."""
+_TIME_TO_END = 5.0
+"""For that thread, in seconds; it may wait for the store."""
+_MOST_NAMES = 2000
+"""That a user may claim: they go to the store with each beat."""
+_SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
+
+T = TypeVar("T")
+
+
+class Said(Struct, frozen=True):
+    """What an app says of itself."""
+
+    names: tuple[Annotated[str, Meta(max_length=SUBMISSION["name"].characters)], ...]
+    schedules: tuple[dict[str, Any], ...] = ()
+    """As `core.schedules.parse` reads them."""
+
+
+_decode = msgspec.json.Decoder(Said).decode
+
+
+class Code(Struct, frozen=True):
+    """What is to be loaded, by whom, and with which variables of the worker's."""
+
+    flag: str
+    target: str
+    environment: Mapping[str, str]
+    user: TaskUser | None
+    """None: the worker's own."""
+
+    def __str__(self) -> str:
+        return f"{self.flag} {self.target}"
+
+    @property
+    def by(self) -> str:
+        """Who loads it, if that is somebody else."""
+        return f" by {self.user.name}" if self.user else ""
+
+
+def inherited() -> dict[str, str]:
+    """The worker's variables, less what opens the store."""
+    return {name: value for name, value in os.environ.items() if name not in _SECRET}
+
+
+def check_class(code: Code) -> None:
+    """Raises BadConfig. If it can't be found out, tasks will tell."""
+    try:
+        _patiently(lambda: _ask(code, "check"))
+    except Disturbed as error:
+        logger.warning("%s could not be tried out%s: %s", code, code.by, error)
+
+
+def what_app_says(code: Code) -> Said | None:
+    """None if that can't be found out just now. Raises BadConfig."""
+    try:
+        return _patiently(lambda: _app_says(code))
+    except Disturbed as error:
+        logger.error(
+            "%s can't be loaded%s: %s. Another process of that user may have done it, or the app "
+            "itself. Until it can be loaded, this worker takes no tasks of the app in the queues "
+            "of that user; it tries again and again",
+            code, code.by, error,
+        )  # fmt: skip
+        return None
+
+
+def _patiently(step: Callable[[], T]) -> T:
+    for pause in _PAUSES:
+        try:
+            return step()
+        except Disturbed:
+            time.sleep(pause)
+    return step()
+
+
+def _app_says(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> Said:
+    said = _ask(code, "names", is_called_off)
+    try:
+        about = _decode(said.splitlines()[-1] if said else b"")
+    except (ValueError, RecursionError) as error:  # also what can't be decoded
+        if code.user:
+            raise Disturbed("somebody else spoke for it") from error
+        raise BadConfig(f"{code} can't be loaded: what it prints last is not ours") from error
+    if code.user and len(about.names) > _MOST_NAMES:
+        raise Disturbed(f"it claims to have more than {_MOST_NAMES:,} functions")
+    return about
+
+
+def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: False) -> bytes:
+    """What our runner prints; raises BadConfig and Disturbed."""
+    if code.user is None:
+        words, process = [*RUNNER, verb, code.target], {"env": inherited()}
+    else:
+        words = [sys.executable, "-s", "-P", "-c", _GUARDED, verb, code.target]
+        process = code.user.as_process()
+    process["env"] |= code.environment
+    if code.user is not None:
+        process["env"]["PYTHONNOUSERSITE"] = "1"
+    try:
+        asked = ask(words, process, is_called_off=is_called_off)
+    except OSError as error:
+        raise BadConfig(f"{sys.executable} can't be run{code.by}: {error.strerror}") from error
+    except TooMuch:
+        said = f"it prints more than {MOST // 1000**2} MB"
+        raise BadConfig(f"{code} can't be loaded{code.by}: {said}") from None
+    except Disturbed as error:
+        if code.user:
+            raise
+        raise BadConfig(f"{code} can't be loaded: {error}") from None
+    if asked.code < 0 and code.user:
+        raise Disturbed(killed_by(asked.code))
+    if asked.code != 0:
+        why = killed_by(asked.code) if asked.code < 0 else asked.complaint or "no message"
+        raise BadConfig(f"{code} can't be loaded{code.by}: {why}")
+    return asked.said
+
+
+class Asking:
+    """A thread that asks on, until all users have said what their app is."""
+
+    def __init__(
+        self, missing: Mapping[str | None, Code], on_answer: Callable[[str | None, Said], object]
+    ) -> None:
+        """By the names of users; `on_answer` is called in that thread."""
+        self._missing = dict(missing)
+        self._on_answer = on_answer
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="app", daemon=True)
+
+    def __enter__(self) -> None:
+        if self._missing:
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join(_TIME_TO_END)
+
+    def _run(self) -> None:
+        patience = Patience(longest=_LONGEST_PAUSE)
+        told: dict[str | None, str] = {}
+        while self._missing and not self._is_over.wait(patience.next_pause()):
+            for name, code in list(self._missing.items()):
+                why = self._ask_for(name, code)
+                if why is not None and why != told.get(name) and not self._is_over.is_set():
+                    told[name] = why
+                    logger.error("%s", why)
+
+    def _ask_for(self, name: str | None, code: Code) -> str | None:
+        """Why there is no answer, if there is none."""
+        try:
+            said = _app_says(code, self._is_over.is_set)
+        except BadConfig as error:
+            return str(error)
+        except Disturbed as error:
+            return f"{code} still can't be loaded{code.by}: {error}"
+        del self._missing[name]
+        logger.info("%s is loaded%s: its tasks are taken now", code, code.by)
+        try:
+            self._on_answer(name, said)
+        except Exception:
+            logger.exception("its schedules could not be declared")
+        return None

@@ -1,0 +1,92 @@
+"""Clearing up where neither a keeper nor its nursery is left to do it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stayer.service.lease.heartbeat import moment
+from stayer.worker.attempt import Held
+from stayer.worker.run_directory import Run
+
+logger = logging.getLogger("stayer.worker")
+
+_PATIENCE = 1.0
+_ROUND = 0.005
+
+
+def speak_for_keeper(held: Held) -> None:
+    """Where nobody else will say how it ended: see that nothing is left of it, then say so."""
+    vanished = held.has_vanished()
+    if not vanished and not held.is_abandoned():
+        return
+    run, begun = held.run, held.run.has_begun
+    note = "its run directory was deleted" if vanished else "its keeper was killed"
+    try:
+        if run.void() and sweep_strays(run.folder):
+            # What does so each time that it runs must be set aside in the end.
+            lost: dict[str, Any] = {"keeper_died": None, "note": note}
+            run.declare_ended(lost if begun else {"stop": {"why": "fence", "note": note}})
+    except OSError as error:
+        logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
+
+
+def take_back_unbegun(held: Held) -> None:
+    """Where no keeper comes, see to it that none ever does, and say so."""
+    if not held.waits_in_vain():
+        return
+    try:
+        if held.run.void() and not held.run.has_ended():
+            never = {"not_started": "its nursery does not answer", "node": True}
+            held.run.declare_ended(never)
+    except OSError as error:
+        logger.warning("task %s can't be taken back yet: %s", held.task.id, error)
+
+
+def is_over(run: Run) -> bool:
+    """Nothing of it is left here, nor will be, and it left nothing to tell."""
+    try:
+        # Looked at last: it may end while we look.
+        return run.void() and sweep_strays(run.folder) and not run.has_ended()
+    except OSError as error:
+        logger.warning("something may still run in %s: %s", run.folder, error)
+        return False
+    finally:
+        run.close()
+
+
+def sweep_strays(folder: Path) -> bool:
+    """Kill what carries this run directory in its environment; True: nothing is left of it.
+
+    The last resort: a process that has cleared its environment is not found.
+    """
+    # What an older worker started has the folder itself.
+    tags = {b"STAYER_DIR=" + os.fsencode(each) for each in (folder, Run(folder).task_folder)}
+    end = moment() + _PATIENCE
+    while found := [pid for pid in _processes() if _carries(pid, tags)]:
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if moment() > end:
+            return False
+        time.sleep(_ROUND)
+    return True
+
+
+def _processes() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def _carries(pid: int, tags: set[bytes]) -> bool:
+    if pid == os.getpid():
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return not tags.isdisjoint(file.read().split(b"\0"))
+    except OSError:
+        return False

@@ -1,0 +1,545 @@
+"""The worker's side of a run directory: see `docs/reference/run-directory.md`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from stayer.core import codec
+from stayer.core.errors import BadInput
+from stayer.core.model import JSON, Task, Value
+from stayer.keeper import tree
+from stayer.keeper.kernel import contents
+from stayer.worker import safe_files
+
+_FEW = 1_000_000
+"""Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
+_LONGEST_JSON = 16_000_000
+_LONGEST_RESULT = 8 * codec.RESULT_LIMIT
+"""As it is written, which may be with much space between the words."""
+_BLOCK = 4096
+"""Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED, _WHOSE = "result.refused", "refused.json"
+_HASHED = "%"
+"""How the name of a run directory begins that is not the task's id."""
+_PARENT = 1
+"""In `tree.Stat`."""
+_DEAD = (b"Z", b"X")
+_NO_NURSERY = (-1, -1)
+_NURSERY = b"stayer-nursery\n"
+_TASK = "task"
+"""The part of a run directory that the task has."""
+NEW, GONE = ".new.", ".gone."
+"""How the name begins of one that is being made, and of one that is being removed."""
+
+
+class Run:
+    """One attempt's folder, and the process that keeps it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._part: safe_files.Part | None = None
+        self.has_begun = False
+        """Its keeper was seen at work."""
+        self._pidfd: int | None = None
+        self._nursery: tuple[int, int] | None = None
+        self._seen: dict[str, tuple[object, dict[str, Any] | None]] = {}
+
+    def prepare(
+        self,
+        task: Task,
+        keeper: dict[str, Any],
+        checkpoint: bytes | None,
+        inputs: dict[str, JSON] | None = None,
+    ) -> None:
+        """Write all that keeper and task need. It is made under another name: there is a whole one
+        or none.
+        """
+        if self.folder.exists():  # of a task that had the same id, in this store or another
+            if not self.void():
+                raise OSError(errno.EBUSY, "a keeper is at work there", str(self.folder))
+            self.close()
+            discard(self.folder)
+        self._make_place()
+        if keeper.get("user"):
+            self.folder.parent.chmod(0o711)
+        new = self.folder.with_name(NEW + self.folder.name)
+        safe_files.clear(new)
+        try:
+            _make(new, task, keeper, checkpoint, inputs)
+            new.rename(self.folder)
+        except BaseException:
+            safe_files.clear(new)  # the disk may be full
+            raise
+
+    def _make_place(self) -> None:
+        """The folder that it lies in, should somebody have deleted all of them."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def task_folder(self) -> Path:
+        """The part that the task has: what it calls STAYER_DIR."""
+        return self.folder / _TASK
+
+    @property
+    def part(self) -> safe_files.Part:
+        """The files that the task writes. One that an older worker made has no part of its own for
+        them.
+        """
+        if self._part is None or not self._part.is_apart:
+            found = safe_files.Part.of(self.task_folder)
+            self._part = found or safe_files.Part(self.folder)
+        return self._part
+
+    def is_there(self) -> bool:
+        """Nobody has deleted it, or the task's part of it."""
+        return self.folder.exists() and (not self.part.is_apart or self.task_folder.exists())
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What `task.json` says."""
+        content: dict[str, Any] = json.loads(
+            safe_files.read(self.folder / "task.json", _LONGEST_JSON)
+        )
+        return content
+
+    @property
+    def fence(self) -> str | None:
+        """What the keeper was told to do without a lease."""
+        return self._told_keeper().get("fence")
+
+    @property
+    def first_limits(self) -> dict[str, Any]:
+        """Those that the keeper was told of at the start."""
+        limits = self._told_keeper().get("limits")
+        return limits if isinstance(limits, dict) else {}
+
+    @property
+    def is_runner(self) -> bool:
+        """Its process is a runner of ours, for a class or an app."""
+        return self._told_keeper().get("stack_signal") is not None
+
+    def _told_keeper(self) -> dict[str, Any]:
+        keeper = (self._read("task.json") or {}).get("keeper")
+        return keeper if isinstance(keeper, dict) else {}
+
+    def given_checkpoint(self) -> object:
+        """What tells the checkpoint that the attempt was given from one that it wrote."""
+        given = (self._read("task.json") or {}).get("given_checkpoint")
+        return tuple(given) if isinstance(given, list) else None
+
+    @property
+    def running(self) -> dict[str, Any] | None:
+        """What the keeper says, once the process runs; None if it is not its words."""
+        found = self._read_if_new("running")
+        return found if found is not None and _is_said_by_a_keeper(found) else None
+
+    @property
+    def exit(self) -> dict[str, Any] | None:
+        """How it ended; None while it goes on."""
+        return self._read_if_new("exit")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What has been asked of the keeper."""
+        return self._read("go") or {}
+
+    def has_ended(self) -> bool:
+        return self._seen_from_keeper("exit") is not None
+
+    def said_to_have_ended_at(self) -> float | None:
+        """When somebody wrote how it ended, by the wall clock."""
+        found = self._seen_from_keeper("exit")
+        return None if found is None else found.st_mtime
+
+    def declare_ended(self, content: dict[str, Any]) -> None:
+        """Say how it ended in the place of a keeper that can't any more."""
+        said = json.dumps(content)
+        try:
+            self._replace("exit", said)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            reserved = self.folder / "exit.tmp"  # by the keeper, for this
+            safe_files.write(reserved, said.encode())
+            reserved.replace(self.folder / "exit")
+
+    def is_kept(self) -> bool:
+        """A keeper holds the lock."""
+        try:
+            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+
+    def void(self) -> bool:
+        """See to it that no keeper ever starts here; False if one is at it."""
+        if self.keeper_lives():  # its lock may have been deleted
+            return False
+        self._make_place()
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        safe_files.make_way(self.folder / "lock")
+        how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+        lock = os.open(self.folder / "lock", how, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            safe_files.write(self.folder / "void", b"")
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(lock)
+
+    def order(self, **wanted: object) -> None:
+        """Add to what is asked of the keeper, and make it look.
+
+        What can't be asked to end, for want of even the space that was laid by, is ended.
+        """
+        asked = json.dumps({**self.asked, **wanted}).encode()
+        try:
+            self._ask(_in_blocks(asked))
+        except OSError:
+            if "stop" not in wanted or not self.signal_keeper(signal.SIGKILL):
+                raise
+        else:
+            self.signal_keeper(signal.SIGUSR1)
+
+    def _ask(self, words: bytes) -> None:
+        go, new = self.folder / "go", self.folder / "go.new"
+        try:
+            safe_files.write(new, words)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            safe_files.clear(new)
+            self._ask_on_a_full_disk(words)
+        else:
+            safe_files.make_way(go)
+            new.replace(go)
+
+    def _ask_on_a_full_disk(self, words: bytes) -> None:
+        """Write over the spare file; the one whose place it takes becomes the spare one."""
+        go, spare, old = (self.folder / name for name in ("go", "go.spare", "go.old"))
+        found = safe_files.seen(spare)
+        if found is None or found.st_size < len(words):
+            raise OSError(errno.ENOSPC, "no space for an order", str(go))
+        safe_files.write(spare, words.ljust(found.st_size))
+        safe_files.clear(old)
+        with suppress(OSError):
+            os.link(go, old, follow_symlinks=False)
+        safe_files.make_way(go)
+        spare.replace(go)
+        with suppress(OSError):
+            old.replace(spare)
+
+    def signal_keeper(self, number: int) -> bool:
+        """False if there is none that could hear it."""
+        descriptor = self.pidfd()
+        if descriptor is None:
+            return False
+        try:
+            signal.pidfd_send_signal(descriptor, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def pidfd(self) -> int | None:
+        """A descriptor that becomes readable when the keeper ends."""
+        if self._pidfd is None:
+            running = self.running
+            if running is not None:
+                self.has_begun = True
+                self._pidfd = _pidfd_of(running["keeper"], running["keeper_started"])
+                if self._pidfd is not None:
+                    self._nursery = _nursery_of(running["keeper"])
+        return self._pidfd
+
+    def keeper_lives(self) -> bool:
+        """The keeper that `running` names does; whether or not it has the lock."""
+        return self.pidfd() is not None and not self.keeper_ended()
+
+    def keeper_ended(self) -> bool:
+        """The keeper that was watched is gone; False also if none was."""
+        if self._pidfd is None:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def is_left_alone(self) -> bool:
+        """Its keeper began, is gone, and did not say how it ended."""
+        if self.pidfd() is None:
+            begun = self.has_begun or safe_files.seen(self.folder / "exit.tmp") is not None
+            if not begun or self.is_kept():
+                return False
+        return (self._pidfd is None or self.keeper_ended()) and not self.has_ended()
+
+    def nursery_is_gone(self) -> bool:
+        """The parent of its keeper, which would speak for it; False if it is not known."""
+        if self._nursery is None:
+            return False
+        pid, started = self._nursery
+        fields = tree.stat(str(pid))
+        return fields is None or fields[tree.STATE] in _DEAD or tree.started(pid) != started
+
+    def result(self) -> Value:
+        """What the task left as its result: JSON, else a line of text, else the bytes.
+
+        Raises NotPlain and TooLong.
+        """
+        try:
+            data = self.part.read("result", _LONGEST_RESULT)
+        except FileNotFoundError:
+            return None
+        try:
+            return codec.parse(data, "result") if data.strip() else None
+        except BadInput:
+            pass
+        try:
+            return data.decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            return data
+
+    def keep_result(self) -> Path:
+        """Put a result that the store won't take where `remove` leaves it."""
+        kept = self.part.folder / _REFUSED
+        if not self.has_refused_result():
+            (self.part.folder / "result").replace(kept)
+        return kept
+
+    def has_refused_result(self) -> bool:
+        """The store would not take it, at an earlier try to tell the outcome."""
+        return self.part.seen(_REFUSED) is not None
+
+    def error(self) -> dict[str, Any] | None:
+        """What a Python task said of its failure."""
+        return _object(lambda: self.part.read("error", _LONGEST_JSON))
+
+    def log_tail(self, size: int = 2000) -> str:
+        """The last lines of its output."""
+        found = self.part.seen("log")
+        if found is None:
+            return ""
+        start = max(0, found.st_size - size)
+        try:
+            return self.part.read_part("log", start, size).decode(errors="replace")
+        except OSError:
+            return ""
+
+    def remove(self) -> None:
+        """The store has it all, but for a result that it refused: that one stays here."""
+        self.close()
+        remove(self.folder)
+
+    def close(self) -> None:
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        return _object(lambda: safe_files.read(self.folder / name, _LONGEST_JSON))
+
+    def _read_if_new(self, name: str) -> dict[str, Any] | None:
+        """These are replaced when they change, and asked for many times in between."""
+        found = self._seen_from_keeper(name)
+        if found is None:
+            return None
+        signature = found.st_ino, found.st_mtime_ns, found.st_size
+        known = self._seen.get(name)
+        if known is None or known[0] != signature:
+            known = self._seen[name] = signature, self._read(name)
+        return known[1]
+
+    def _seen_from_keeper(self, name: str) -> os.stat_result | None:
+        """Its keeper renames a file over whatever is there, but can't over a folder."""
+        path = self.folder / name
+        found = safe_files.seen(path)
+        if found is None:
+            safe_files.make_way(path)
+        return found
+
+    def _replace(self, name: str, content: str) -> None:
+        temporary = self.folder / (name + ".new")
+        safe_files.write(temporary, content.encode())
+        safe_files.make_way(self.folder / name)
+        temporary.replace(self.folder / name)
+
+
+def _make(
+    new: Path,
+    task: Task,
+    keeper: dict[str, Any],
+    checkpoint: bytes | None,
+    inputs: dict[str, JSON] | None,
+) -> None:
+    """All of a run directory. The task's part becomes its user's last of all."""
+    user = keeper.get("user")
+    new.mkdir(mode=0o700)
+    part = new / _TASK
+    part.mkdir(mode=0o700)
+    given = _give(part, task, checkpoint, inputs)
+    safe_files.write(new / "go", _in_blocks(b"{}"))
+    safe_files.write(new / "go.spare", _in_blocks(b""))
+    content = {
+        "given_checkpoint": given,
+        "task": {"id": task.id, "queue": task.queue},
+        "worker": task.worker,
+        "attempt": task.attempt,
+        "keeper": keeper,
+    }
+    safe_files.write(new / "task.json", json.dumps(content).encode())
+    if user:
+        for path in (*part.iterdir(), part):
+            os.chown(path, user["uid"], user["gid"], follow_symlinks=False)
+        new.chmod(0o711)
+
+
+def _give(
+    part: Path, task: Task, checkpoint: bytes | None, inputs: dict[str, JSON] | None
+) -> object:
+    """Write what the task is to find; what tells the checkpoint from one that it writes itself."""
+    safe_files.write(part / "input", raw(task.parameters))
+    if checkpoint is not None:
+        safe_files.write(part / "checkpoint", checkpoint)
+    written = codec.encode(inputs or {})
+    if inputs is not None:
+        safe_files.write(part / "inputs", written.encode())
+    about = {
+        "task": codec.record(task),
+        "inputs": inputs if len(written) <= _FEW else None,
+        "worker": task.worker,
+        "attempt": task.attempt,
+    }
+    safe_files.write(part / "task.json", json.dumps(about).encode())
+    return signature(part / "checkpoint")
+
+
+def remove(folder: Path) -> None:
+    """Remove a run directory, but for a result that the store refused."""
+    if refused_result(folder) is None:
+        discard(folder)
+    else:
+        strip(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove a run directory with all that is in it, under another name: what is left when this is
+    cut short is known to be of no use.
+    """
+    gone = folder.with_name(f"{GONE}{folder.name}.{time.monotonic_ns()}")
+    try:
+        folder.rename(gone)
+    except FileNotFoundError:
+        return
+    except OSError:  # a full disk may have no room for a name: then as it is
+        gone = folder
+    safe_files.clear(gone)
+
+
+def refused_result(folder: Path) -> Path | None:
+    """The result in it that the store refused, if there is one."""
+    paths = (folder / _TASK / _REFUSED, folder / _REFUSED)
+    return next((path for path in paths if safe_files.seen(path) is not None), None)
+
+
+def strip(folder: Path) -> None:
+    """Leave a refused result alone in its folder, with a word whose it is."""
+    whose = task_of(folder)
+    if whose is not None and not (folder / _WHOSE).exists():
+        safe_files.write(folder / _WHOSE, json.dumps({"id": whose}).encode())
+    for path in folder.iterdir():
+        if path.name == _TASK and path.is_dir() and not path.is_symlink():
+            for each in path.iterdir():
+                if each.name != _REFUSED:
+                    safe_files.clear(each)
+        elif path.name not in (_REFUSED, _WHOSE):
+            safe_files.clear(path)
+
+
+def task_of(folder: Path) -> str | None:
+    """The id of the task whose run directory this is, or was; None if it can't be told."""
+    about = _object(lambda: safe_files.read(folder / "task.json", _LONGEST_JSON)) or {}
+    about = (
+        about.get("task") or _object(lambda: safe_files.read(folder / _WHOSE, _LONGEST_JSON)) or {}
+    )
+    if isinstance(about, dict) and isinstance(about.get("id"), str):
+        return str(about["id"])
+    name = folder.name.rpartition(".")[0]
+    return name if name and not name.startswith(_HASHED) else None
+
+
+def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
+    """A JSON object; None if there is none that can be read."""
+    try:
+        content = json.loads(read())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _in_blocks(words: bytes) -> bytes:
+    """With spaces after it, which no reader of JSON minds."""
+    return words.ljust(max(1, -(-len(words) // _BLOCK)) * _BLOCK)
+
+
+def _nursery_of(keeper: int) -> tuple[int, int] | None:
+    """Pid and start of its parent, or those of nobody; None: it is gone, and can't tell."""
+    fields = tree.stat(str(keeper))
+    if fields is None:
+        return None
+    parent = int(fields[_PARENT])
+    started = tree.started(parent)
+    if started is None or contents(f"/proc/{parent}/comm") != _NURSERY:
+        return _NO_NURSERY
+    return parent, started
+
+
+def _pidfd_of(pid: int, started: int) -> int | None:
+    """Of just this process, not of another that got its number."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return None
+    if tree.started(pid) == started:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def signature(path: Path) -> tuple[int, int, int] | None:
+    """What changes when the file is replaced; None if there is nothing."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _is_said_by_a_keeper(content: dict[str, Any]) -> bool:
+    numbers = (content.get(name) for name in ("pid", "keeper", "keeper_started"))
+    return all(isinstance(number, int) for number in numbers) and isinstance(
+        content.get("stopped"), list
+    )
+
+
+def raw(parameters: Value) -> bytes:
+    """Parameters as a program reads them: JSON text, or the bytes themselves."""
+    if isinstance(parameters, bytes):
+        return parameters
+    return b"" if parameters is None else codec.encode(parameters).encode()

@@ -1,0 +1,211 @@
+"""Bringing what became of a pool's tasks into the store, together with the next reserve."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stayer.core.attempt_summary import account
+from stayer.core.errors import BadInput, StoreError
+from stayer.core.lifecycle import Fail, Start, decide, told_late
+from stayer.core.model import RUNNING, Change, Fault, Handles, Task
+from stayer.service import tracing
+from stayer.service.lease.repeated_ends import is_told
+from stayer.store import Meanwhile, Store
+from stayer.worker.threads.executor import InHand
+
+logger = logging.getLogger("stayer.pool")
+
+
+_PAUSE = 1.0
+"""When to tell again, in seconds, what could not be told while other things could."""
+_SPOKEN, _WHILE = 10, 10.0
+"""How many failures are told one by one in how many seconds: thousands may fail in one."""
+_SHORT = 1.0
+"""Of what began less than so many seconds ago nobody needs to know when that was, or the end."""
+
+
+class Failures:
+    """Tells the log of tasks that failed; where there are many, how many."""
+
+    def __init__(self) -> None:
+        self._told = self._untold = 0
+        self._since = 0.0
+
+    def tell(self, text: str) -> None:
+        """One more."""
+        now = time.monotonic()
+        if now - self._since >= _WHILE:
+            if self._untold:
+                logger.warning("%d more tasks failed in the meantime", self._untold)
+            self._told, self._untold, self._since = 0, 0, now
+        if self._told < _SPOKEN:
+            self._told += 1
+            logger.warning("%s", text)
+        else:
+            self._untold += 1
+
+
+class Settling:
+    """What waits to be told to the store; it waits until the store has answered."""
+
+    def __init__(self, store: Store, worker: str, pid: int) -> None:
+        self._store = store
+        self._worker = worker
+        self._start = Start(pid)
+        self._started: dict[InHand, None] = {}
+        self._ended: dict[InHand, None] = {}
+        self._away: list[InHand] = []
+        self._away_until = 0.0
+        self._failures = Failures()
+
+    @property
+    def waiting(self) -> bool:
+        """There is something to tell."""
+        if self._away and time.monotonic() >= self._away_until:
+            for job in self._away:
+                (self._started if job.outcome is None else self._ended)[job] = None
+            self._away = []
+        return bool(self._ended or self._started)
+
+    @property
+    def ended(self) -> int:
+        """How many ends there are to tell."""
+        return len(self._ended)
+
+    def add_start(self, job: InHand) -> None:
+        """It has been running for a while."""
+        self._started[job] = None
+
+    def add(self, job: InHand) -> None:
+        """It has an outcome."""
+        self._started.pop(job, None)
+        self._ended[job] = None
+
+    def turn(
+        self, queues: Sequence[str], limit: int, handles: Handles, meanwhile: Meanwhile
+    ) -> tuple[list[InHand], Sequence[Task]]:
+        """Tell it and take more: those about which nothing is left to say, and the new ones."""
+        now, ended = time.monotonic(), list(self._ended)
+        ends = {job: _end(job, now) for job in ended if _is_of_interest(job, now)}
+        started = [*self._started, *(job for job in ends if _is_unsaid(job))]
+        changes = [decide(job.task, self._start, now - (job.begun_at or now)) for job in started]
+        changes += [ends.get(job) or job.change() for job in ended]
+        try:
+            applied, tasks = self._store.turn(
+                self._worker, changes, queues, limit, handles, meanwhile
+            )
+        except BadInput:
+            self._find_what_is_refused(ended)
+            return [], []
+        self._started.clear()
+        for job in ended:  # others may have come meanwhile
+            del self._ended[job]
+        refused: dict[InHand, None] = {}
+        for job, done in zip(started, applied, strict=False):
+            if done:
+                job.task = replace(job.task, state="started")
+            else:
+                refused[job] = None
+        settled: list[InHand] = []
+        is_traced = tracing.is_active()
+        for job, done in zip(ended, applied[len(started) :], strict=True):
+            if not done:
+                refused[job] = None
+                continue
+            settled.append(job)
+            self._tell(job, ends.get(job), is_traced)
+        for queue in dict.fromkeys(job.task.queue for job in refused):
+            settled += self._look_again([job for job in refused if job.task.queue == queue])
+        return settled, tasks
+
+    def _tell(self, job: InHand, end: Change | None, is_traced: bool) -> None:
+        """Whoever traces tasks, and whoever reads the log."""
+        if is_traced:
+            tracing.attempt(job.task, end or job.change())
+        if isinstance(job.outcome, Fail):
+            self._failures.tell(account(job.task, job.change(), None))
+
+    def _look_again(self, refused: list[InHand]) -> list[InHand]:
+        """An order came in between, or it was told before, or it is no longer ours; those that are
+        over.
+        """
+        over: list[InHand] = []
+        try:
+            current = self._store.get([job.task.id for job in refused])
+            told = self._told_before(refused, current)
+        except StoreError as error:
+            # Their queue may be away, while others are not.
+            logger.warning("%s; telling again what was refused", error)
+            self._away += refused
+            self._away_until = time.monotonic() + _PAUSE
+            return []
+        for job, task in zip(refused, current, strict=True):
+            if task is not None and _is_running(job, task):
+                job.task = task
+                if job.outcome is not None:
+                    self._ended[job] = None
+            elif job.outcome is not None:
+                over.append(job)
+                if job in told:
+                    self._tell(job, None, tracing.is_active())
+                else:
+                    logger.warning("the outcome of task %s is refused: it is not ours", job.task.id)
+        return over
+
+    def _told_before(
+        self, refused: Sequence[InHand], current: Sequence[Task | None]
+    ) -> set[InHand]:
+        """Those whose ends the store has. A part of it may have taken them, and its replicas may
+        not: so they are told once more, which is refused, but confirmed.
+        """
+        told = {
+            job
+            for job, task in zip(refused, current, strict=True)
+            if job.outcome is not None
+            and not (task is not None and _is_running(job, task))
+            and is_told(self._store, job.change())
+        }
+        if told:
+            self._store.commit([job.change() for job in told])
+        return told
+
+    def _find_what_is_refused(self, ended: list[InHand]) -> None:
+        """One of them the store can't keep: tell them one by one, and of that one say so."""
+        for job in ended:
+            try:
+                self._store.commit([job.change()])
+            except BadInput as error:
+                logger.warning("the outcome of task %s can't be stored: %s", job.task.id, error)
+                job.end_with(Fail(Fault("NotStorable", "what came out of it can't be stored")))
+
+
+def _is_running(job: InHand, task: Task) -> bool:
+    """As the store sees it, in the hands of the same pool."""
+    mine = task.worker, task.attempt
+    return mine == (job.task.worker, job.task.attempt) and task.state in RUNNING
+
+
+def _is_of_interest(job: InHand, now: float) -> bool:
+    """It did not come and go in a moment."""
+    return job.begun_at is not None and now - job.begun_at >= _SHORT
+
+
+def _is_unsaid(job: InHand) -> bool:
+    """It ran for a while, of which the store, which was away, has not heard."""
+    ran = (job.ended_at or 0.0) - (job.begun_at or 0.0)
+    return job.task.state == "reserved" and ran >= _SHORT
+
+
+def _end(job: InHand, now: float) -> Change:
+    """What becomes of it, and how long ago it ended if the store could not be told at once: in
+    tenths of a second, so that many may be alike."""
+    assert job.outcome is not None
+    ago = now - (job.ended_at or now)
+    ago = round(ago, 1) if ago >= _SHORT else 0.0
+    if _is_unsaid(job):
+        return decide(replace(job.task, state="started"), job.outcome, ago)
+    return told_late(job.change(), ago)

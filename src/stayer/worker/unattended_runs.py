@@ -1,0 +1,39 @@
+"""What runs, or stands still, in a state directory that no worker has: for `stayer doctor`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from stayer.worker.run_directory import Run
+from stayer.worker.state_directory import lock_holders
+
+
+class Unattended(Struct, frozen=True):
+    """A run with a keeper and no worker."""
+
+    task: str
+    is_frozen: bool
+    folder: Path
+
+
+def unattended(state: Path) -> list[Unattended]:
+    """All of a state directory; none while a worker looks after it. Changes nothing."""
+    try:
+        if lock_holders(os.stat(state / "lock").st_ino):
+            return []
+        folders = sorted((state / "run").iterdir())
+    except OSError:
+        return []
+    return [_described(run) for run in map(Run, folders) if run.is_kept()]
+
+
+def _described(run: Run) -> Unattended:
+    said = run.running or {}
+    try:
+        task = str(run.about["task"]["id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        task = run.folder.name
+    return Unattended(task, "fenced" in said.get("stopped", ()), run.folder)
