@@ -61,17 +61,14 @@ ALIKE = ("valkey", "redis-6.2")
 """Stores with the same scripts as another one."""
 
 ALSO_ALIKE = (
-    "test_model.py",
-    "test_flow_model.py",
-    "test_life.py",
-    "test_turn.py",
-    "test_schedules.py",
-    "test_notices.py",
-)
-"""Modules that between them call every script: these show whether a server understands them. For
-stores with the same scripts, what else the contract says is left to the long tests.
+    "test_bury.py", "test_failures.py", "test_figures.py", "test_flow_model.py", "test_forget.py",
+    "test_life.py", "test_model.py", "test_notices.py", "test_purge.py", "test_queues.py",
+    "test_reading.py", "test_schedules.py", "test_turn.py",
+)  # fmt: skip
+"""Modules that between them call the scripts of all subjects: these show whether a server
+understands them. What else the contract says of stores with the same scripts is left to the long
+tests.
 """
-
 
 MANY_PROCESSES = ("test_races.py", "test_kill.py", "test_flow_crashes.py", "test_long_histories.py")
 """On a cluster each of these takes as long as all of a small module."""
