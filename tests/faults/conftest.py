@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.faults.fleet import TASK_USER, Fleet
+from tests.faults.fleet import TASK_USER, Fleet, folder_for_all
 
 if TASK_USER:
 
     @pytest.fixture
     def tmp_path() -> Iterator[Path]:
-        """Where the user of the tasks may write: not below pytest's own folder."""
-        folder = Path(tempfile.mkdtemp(prefix="stayer-faults-"))
-        folder.chmod(0o777)
-        yield folder
-        shutil.rmtree(folder, ignore_errors=True)
+        """Where the user of the tasks may write."""
+        with folder_for_all() as folder:
+            yield folder
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,6 +36,15 @@ while not os.path.exists(stop):
     os.write(file, f"{attempt} {moment:.6f}\\n".encode())
     time.sleep(0.005)
 """
+
+
+@contextmanager
+def folder_for_all() -> Iterator[Path]:
+    """A folder in which any user may write: not below pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="stayer-faults-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def until(condition: Callable[[], object], what: str = "") -> None:

@@ -7,11 +7,9 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from stayer.core.submit.checks import new_task
 from stayer.service.control import schedules
 from stayer.worker import load_user_code, task_user
 from stayer.worker.task_user import TaskUser
-from tests.faults.fleet import Fleet, until
+from tests.faults.fleet import Fleet, folder_for_all, until
 from tests.reachable import stayer_for
 
 USER, OTHER = "nobody", "daemon"
@@ -45,10 +43,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tas
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="stayer-task-user-"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
+    with folder_for_all() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -25,7 +23,7 @@ from stayer.service.control import tasks as control
 from stayer.worker import safe_files, task_user
 from stayer.worker.allowed_programs import NotAllowed
 from stayer.worker.task_user import TaskUser, TaskUsers
-from tests.faults.fleet import Fleet, until
+from tests.faults.fleet import Fleet, folder_for_all, until
 from tests.reachable import stayer_for
 from tests.worker.test_removal import deep_folders_harm_nobody
 
@@ -36,10 +34,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run tas
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="stayer-task-user-"))
-    folder.chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
+    with folder_for_all() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ class Gate:
         call = Call(self.service, scope, headers, who, found.path, query, None, receive)
         if scope["method"] in _SAFE:
             return await self._outcome(call, route, passage)
-        with self.service.bodies.held("" if who is None else who.account) as hold:
+        with self.service.bodies.hold("" if who is None else who.account) as hold:
             raw = await self._body(headers, receive, route, who, hold)
             if route.body_needed and not raw.strip():
                 raise BadInput("the body is empty: send JSON, as /docs says")

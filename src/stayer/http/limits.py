@@ -133,7 +133,7 @@ class Bodies:
         self._sum = 0
 
     @contextmanager
-    def held(self, token: str) -> Iterator[Callable[[int], None]]:
+    def hold(self, token: str) -> Iterator[Callable[[int], None]]:
         """What is called with so many bytes more counts them until the end; Problem if that is too
         much.
         """

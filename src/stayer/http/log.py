@@ -18,8 +18,8 @@ from stayer.http.route import Answer, Call
 from stayer.http.streams import (
     AWAY,
     HEARTBEAT,
-    Counted,
-    count,
+    CountedResponse,
+    count_stream,
     get_task,
     something,
     sse,
@@ -95,7 +95,7 @@ async def _text(
 
     headers = {"cache-control": "private, no-cache", "stayer-attempt": str(attempt)}
     media = "text/plain; charset=utf-8"
-    return Counted(portions(), count(call), headers=headers, media_type=media)
+    return CountedResponse(portions(), count_stream(call), headers=headers, media_type=media)
 
 
 def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:

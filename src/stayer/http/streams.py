@@ -125,7 +125,7 @@ async def _awaited_events(
 async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
     """Wait for this, counted as a stream, as long as the client is there."""
     try:
-        end = count(call)
+        end = count_stream(call)
     except Problem:
         work.close()
         raise
@@ -147,7 +147,7 @@ async def _disconnected(call: Call) -> None:
         pass
 
 
-def count(call: Call) -> Callable[[], None]:
+def count_stream(call: Call) -> Callable[[], None]:
     """Count a stream for who asks; Problem if there are too many. What it returns ends that."""
     assert call.who is not None
     token = call.who.account
@@ -161,7 +161,7 @@ async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> S
     """A stream of messages, counted while it is open."""
     async with call.service.hub.listening():
         pass  # a store that does not answer is said before anything else is
-    end = count(call)
+    end = count_stream(call)
 
     async def pieces() -> AsyncIterator[bytes]:
         try:
@@ -174,10 +174,10 @@ async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> S
 
     # A proxy that gathers what comes until its buffer is full would be no live stream.
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return Counted(pieces(), end, headers=headers, media_type=EVENT_STREAM)
+    return CountedResponse(pieces(), end, headers=headers, media_type=EVENT_STREAM)
 
 
-class Counted(StreamingResponse):
+class CountedResponse(StreamingResponse):
     """Counted from before it begins until it has ended, whether or not anything was sent."""
 
     def __init__(self, pieces: AsyncIterator[bytes], end: Callable[[], None], **rest: Any) -> None:

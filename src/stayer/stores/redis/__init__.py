@@ -61,7 +61,7 @@ from stayer.stores.redis import flows as ties
 from stayer.stores.redis import workers as hands
 from stayer.stores.redis.connection.open_url import address_of
 from stayer.stores.redis.connection.server import Said, Server
-from stayer.stores.redis.damage import Mending, mended
+from stayer.stores.redis.damage import Mending, retry_after_mending
 from stayer.stores.redis.find import find
 from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
@@ -126,14 +126,14 @@ class RedisStore:
     def now(self) -> float:
         return self._server.now()
 
-    @mended
+    @retry_after_mending
     def identity(self) -> str:
         # Who only asks must not wait for replicas, of which there may be none at the moment.
         known = self._server.ask("HGET", self._meta, "identity")
         made = self._run("identity", uuid4().hex) if known is None else known
         return str(made.decode())
 
-    @mended
+    @retry_after_mending
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         if not tasks:
             return []
@@ -151,7 +151,7 @@ class RedisStore:
             raise partly_accepted(error, len(accepted), len(tasks)) from error
         return accepted
 
-    @mended
+    @retry_after_mending
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         try:
             self._submit(tasks, ties.packed(flow))
@@ -159,7 +159,7 @@ class RedisStore:
             return False
         return True
 
-    @mended
+    @retry_after_mending
     def accept(self, tasks: Sequence[NewTask], flow: bytes, decided: Decided) -> None:
         """Take in the part of this shard of what has been decided, as far as it is not there."""
         self._submit(tasks, flow, decided)
@@ -188,7 +188,7 @@ class RedisStore:
             self._relay()
         return float(now), told, {id.decode() for id in waiting}, needed
 
-    @mended
+    @retry_after_mending
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
@@ -205,7 +205,7 @@ class RedisStore:
                 return given
             self.commit(failed)
 
-    @mended
+    @retry_after_mending
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         if not changes:
             return []
@@ -223,7 +223,7 @@ class RedisStore:
                 if not ties.relay(self._server, _AT_ONCE):
                     break
 
-    @mended
+    @retry_after_mending
     def turn(
         self,
         worker: str,
@@ -257,7 +257,7 @@ class RedisStore:
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
         return applied, record.Unread(values, kept_apart) if values else []
 
-    @mended
+    @retry_after_mending
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_, met = self._run("promote", limit, limit)
         if met:
@@ -271,12 +271,12 @@ class RedisStore:
             following, *_ = self._run("promote", 0, 0)
         return None if following is None else float(following)
 
-    @mended
+    @retry_after_mending
     def see_to_strays(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
         return missing_records.see_to_noted(self._server)
 
-    @mended
+    @retry_after_mending
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._beat(worker, hands.about(worker, number, nonce), reports)
 
@@ -292,7 +292,7 @@ class RedisStore:
                 "uses its identity. Its tasks may run elsewhere by now"
             ) from None
 
-    @mended
+    @retry_after_mending
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         wanted = record.pack([part for pair in silent.items() for part in pair])
         try:
@@ -302,21 +302,21 @@ class RedisStore:
                 f"worker {judge} is not registered, or was given up as dead: it can't judge"
             ) from None
 
-    @mended
+    @retry_after_mending
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         held = _in_order(self._run("holdings", worker))
         return [task for task in held if not queues or task.queue in queues]
 
-    @mended
+    @retry_after_mending
     def workers(self) -> list[Worker]:
         return hands.workers(self._run("workers"))
 
-    @mended
+    @retry_after_mending
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         if workers:
             self._run("attend", repr(float(seconds)), *workers)
 
-    @mended
+    @retry_after_mending
     def drain_worker(self, worker: str) -> Worker:
         try:
             [found] = hands.workers(self._run("drain_worker", worker))
@@ -324,7 +324,7 @@ class RedisStore:
             _refuse_drop(worker, said)
         return found
 
-    @mended
+    @retry_after_mending
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
@@ -334,79 +334,79 @@ class RedisStore:
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return waiter_for(self._server, worker, queues)
 
-    @mended
+    @retry_after_mending
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         return watch(self._server, since, timeout, limit)
 
-    @mended
+    @retry_after_mending
     def last_event(self) -> int:
         return reads.last_event(self._server)
 
-    @mended
+    @retry_after_mending
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         return reads.get(self._server, ids)
 
-    @mended
+    @retry_after_mending
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return find(self._server, filter, cursor, limit)
 
-    @mended
+    @retry_after_mending
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
         return ties.upstreams(self._server, ids)
 
-    @mended
+    @retry_after_mending
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         return ties.waits(self._server, id, limit)
 
-    @mended
+    @retry_after_mending
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
         return ties.flows(self._server, cursor, limit)
 
-    @mended
+    @retry_after_mending
     def flow(self, id: str) -> FlowInfo | None:
         return ties.flow(self._server, id)
 
-    @mended
+    @retry_after_mending
     def peek(self, queue: str, limit: int) -> list[Task]:
         return record.tasks(*self._run("peek", queue, limit))
 
-    @mended
+    @retry_after_mending
     def ahead(self, id: str) -> int:
         return int(self._run("ahead", id))
 
-    @mended
+    @retry_after_mending
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return reads.durations(self._run("durations", queue, limit))
 
-    @mended
+    @retry_after_mending
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         return failures.find([(self._server, queues)], limit)
 
-    @mended
+    @retry_after_mending
     def attempts(self, id: str) -> list[Attempt]:
         return reads.attempts(self._server, id)
 
-    @mended
+    @retry_after_mending
     def events(self, id: str) -> list[Event]:
         return reads.events(self._server, id)
 
-    @mended
+    @retry_after_mending
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         return reads.log(self._server, id, attempt, start, limit)
 
-    @mended
+    @retry_after_mending
     def usage(self, id: str, attempt: int) -> list[Usage]:
         return reads.usage(self._server, id, attempt)
 
-    @mended
+    @retry_after_mending
     def checkpoint(self, id: str) -> Checkpoint | None:
         return reads.checkpoint(self._server, id)
 
-    @mended
+    @retry_after_mending
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         return reads.queues(self._run("queues", *names))
 
-    @mended
+    @retry_after_mending
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         most = QUEUE["key_limits"].items
         try:
@@ -416,19 +416,19 @@ class RedisStore:
             raise
         return reads.queues(answer)[0]
 
-    @mended
+    @retry_after_mending
     def sample(self) -> float:
         if queue_stats.sample(self._server):
             missing_records.look(self._server)
         return 60.0 - self.now() % 60.0
 
-    @mended
+    @retry_after_mending
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
         return queue_stats.figures(self._server, since, until, step, queues)
 
-    @mended
+    @retry_after_mending
     def drop_queue(self, name: str, limit: int) -> int:
         try:
             return int(self._run("drop_queue", name, limit))
@@ -442,7 +442,7 @@ class RedisStore:
                 "end first"
             ) from None
 
-    @mended
+    @retry_after_mending
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
@@ -450,51 +450,51 @@ class RedisStore:
         gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
         return [id.decode() for id in gone]
 
-    @mended
+    @retry_after_mending
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return int(self._run("forget", limit, _retention(retention)))
 
-    @mended
+    @retry_after_mending
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
         return notices.take_notices(self._server, hooks, limit, lease, age)
 
-    @mended
+    @retry_after_mending
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return notices.settle_notice(self._server, notice, delivery)
 
-    @mended
+    @retry_after_mending
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
         return notices.page(self._server, task, state, cursor, limit)
 
-    @mended
+    @retry_after_mending
     def retry_notices(self, ids: Sequence[str]) -> int:
         return int(self._run("retry_notices", *ids))
 
-    @mended
+    @retry_after_mending
     def drop_notices(self, ids: Sequence[str]) -> int:
         return int(self._run("drop_notices", *ids))
 
-    @mended
+    @retry_after_mending
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._server, names)
 
-    @mended
+    @retry_after_mending
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._server, limit)
 
-    @mended
+    @retry_after_mending
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         return schedules.put_schedule(self._server, schedule, seen)
 
-    @mended
+    @retry_after_mending
     def fire(self, firing: Firing) -> bool:
         return schedules.fire(self._server, firing)
 
-    @mended
+    @retry_after_mending
     def drop_schedule(self, name: str) -> bool:
         return schedules.drop_schedule(self._server, name)
 

@@ -147,7 +147,7 @@ def _beside(name: bytes, index: bytes) -> bytes:
     return next(each for each in candidates if key_slot(each) == key_slot(each + b"~2") == slot)
 
 
-class _Mended(Protocol):
+class _Mendable(Protocol):
     """A store that can set aside what can't be read."""
 
     @property
@@ -158,10 +158,10 @@ class _Mender(Protocol):
     def mend(self) -> bool: ...
 
 
-_S = TypeVar("_S", bound=_Mended)
+_S = TypeVar("_S", bound=_Mendable)
 
 
-def mended(
+def retry_after_mending(
     operation: Callable[Concatenate[_S, _P], _T],
 ) -> Callable[Concatenate[_S, _P], _T]:
     """An operation, tried once more after what can't be read was set aside."""

@@ -38,7 +38,7 @@ from stayer.core.schedules.model import Firing, Schedule
 from stayer.store import Meanwhile, Waiter
 from stayer.stores.health import Finding
 from stayer.stores.redis import failures
-from stayer.stores.redis.damage import mended
+from stayer.stores.redis.damage import retry_after_mending
 from stayer.stores.redis.flows import FlowKnown
 from stayer.stores.redis.health import refuse_too_few_rights, server_version
 from stayer.stores.redis.notices import check_cursor, merged
@@ -220,29 +220,29 @@ class ClusterStore:
         self._relay()
         return applied, given
 
-    @mended
+    @retry_after_mending
     def promote(self, limit: int) -> float | None:
         return promotion.promote(self._shards, self.commit, limit)
 
     # Workers
 
-    @mended
+    @retry_after_mending
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         return self._workers.beat(worker, number, nonce, reports)
 
-    @mended
+    @retry_after_mending
     def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
         return self._workers.bury(judge, silent)
 
-    @mended
+    @retry_after_mending
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
         return self._workers.holdings(worker, queues)
 
-    @mended
+    @retry_after_mending
     def workers(self) -> list[Worker]:
         return self._workers.all(self._shards.names())
 
-    @mended
+    @retry_after_mending
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         self._workers.attend(workers, seconds)
 
@@ -258,79 +258,79 @@ class ClusterStore:
         homes = [] if worker is None else self._workers.homes(worker)
         return event_relay.waiter_for(self._shards, worker, queues, homes)
 
-    @mended
+    @retry_after_mending
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         return event_relay.watch(self._shards, since, timeout, limit)
 
-    @mended
+    @retry_after_mending
     def last_event(self) -> int:
         return event_relay.last_event(self._shards)
 
     # Reading
 
-    @mended
+    @retry_after_mending
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         return self._shards.get(ids)
 
-    @mended
+    @retry_after_mending
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
         return merged_reads.find(self._shards, filter, cursor, limit)
 
-    @mended
+    @retry_after_mending
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
         return merged_reads.upstreams(self._shards, ids)
 
-    @mended
+    @retry_after_mending
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
         queue = self._place(id)
         return ([], 0) if queue is None else self._shards.of(queue).waits(id, limit)
 
-    @mended
+    @retry_after_mending
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
         self._shards.plans.sweep()
         return cross_shard.flows(self._shards, cursor, limit)
 
-    @mended
+    @retry_after_mending
     def flow(self, id: str) -> FlowInfo | None:
         self._shards.plans.finish_one(name_of(id))
         return cross_shard.flow(self._shards, id)
 
-    @mended
+    @retry_after_mending
     def peek(self, queue: str, limit: int) -> list[Task]:
         return self._shards.of(queue).peek(queue, limit)
 
-    @mended
+    @retry_after_mending
     def ahead(self, id: str) -> int:
         return 0 if (queue := self._place(id)) is None else self._shards.of(queue).ahead(id)
 
-    @mended
+    @retry_after_mending
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
         return self._shards.of(queue).durations(queue, limit)
 
-    @mended
+    @retry_after_mending
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
         names = dict.fromkeys(queues) or self._shards.names()
         return failures.find([(self._shards.server_of(name), [name]) for name in names], limit)
 
-    @mended
+    @retry_after_mending
     def attempts(self, id: str) -> list[Attempt]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).attempts(id)
 
-    @mended
+    @retry_after_mending
     def events(self, id: str) -> list[Event]:
         return [] if (queue := self._place(id)) is None else self._shards.of(queue).events(id)
 
-    @mended
+    @retry_after_mending
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
         queue = self._place(id)
         return [] if queue is None else self._shards.of(queue).log(id, attempt, start, limit)
 
-    @mended
+    @retry_after_mending
     def usage(self, id: str, attempt: int) -> list[Usage]:
         queue = self._place(id)
         return [] if queue is None else self._shards.of(queue).usage(id, attempt)
 
-    @mended
+    @retry_after_mending
     def checkpoint(self, id: str) -> Checkpoint | None:
         return None if (queue := self._place(id)) is None else self._shards.of(queue).checkpoint(id)
 
@@ -339,17 +339,17 @@ class ClusterStore:
 
     # Queues
 
-    @mended
+    @retry_after_mending
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         wanted = sorted(set(names)) or self._shards.names()
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
 
-    @mended
+    @retry_after_mending
     def reach(self, queues: Sequence[str]) -> Reach:
         """As `PartedStore.reach`."""
         return merged_reads.reach(self._shards, queues)
 
-    @mended
+    @retry_after_mending
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
         """As `PartedStore.workers_of`."""
         return self._workers.seen(queues)
@@ -358,7 +358,7 @@ class ClusterStore:
         self._shards.add([name])
         return self._shards.of(name).set_queue(name, **settings)
 
-    @mended
+    @retry_after_mending
     def sample(self) -> float:
         # In the lobby nothing ever happens, which makes it count the minutes without tasks.
         tour = Tour(self._shards)
@@ -367,7 +367,7 @@ class ClusterStore:
         tour.check()
         return min(moment for moment in moments if moment is not None)
 
-    @mended
+    @retry_after_mending
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
@@ -376,19 +376,19 @@ class ClusterStore:
     def drop_queue(self, name: str, limit: int) -> int:
         return retention_sweep.drop_queue(self._shards, name, limit)
 
-    @mended
+    @retry_after_mending
     def purge(
         self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
     ) -> list[str]:
         return retention_sweep.purge(self._shards, ids, states, before, limit)
 
-    @mended
+    @retry_after_mending
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
         return retention_sweep.forget(self._shards, retention, limit)
 
     # Notices
 
-    @mended
+    @retry_after_mending
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
@@ -403,7 +403,7 @@ class ClusterStore:
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         return self._shards.of(notice.queue).settle_notice(notice, delivery)
 
-    @mended
+    @retry_after_mending
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
@@ -419,11 +419,11 @@ class ClusterStore:
 
     # Schedules
 
-    @mended
+    @retry_after_mending
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
         return schedules.schedules(self._shards, names)
 
-    @mended
+    @retry_after_mending
     def due_schedules(self, limit: int) -> list[Schedule]:
         return schedules.due_schedules(self._shards, limit)
 
