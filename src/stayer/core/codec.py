@@ -125,6 +125,16 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
     return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
 
 
+def size(value: Value) -> int:
+    """Bytes of the value as JSON, or as it is; 0 where `pack` would say what is wrong with it."""
+    if isinstance(value, _BYTES_LIKE):
+        return len(value)
+    try:
+        return 0 if value is None else len(_encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return 0
+
+
 def _squeezed(form: bytes) -> str | bytes:
     return _squeeze(form, _JSON) or form.decode()
 
