@@ -42,7 +42,7 @@ SAID_ELSEWHERE = {
     "faults/test_thread_harm.py": ("failure[inf", "failure[soon", "failure[nan-retry"),
     "faults/test_cluster_deaf.py": ("threads_go_on",),
 }
-"""Tests that cost much, and that have their like in the short run (on another store, or with another
+"""Tests that cost much, and have their like in the short run (on another store, or with another
 value): left to the long tests.
 """
 
