@@ -41,7 +41,6 @@ from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
 from stayer.service.control import schedules
 from stayer.service.control import tasks as control
-from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -118,7 +117,7 @@ class Client:
         It takes all tasks, unless told their `names` (patterns such as `video.*`) or, in full, what
         it `handles`.
         """
-        if isinstance(self.store, ServedStore):
+        if self.store.remote_operator is not None:
             raise StoreUnusable(
                 f"{self.store.url} is a server: a listener needs the database itself, give the "
                 "client its URL (sqlite:…, redis:…)"

@@ -12,6 +12,7 @@ from stayer.core.flows.model import FlowInfo, NewFlow, task_id
 from stayer.core.model import FINISHED, Filter, NewTask, State, Value
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 
@@ -87,12 +88,12 @@ class FlowHandle:
     def cancel(self, grace: Duration | None = None) -> Self:
         """Cancel all that has not ended; what runs is asked to stop."""
         limit = None if grace is None else seconds(grace)
-        flow_control.cancel(self._store, self.id, limit)
+        operator_of(self._store).cancel_flow(self.id, limit)
         return self.refresh()
 
     def retry(self, *, from_start: bool = False) -> Self:
         """Run again what failed or was cancelled, each from its last checkpoint or from the start;
         what is complete stays.
         """
-        flow_control.retry(self._store, self.id, from_start=from_start)
+        operator_of(self._store).retry_flow(self.id, from_start=from_start)
         return self.refresh()

@@ -24,6 +24,7 @@ from stayer.core.model import (
     WhenFailed,
 )
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 V = TypeVar("V")
@@ -205,24 +206,24 @@ class TaskHandle(TaskView, Generic[R_co]):
     def cancel(self, grace: Duration | None = None) -> Self:
         """Cancel it: at once if it waits, else by asking whoever runs it to stop."""
         limit = None if grace is None else seconds(grace)
-        self._record = control.cancel(self._store, self.id, limit)
+        self._record = operator_of(self._store).cancel(self.id, limit)
         return self
 
     def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
         that was cancelled before its eta waits for that, unless it is to run `now`.
         """
-        self._record = control.retry(self._store, self.id, from_start=from_start, now=now)
+        self._record = operator_of(self._store).retry(self.id, from_start=from_start, now=now)
         return self
 
     def hold(self) -> Self:
         """Keep it from being taken until it is released."""
-        self._record = control.hold(self._store, self.id)
+        self._record = operator_of(self._store).hold(self.id)
         return self
 
     def release(self) -> Self:
         """Let it be taken again."""
-        self._record = control.release(self._store, self.id)
+        self._record = operator_of(self._store).release(self.id)
         return self
 
     def delete(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from stayer.service.lease.heartbeat import moment
-from stayer.store import PartedStore, Store
+from stayer.store import Store
 from stayer.worker.state_directory import StateDirectory
 
 _A_LOOK = 1.0
@@ -20,7 +20,7 @@ class Leases:
 
     def __init__(self, store: Store, state: StateDirectory, length: float) -> None:
         self._state = state
-        self._is_parted = isinstance(store, PartedStore)
+        self._is_parted = store.in_parts
         self.length = length
         self.frozen_until = 0.0
         """Until then keepers may still freeze something that they were not told of in time."""

@@ -14,7 +14,7 @@ from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure
 from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import ServedStore, Store
+from stayer.store import Store
 
 _FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 """The order in which a flow is cancelled: so that the end of one starts no other."""
@@ -79,8 +79,6 @@ def tasks_of(store: Store, id: str, states: Sequence[State] = ()) -> list[Task]:
 def cancel(store: Store, id: str, grace: float | None = None) -> int:
     """Cancel all that has not ended; how many tasks that was. What runs is asked to stop."""
     get(store, id)
-    if isinstance(store, ServedStore):
-        return store.cancel_flow(id, grace)
     asked = 0
     while True:
         wanted = [
@@ -104,8 +102,6 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     begins anew.
     """
     flow = get(store, id)
-    if isinstance(store, ServedStore):
-        return store.retry_flow(id, from_start)
     found = {task.id: task for task in tasks_of(store, id)}
     tied = [task.id for task in found.values() if task.upstreams]
     upstreams = {id: Upstreams() for id in found}

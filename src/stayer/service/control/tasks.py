@@ -57,7 +57,7 @@ from stayer.core.submit import checks
 from stayer.core.submit.compare import differing
 from stayer.core.submit.policy import check as check_policy
 from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import REMEMBERED, ServedStore, Store, known_workers
+from stayer.store import REMEMBERED, Store, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
@@ -141,7 +141,7 @@ def refuse_overdue(store: Store, tasks: Sequence[NewTask]) -> None:
     same once more, to be sure that it is there, is not refused. A server looks itself.
     """
     limited = [task for task in tasks if task.start_before is not None]
-    if not limited or isinstance(store, ServedStore):
+    if not limited or store.remote_operator is not None:
         return
     now = store.now()
     overdue = [
@@ -198,8 +198,6 @@ def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False)
     """
 
     def when_possible(task: Task) -> Happening:
-        if isinstance(store, ServedStore):
-            return Retry(from_start=from_start, keeps_eta=not now)
         early = not now and task.eta is not None and is_early(task, store.now())
         if not task.upstreams:
             return Retry(from_start=from_start, keeps_eta=early)
@@ -446,8 +444,6 @@ def drain(store: Store, worker: str) -> Worker:
 
 def drop_worker(store: Store, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
-    if isinstance(store, ServedStore):
-        return store.give_up(worker)
     return lose(store, store.drop_worker(worker))
 
 
@@ -505,10 +501,7 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
         happening = choose(task)
         if happening is None:
             return task
-        change = decide(task, happening)
-        if isinstance(store, ServedStore):
-            return store.ask(id, happening)
-        applied = store.commit([change])[0]
+        applied = store.commit([decide(task, happening)])[0]
         if applied is not None:
             return applied
         if isinstance(happening, Retry) and task.unique is not None:
@@ -533,7 +526,7 @@ def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
     """Refuse it where the task runs in a thread, as its worker's record says."""
     if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
         verb = asked.verb if isinstance(asked, Ask) else "set"
-        for worker in () if isinstance(store, ServedStore) else known_workers(store):
+        for worker in known_workers(store):
             if worker.id == task.worker and worker.handles and worker.handles.threads:
                 raise Refused(
                     f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from stayer.core.errors import StoreError
 from stayer.core.model import NewTask
-from stayer.store import PartedStore, Store
+from stayer.store import Store
 
 AGAIN = "submit it again under this id, and it is there once"
 
@@ -32,7 +32,7 @@ def is_in_doubt(store: Store, error: StoreError) -> bool:
     """Whether it may have been done all the same. What takes several steps, on a cluster, may be
     done by whoever comes next, too.
     """
-    return error.unsure or isinstance(store, PartedStore)
+    return error.unsure or store.in_parts
 
 
 def unsure(error: StoreError, drawn: tuple[str, ...] = ()) -> StoreError:

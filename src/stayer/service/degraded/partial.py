@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import Task, Worker
-from stayer.store import PartedStore, Store
+from stayer.store import Store
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def partly(
     try:
         return read(queues), {}
     except StoreUnreachable:
-        if not isinstance(store, PartedStore):
+        if not store.in_parts:
             raise
         reach = store.reach(queues)
     return read(reach.queues if reach.away else queues), reach.away
@@ -31,10 +31,7 @@ def partly(
 
 def workers_in(store: Store, queues: Sequence[str]) -> list[Worker]:
     """The workers, with what they run in these queues; none named: in all. To be read partly."""
-    if not queues:
-        return store.workers()
-    assert isinstance(store, PartedStore), "others have nothing to leave out"
-    return store.workers_of(queues)
+    return store.workers_of(queues) if queues else store.workers()
 
 
 class Holdings(NamedTuple):
@@ -54,7 +51,7 @@ def held_by(store: Store, worker: str, queues: Collection[str]) -> Holdings:
     try:
         return Holdings(store.holdings(worker), None)
     except StoreUnreachable:
-        if not isinstance(store, PartedStore):
+        if not store.in_parts:
             raise
         there = store.reach(sorted(queues)).queues
     return Holdings(store.holdings(worker, there), there)

@@ -18,6 +18,7 @@ from stayer.core.errors import (
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.flows.model import check as check_ties
 from stayer.core.insight.failures import Failures
+from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.limits import QUEUE
 from stayer.core.model import (
@@ -45,8 +46,7 @@ from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.queue_settings import refuse_key_limits
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.units import format_duration
-from stayer.store import Meanwhile, Waiter
-from stayer.stores.health import Finding
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import (
     failures,
     incoming,
@@ -93,7 +93,7 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore
     return RedisStore(Server(address_of(url), clock))
 
 
-class RedisStore:
+class RedisStore(Store):
     """The contract on a Redis or Valkey server: each operation is one script (many new tasks are
     several, one after the other).
     """

@@ -11,6 +11,7 @@ from stayer.core.availability import Reach
 from stayer.core.errors import StoreError, StoreUnusable
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.failures import Failures
+from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import (
     Attempt,
@@ -35,8 +36,7 @@ from stayer.core.model import (
 )
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedules.model import Firing, Schedule
-from stayer.store import Meanwhile, Waiter
-from stayer.stores.health import Finding
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures
 from stayer.stores.redis.damage import retry_after_mending
 from stayer.stores.redis.flows import FlowKnown
@@ -68,12 +68,13 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterSto
     return ClusterStore(Nodes(url, clock), clock)
 
 
-class ClusterStore:
+class ClusterStore(Store):
     """The contract on a cluster: within a queue each operation is one step, across queues several
     that may each be done again.
     """
 
     a_turn = 500
+    in_parts = True
 
     def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
         self.url = nodes.url
@@ -346,12 +347,10 @@ class ClusterStore:
 
     @retry_after_mending
     def reach(self, queues: Sequence[str]) -> Reach:
-        """As `PartedStore.reach`."""
         return merged_reads.reach(self._shards, queues)
 
     @retry_after_mending
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `PartedStore.workers_of`."""
         return self._workers.seen(queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:

@@ -8,7 +8,7 @@ import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -28,6 +28,11 @@ _JSON = "application/json"
 _STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 _NOT_OURS = "is that the URL of a `stayer serve`, with its --root-path?"
 Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
+
+
+def path_of(kind: str, name: str, *rest: str) -> str:
+    """Give the path of what has this name, and of what belongs to it."""
+    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
 
 
 def _unpacked(packed: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The contract over HTTP, as far as it goes without being a worker.
 
-Everything here is a request that any other program could make: see `stayer.http.routes`. What an
-operator wants is asked for by its verb, and decided by the server.
+Everything here is a request that any other program could make: see `stayer.http.routes`. For the
+verbs of an operator see `operator`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, NoReturn, Unpack
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET
 
 from stayer.core import units
 from stayer.core.availability import Reach
@@ -28,11 +27,8 @@ from stayer.core.errors import (
     UnknownTask,
 )
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
-from stayer.core.insight import explanation
-from stayer.core.insight.explanation import Explanation
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
     Attempt,
@@ -60,7 +56,7 @@ from stayer.core.ordering import rate_limit
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.submit import checks
-from stayer.store import Meanwhile, Waiter
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (
     PATIENCE,
@@ -69,7 +65,9 @@ from stayer.stores.remote.connection import (
     NotAllowed,
     Query,
     TooManyWait,
+    path_of,
 )
+from stayer.stores.remote.operator import RemoteOperator
 
 _IDS = 50
 """How many ids go into one URL."""
@@ -124,17 +122,15 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _path(kind: str, name: str, *rest: str) -> str:
-    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
-
-
-class HttpStore:
+class HttpStore(Store):
     """A store that a server has."""
 
     a_turn = 500
+    in_parts = True  # as far as anybody can tell: the server's may be
 
     def __init__(self, url: str, connection: Connection) -> None:
         self.url = url
+        self.remote_operator = RemoteOperator(connection)
         self._ask = connection.ask
         self._connection = connection
 
@@ -177,49 +173,6 @@ class HttpStore:
         body = records.flow_submission(flow, tasks)
         return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
 
-    def cancel_flow(self, id: str, grace: float | None) -> int:
-        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
-
-    def retry_flow(self, id: str, from_start: bool) -> int:
-        body: JSON = {"from_start": from_start}
-        return int(self._ask("POST", _path("flows", id, "retry"), body=body)["tasks"])
-
-    def ask(self, id: str, happening: Happening) -> Task:
-        match happening:
-            case Cancel(grace=grace):
-                return self._verb(id, "cancel", {"grace": grace})
-            case Retry(from_start=from_start, keeps_eta=keeps_eta):
-                # Only if it is wanted: an older server does not know of it.
-                at_once: dict[str, JSON] = {} if keeps_eta else {"now": True}
-                return self._verb(id, "retry", {"from_start": from_start, **at_once})
-            case Hold() | Release():
-                return self._verb(id, type(happening).__name__.lower())
-            case Ask(verb=verb, arguments=arguments):
-                return self._verb(id, verb, dict(arguments) or None)
-            case Set(priority=priority, limits=limits, notify=notify):
-                wanted: dict[str, JSON] = {
-                    name if name == "more_time" else f"{name}_limit": value
-                    for name, value in limits.items()
-                }
-                if priority is not UNSET:
-                    wanted["priority"] = priority
-                if notify is not UNSET:
-                    wanted["notify"] = list(notify)
-                return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
-            case _:
-                self._for_workers()
-
-    def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
-        return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
-
-    def explain(self, id: str) -> Explanation:
-        shown = self._ask("GET", _path("tasks", id, "explain"))
-        forecast = explanation.times_read(shown["forecast"])
-        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
-
-    def give_up(self, worker: str) -> int:
-        return int(self._ask("DELETE", _path("workers", worker))["returned"])
-
     # Reading
 
     def get(self, ids: Sequence[str]) -> list[Task | None]:
@@ -257,7 +210,7 @@ class HttpStore:
         if not id:
             return None
         try:
-            return records.flow(self._ask("GET", _path("flows", id)))
+            return records.flow(self._ask("GET", path_of("flows", id)))
         except UnknownFlow:
             return None
 
@@ -270,7 +223,7 @@ class HttpStore:
         return list(found.get("waits", ())), int(found.get("waiting_for", 0))
 
     def peek(self, queue: str, limit: int) -> list[Task]:
-        answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
+        answer = self._ask("GET", path_of("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
         return [records.task(shown) for shown in answer["tasks"]]
 
     def ahead(self, id: str) -> int:
@@ -317,7 +270,7 @@ class HttpStore:
     def _of_task(self, id: str, what: str, query: dict[str, int] | None = None) -> dict[str, Any]:
         """What belongs to a task; nothing if there is none, as other stores have it."""
         try:
-            found: dict[str, Any] = self._ask("GET", _path("tasks", id, what), query)
+            found: dict[str, Any] = self._ask("GET", path_of("tasks", id, what), query)
         except (UnknownTask, Refused, BadInput):
             return {}
         return found
@@ -344,13 +297,11 @@ class HttpStore:
         return [records.queue(shown) for shown in answer["queues"]]
 
     def reach(self, queues: Sequence[str]) -> Reach:
-        """As `PartedStore.reach`, as the server sees it."""
         query: Query = {"name": tuple(queues), "partial": True}
         answer = self._ask("GET", "/v1/queues", query)
         return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `PartedStore.workers_of`, of the queues that the server can reach."""
         answer = self._ask("GET", "/v1/workers", {"partial": True})
         return [records.read(Worker, shown) for shown in answer["workers"]]
 
@@ -358,7 +309,7 @@ class HttpStore:
         wanted: dict[str, Any] = dict(settings)
         if said := settings.get("rate"):
             wanted["rate"] = rate_limit.written(said)
-        return records.queue(self._ask("PATCH", _path("queues", name), body=wanted))
+        return records.queue(self._ask("PATCH", path_of("queues", name), body=wanted))
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
@@ -377,7 +328,7 @@ class HttpStore:
         self._for_workers()
 
     def drop_queue(self, name: str, limit: int) -> int:
-        answer = self._ask("DELETE", _path("queues", name), {"force": True})
+        answer = self._ask("DELETE", path_of("queues", name), {"force": True})
         return int(answer["left"])
 
     def purge(
@@ -392,7 +343,7 @@ class HttpStore:
 
     def _deleted(self, id: str) -> bool:
         try:
-            self._ask("DELETE", _path("tasks", id))
+            self._ask("DELETE", path_of("tasks", id))
         except NotAllowed:
             raise
         except (Refused, UnknownTask):
@@ -403,7 +354,7 @@ class HttpStore:
         return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
 
     def drain_worker(self, worker: str) -> Worker:
-        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
+        return records.read(Worker, self._ask("POST", path_of("workers", worker, "drain")))
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
@@ -422,7 +373,7 @@ class HttpStore:
 
     def drop_schedule(self, name: str) -> bool:
         try:
-            self._ask("DELETE", _path("schedules", name))
+            self._ask("DELETE", path_of("schedules", name))
         except UnknownSchedule:
             return False
         return True
