@@ -18,6 +18,7 @@ from stayer.cli.selection import Tries, check_queues, ids_argument, note_new_que
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, LogPiece, QueueInfo, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 from stayer.service.operator import operator_of
@@ -137,7 +138,7 @@ def _await_stack(store: Store, task: Task, offset: int, patience: float) -> list
 
 
 def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
-    return list(control.log(store, task.id, task.attempt, offset))
+    return list(logs.read(store, task.id, task.attempt, offset))
 
 
 @command()

@@ -12,6 +12,7 @@ from stayer.cli.output import note, on_screen, write_bytes
 from stayer.cli.terminal_safe import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.degraded.retry import ride_out
 from stayer.service.live_updates import Attention
@@ -105,7 +106,7 @@ class _Following:
         # Called after the task was read: the last of a log comes before the end of its attempt.
         if self._shown is not None:
             offset = self._printer.offset
-            self._printer.print(control.log(self._store, self._id, self._shown, offset))
+            self._printer.print(logs.read(self._store, self._id, self._shown, offset))
 
 
 def _has_begun(task: Task) -> bool:

@@ -42,7 +42,6 @@ from stayer.core.model import (
     QUEUED,
     RUNNING,
     Filter,
-    LogPiece,
     NewTask,
     QueueInfo,
     State,
@@ -70,9 +69,6 @@ LOOK = 1.0
 
 ENOUGH = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
-
-PORTION = 1_000_000
-"""How many bytes of a log are read at a time."""
 
 LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
 """What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
@@ -301,30 +297,6 @@ def _setting(
         asked,
         UNSET if notify is None else notify,
     )
-
-
-def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
-    """All pieces of an attempt's log that are there, from the offset on."""
-    while pieces := store.log(id, attempt, start, PORTION):
-        yield from pieces
-        start = pieces[-1].start + len(pieces[-1].data)
-
-
-def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
-    """The offset at which the last so many lines of a log begin. Newlines are counted, not visited
-    one by one: a log may have millions of them.
-    """
-    if not pieces:
-        return 0
-    if lines <= 0:
-        return pieces[-1].start + len(pieces[-1].data)
-    wanted = lines + pieces[-1].data.endswith(b"\n")  # what ends the last line begins none
-    for piece in reversed(pieces):
-        found = piece.data.count(b"\n")
-        if found >= wanted:
-            return piece.start + len(piece.data.rsplit(b"\n", wanted)[0]) + 1
-        wanted -= found
-    return pieces[0].start
 
 
 def watch(store: Store, id: str, seen: int, timeout: float) -> int:
