@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from stayer.core.model import RUNNING, Task
-from stayer.store import Store
+from stayer.store import ReadStore
 
 _FOR = 15.0
 _AGAIN = 5.0
@@ -15,7 +15,7 @@ _AGAIN = 5.0
 class Attention:
     """Of one who looks: at this task or that, again and again."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ReadStore) -> None:
         self._store = store
         self._until: dict[str, float] = {}
 

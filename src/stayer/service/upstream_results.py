@@ -10,14 +10,14 @@ from stayer.core.errors import TooLarge
 from stayer.core.flows.model import part_of
 from stayer.core.model import JSON, Task, Value
 from stayer.core.units import format_size
-from stayer.store import Store
+from stayer.store import ReadStore
 
 LIMIT = 100_000_000
 """How many bytes of results one task may get."""
 _AT_ONCE = 500
 
 
-def of(store: Store, task: Task) -> dict[str, Value]:
+def of(store: ReadStore, task: Task) -> dict[str, Value]:
     """The results of what the task runs after: by the names of the parts of its flow, those of a
     map as a list; of tasks outside the flow by their ids. One that was deleted is not there, in a
     list None. Raises TooLarge.

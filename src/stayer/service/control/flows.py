@@ -14,13 +14,13 @@ from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure
 from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import Store
+from stayer.store import ReadStore, Store, WorkerStore
 
 _FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 """The order in which a flow is cancelled: so that the end of one starts no other."""
 
 
-def get(store: Store, id: str) -> FlowInfo:
+def get(store: ReadStore, id: str) -> FlowInfo:
     """The flow with this id."""
     flow = store.flow(id)
     if flow is None:
@@ -28,7 +28,7 @@ def get(store: Store, id: str) -> FlowInfo:
     return flow
 
 
-def find_all(store: Store) -> Iterator[FlowInfo]:
+def find_all(store: ReadStore) -> Iterator[FlowInfo]:
     """Every flow, newest first."""
     cursor: str | None = None
     while True:
@@ -39,7 +39,7 @@ def find_all(store: Store) -> Iterator[FlowInfo]:
         cursor = page.next
 
 
-def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
+def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """The full id of the one flow whose id is this, or was generated and begins with it."""
     if prefix and store.flow(prefix) is not None:
         return prefix
@@ -71,12 +71,12 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
     return get(store, flow.id), fresh
 
 
-def tasks_of(store: Store, id: str, states: Sequence[State] = ()) -> list[Task]:
+def tasks_of(store: ReadStore, id: str, states: Sequence[State] = ()) -> list[Task]:
     """The tasks of the flow, newest first."""
     return list(control.find_all(store, Filter(flow=id, states=tuple(states))))
 
 
-def cancel(store: Store, id: str, grace: float | None = None) -> int:
+def cancel(store: WorkerStore, id: str, grace: float | None = None) -> int:
     """Cancel all that has not ended; how many tasks that was. What runs is asked to stop."""
     get(store, id)
     asked = 0
@@ -96,7 +96,7 @@ def cancel(store: Store, id: str, grace: float | None = None) -> int:
             asked += sum(task is not None for task in store.commit(changes))
 
 
-def retry(store: Store, id: str, *, from_start: bool = False) -> int:
+def retry(store: WorkerStore, id: str, *, from_start: bool = False) -> int:
     """Let it go on from where it failed: what failed or was cancelled is run again, what is
     complete stays; how many tasks that is. Those go on from their checkpoints; `from_start`: each
     begins anew.
@@ -120,7 +120,7 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     )
 
 
-def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
+def forsaken_since(store: ReadStore, event: int, cancelled: Collection[str]) -> int:
     """How many tasks were cancelled after that event because they were to run after one of these,
     or after one of which the same is true.
     """
@@ -136,7 +136,7 @@ def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
 
 
 def wait(
-    store: Store, id: str, timeout: float | None = None, tell: Tell = logger.warning
+    store: ReadStore, id: str, timeout: float | None = None, tell: Tell = logger.warning
 ) -> FlowInfo:
     """The flow, as soon as all of it has ended or the time is over. A store that can't be reached
     for a while is waited for, too: `tell` is told of it.

@@ -56,7 +56,7 @@ from stayer.core.submit import checks
 from stayer.core.submit.compare import differing
 from stayer.core.submit.policy import check as check_policy
 from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import REMEMBERED, Store, known_workers
+from stayer.store import REMEMBERED, AdminStore, ReadStore, WorkerStore, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
@@ -74,7 +74,7 @@ LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_li
 """What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
 
 
-def get(store: Store, id: str) -> Task:
+def get(store: ReadStore, id: str) -> Task:
     """The task with this id."""
     task = store.get([id])[0]
     if task is None:
@@ -82,7 +82,7 @@ def get(store: Store, id: str) -> Task:
     return task
 
 
-def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
+def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """The full id of the one task whose id is this, or was generated and begins with it.
 
     An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
@@ -132,7 +132,7 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     return "is there already with other parameters: it was left as it is" if fields else None
 
 
-def refuse_overdue(store: Store, tasks: Sequence[NewTask]) -> None:
+def refuse_overdue(store: ReadStore, tasks: Sequence[NewTask]) -> None:
     """BadInput if one of these could never start, since that is to be before now. Who submits the
     same once more, to be sure that it is there, is not refused. A server looks itself.
     """
@@ -163,7 +163,7 @@ def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
     return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
-def find_all(store: Store, filter: Filter) -> Iterator[Task]:
+def find_all(store: ReadStore, filter: Filter) -> Iterator[Task]:
     """Every task that matches, page by page."""
     cursor: str | None = None
     while True:
@@ -174,7 +174,7 @@ def find_all(store: Store, filter: Filter) -> Iterator[Task]:
         cursor = page.next
 
 
-def cancel(store: Store, id: str, grace: float | None = None) -> Task:
+def cancel(store: WorkerStore, id: str, grace: float | None = None) -> Task:
     """Cancel a task: at once if it waits, else by asking its worker. Twice is once."""
 
     def unless_wanted(task: Task) -> Happening | None:
@@ -185,7 +185,7 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+def retry(store: WorkerStore, id: str, *, from_start: bool = False, now: bool = False) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
 
@@ -205,12 +205,12 @@ def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False)
     return _apply(store, id, when_possible)
 
 
-def hold(store: Store, id: str) -> Task:
+def hold(store: WorkerStore, id: str) -> Task:
     """Keep a task from being taken until it is released."""
     return _apply(store, id, lambda task: None if task.held else Hold())
 
 
-def release(store: Store, id: str) -> Task:
+def release(store: WorkerStore, id: str) -> Task:
     """Let a held task be taken again. One that was not held stays as it is; one that has ended is
     refused.
     """
@@ -219,23 +219,23 @@ def release(store: Store, id: str) -> Task:
     )
 
 
-def pause(store: Store, id: str) -> Task:
+def pause(store: WorkerStore, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
     return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
 
 
-def resume(store: Store, id: str) -> Task:
+def resume(store: WorkerStore, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
     return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
 
 
-def signal(store: Store, id: str, name: str) -> Task:
+def signal(store: WorkerStore, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
     asked = _signal_name(name)
     return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
 
 
-def stack(store: Store, id: str) -> Task:
+def stack(store: WorkerStore, id: str) -> Task:
     """Let a running Python task write to its log where it is."""
 
     def if_python(task: Task) -> Happening:
@@ -249,7 +249,7 @@ def stack(store: Store, id: str) -> Task:
 
 
 def set(
-    store: Store,
+    store: WorkerStore,
     id: str,
     *,
     priority: int | None = None,
@@ -299,7 +299,7 @@ def _setting(
     )
 
 
-def watch(store: Store, id: str, seen: int, timeout: float) -> int:
+def watch(store: ReadStore, id: str, seen: int, timeout: float) -> int:
     """Wait for something to happen to the task, or the time to be over; the last event's number."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
@@ -311,7 +311,7 @@ def watch(store: Store, id: str, seen: int, timeout: float) -> int:
 
 
 def wait(
-    store: Store, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
+    store: ReadStore, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
 ) -> Iterator[Task]:
     """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
     store that can't be reached for a while is waited for, too: `tell` is told of it.
@@ -350,7 +350,7 @@ def wait(
             seen = events[-1].number if events else seen
 
 
-def _newest_event(store: Store) -> int | None:
+def _newest_event(store: ReadStore) -> int | None:
     """None if it can't be told: the part of a store that has the events may be away, while the
     tasks are not.
     """
@@ -360,7 +360,7 @@ def _newest_event(store: Store) -> int | None:
         return None
 
 
-def settle(store: Store, task: Task, happening: Happening) -> Task:
+def settle(store: WorkerStore, task: Task, happening: Happening) -> Task:
     """Bring what happened to an attempt into the store, for the worker that holds it.
 
     Raises NotHeld if (worker, attempt) hold the task no longer.
@@ -384,7 +384,7 @@ def settle(store: Store, task: Task, happening: Happening) -> Task:
         held = current
 
 
-def lose(store: Store, tasks: Iterable[Task]) -> int:
+def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
     """Decide what buried workers held as lost; how many this call returned."""
     lost = {task.id: task for task in tasks}
     returned = 0
@@ -409,32 +409,32 @@ def _is_as_it_was(now: Task, was: Task) -> bool:
     return (now.state, now.worker, now.attempt, now.last_order) == known
 
 
-def drain(store: Store, worker: str) -> Worker:
+def drain(store: AdminStore, worker: str) -> Worker:
     """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
     return store.drain_worker(worker)
 
 
-def drop_worker(store: Store, worker: str) -> int:
+def drop_worker(store: WorkerStore, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
     return lose(store, store.drop_worker(worker))
 
 
-def set_queue(store: Store, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
+def set_queue(store: AdminStore, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
     """Change those settings of a queue that are named."""
     return store.set_queue(_queue_name(name), **queue_settings.read(written))
 
 
-def pause_queue(store: Store, name: str) -> QueueInfo:
+def pause_queue(store: AdminStore, name: str) -> QueueInfo:
     """Let no more tasks of the queue be taken; what runs, runs on."""
     return store.set_queue(_queue_name(name), paused=True)
 
 
-def resume_queue(store: Store, name: str) -> QueueInfo:
+def resume_queue(store: AdminStore, name: str) -> QueueInfo:
     """Let tasks of the queue be taken again."""
     return store.set_queue(_queue_name(name), paused=False)
 
 
-def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
+def drop_queue(store: AdminStore, name: str, *, force: bool = False) -> int:
     """Delete a queue with its tasks; how many they were. Unfinished ones only with `force`."""
     found = store.queues([name])
     counts = found[0].counts if found else {}
@@ -450,7 +450,7 @@ def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
     return total
 
 
-def delete(store: Store, id: str) -> None:
+def delete(store: AdminStore, id: str) -> None:
     """Forget a finished task; its id stays refused for a while."""
     task = get(store, id)
     if not store.purge([id], FINISHED, float("inf"), 1):
@@ -459,7 +459,9 @@ def delete(store: Store, id: str) -> None:
         raise Refused(f"task {id} is {task.state}: only a finished task can be deleted, cancel it")
 
 
-def purge(store: Store, before: float, states: Sequence[State] = FINISHED) -> Iterator[list[str]]:
+def purge(
+    store: AdminStore, before: float, states: Sequence[State] = FINISHED
+) -> Iterator[list[str]]:
     """Forget the tasks that ended before then, in small batches: yields their ids."""
     if any(state not in FINISHED for state in states):
         raise BadInput(f"only finished tasks can be purged: {', '.join(FINISHED)}")
@@ -467,7 +469,7 @@ def purge(store: Store, before: float, states: Sequence[State] = FINISHED) -> It
         yield purged
 
 
-def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) -> Task:
+def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | None]) -> Task:
     while True:
         task = get(store, id)
         happening = choose(task)
@@ -480,7 +482,7 @@ def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) ->
             _refuse_if_not_unique(store, task)
 
 
-def _refuse_if_not_unique(store: Store, task: Task) -> None:
+def _refuse_if_not_unique(store: ReadStore, task: Task) -> None:
     """Nothing else keeps a task that nobody has touched from being run again."""
     if store.get([task.id])[0] != task:
         return
@@ -494,7 +496,7 @@ def _refuse_if_not_unique(store: Store, task: Task) -> None:
     )
 
 
-def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
+def _ask(store: ReadStore, task: Task, asked: Ask | Set) -> Ask | Set:
     """Refuse it where the task runs in a thread, as its worker's record says."""
     if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
         verb = asked.verb if isinstance(asked, Ask) else "set"
@@ -507,7 +509,7 @@ def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
     return asked
 
 
-def _unless_asked(store: Store, task: Task, verb: Verb) -> Ask | Set | None:
+def _unless_asked(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
     """None if that is what was asked last, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 
 from stayer.core.errors import StoreError
 from stayer.core.model import NewTask
-from stayer.store import Store
+from stayer.store import StoreBase
 
 AGAIN = "submit it again under this id, and it is there once"
 
 
 @contextmanager
-def naming_drawn_ids(store: Store, tasks: Sequence[NewTask], again: str = AGAIN) -> Iterator[None]:
+def naming_drawn_ids(
+    store: StoreBase, tasks: Sequence[NewTask], again: str = AGAIN
+) -> Iterator[None]:
     """An error that leaves open whether these were accepted has the ids that were drawn for them;
     that of one alone also says it, and how to do it `again`.
     """
@@ -28,7 +30,7 @@ def naming_drawn_ids(store: Store, tasks: Sequence[NewTask], again: str = AGAIN)
         raise unsure(type(error)(f"{error}{said}"), drawn) from error
 
 
-def is_in_doubt(store: Store, error: StoreError) -> bool:
+def is_in_doubt(store: StoreBase, error: StoreError) -> bool:
     """Whether it may have been done all the same. What takes several steps, on a cluster, may be
     done by whoever comes next, too.
     """

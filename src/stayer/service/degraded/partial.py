@@ -9,13 +9,13 @@ from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import Task, Worker
-from stayer.store import Store
+from stayer.store import ReadStore, WorkerStore
 
 T = TypeVar("T")
 
 
 def partly(
-    store: Store, queues: Sequence[str], read: Callable[[Sequence[str]], T]
+    store: ReadStore, queues: Sequence[str], read: Callable[[Sequence[str]], T]
 ) -> tuple[T, dict[str, str]]:
     """What `read` finds in these queues (none named: in all), and which of them it leaves out
     because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
@@ -29,7 +29,7 @@ def partly(
     return read(reach.queues if reach.away else queues), reach.away
 
 
-def workers_in(store: Store, queues: Sequence[str]) -> list[Worker]:
+def workers_in(store: ReadStore, queues: Sequence[str]) -> list[Worker]:
     """The workers, with what they run in these queues; none named: in all. To be read partly."""
     return store.workers_of(queues) if queues else store.workers()
 
@@ -46,7 +46,7 @@ class Holdings(NamedTuple):
         return self.queues is None or queue in self.queues
 
 
-def held_by(store: Store, worker: str, queues: Collection[str]) -> Holdings:
+def held_by(store: WorkerStore, worker: str, queues: Collection[str]) -> Holdings:
     """What a worker holds: everywhere, or in those of these queues that can be reached."""
     try:
         return Holdings(store.holdings(worker), None)

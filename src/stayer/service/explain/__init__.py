@@ -7,10 +7,10 @@ from stayer.service.control import tasks as control
 from stayer.service.explain.expect import expect
 from stayer.service.explain.look import Look
 from stayer.service.explain.reasons import REASONS, SILENT
-from stayer.store import Store
+from stayer.store import ReadStore
 
 
-def explain(store: Store, id: str) -> Explanation:
+def explain(store: ReadStore, id: str) -> Explanation:
     """All reasons that hold, and a forecast."""
     look = Look(store, control.get(store, id))
     task = look.task

@@ -22,7 +22,7 @@ from stayer.core.model import Suspect, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import moment
-from stayer.store import Store
+from stayer.store import WorkerStore
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Watcher:
     for the sake of others.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WorkerStore) -> None:
         self._store = store
         self.pause = _PAUSE[1]
         """Until the next look is due: an eighth of the shortest lease."""

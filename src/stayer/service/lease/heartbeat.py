@@ -27,7 +27,7 @@ from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
-from stayer.store import Store, Waiter
+from stayer.store import Waiter, WorkerStore
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Heart:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkerStore,
         worker: Worker,
         *,
         on_orders: Callable[[Orders], None],

@@ -27,7 +27,7 @@ from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, webhook
 from stayer.service.notify.webhook import Answered
-from stayer.store import Store
+from stayer.store import DeliveryStore
 
 if TYPE_CHECKING:
     from stayer.config import Config
@@ -128,7 +128,9 @@ def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Deli
 class Deliverer:
     """Delivers until it is stopped."""
 
-    def __init__(self, store: Store, whom: Whom, *, soon: float = SOON, seldom: float = SELDOM):
+    def __init__(
+        self, store: DeliveryStore, whom: Whom, *, soon: float = SOON, seldom: float = SELDOM
+    ):
         self._store = store
         self._whom = whom
         self._soon, self._seldom = soon, seldom
@@ -229,7 +231,7 @@ def shown(target: str) -> str:
 
 
 @contextmanager
-def delivering(store: Store, config: Config) -> Iterator[None]:
+def delivering(store: DeliveryStore, config: Config) -> Iterator[None]:
     """Deliver meanwhile, if the file does not say otherwise."""
     whom = configured(config)
     if not whom.rules.deliver:

@@ -17,7 +17,7 @@ from stayer.core.model import FINISHED, Kept, Task
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.service.control import tasks as control
-from stayer.store import Store
+from stayer.store import Store, UpkeepStore
 
 logger = logging.getLogger("stayer.service.upkeep.due_work")
 
@@ -112,7 +112,7 @@ class Forgetting:
         self._retention = retention
         self._batch = _FEW
 
-    def step(self, store: Store) -> bool:
+    def step(self, store: UpkeepStore) -> bool:
         """Some of it; whether there may be more."""
         begun = time.monotonic()
         seen = store.forget(self._retention, self._batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from stayer.store import Store
+from stayer.store import UpkeepStore
 
 _SPREAD = 10.0
 """Within so many seconds after a minute somebody counts it; the others find it done."""
@@ -14,7 +14,7 @@ _SPREAD = 10.0
 class Sampler:
     """Knows when there is something to count."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: UpkeepStore) -> None:
         self._store = store
         self._chance = random.Random()  # its own: that of the process may be somebody's seed
         self._next = time.monotonic() + self._chance.uniform(0.0, _SPREAD)
