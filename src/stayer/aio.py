@@ -27,9 +27,9 @@ from stayer.core.model import State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
-SLICE = 10.0
+WAIT_SLICE_S = 10.0
 """How long a thread waits at a time, in seconds: so long it lives on when nobody awaits it."""
-BATCH = 100
+READ_BATCH = 100
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -118,7 +118,7 @@ def _streamed(
         self: Client, /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncIterator[TaskHandle[Value]]:
         found = await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield TaskHandle(handle)
 
@@ -147,15 +147,15 @@ async def _patiently(ends_within: Callable[[float], bool], timeout: Duration | N
     """Wait for an end, a slice at a time."""
     deadline = None if timeout is None else time.monotonic() + seconds(timeout)
     while True:
-        left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
-        look = functools.partial(ends_within, min(SLICE, left))
+        left = WAIT_SLICE_S if deadline is None else max(0.0, deadline - time.monotonic())
+        look = functools.partial(ends_within, min(WAIT_SLICE_S, left))
         try:
             if await asyncio.wrap_future(_in_thread(look)):
                 return True
         except StoreUnreachable:
-            if left <= SLICE and deadline is not None:
+            if left <= WAIT_SLICE_S and deadline is not None:
                 raise
-        if left <= SLICE and deadline is not None:
+        if left <= WAIT_SLICE_S and deadline is not None:
             return False
 
 
@@ -285,7 +285,7 @@ class FlowHandle(_Facade[sync.FlowHandle]):
     async def tasks(self) -> AsyncIterator[TaskHandle[Value]]:
         """All of its tasks, newest first."""
         found = self.sync.tasks()
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield TaskHandle(handle)
 
@@ -442,7 +442,7 @@ class Client(_Facade[sync.Client]):
     async def flows(self) -> AsyncIterator[FlowHandle]:
         """All flows, newest first."""
         found = await asyncio.to_thread(sync.Client.flows, self.sync)
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield FlowHandle(handle)
 

@@ -19,7 +19,7 @@ from stayer.core.flows.model import FlowInfo
 from stayer.core.model import FINISHED
 from stayer.core.units import format_duration, format_size
 from stayer.service.control import flows as flow_control
-from stayer.service.degraded.retry import deadline_in, ride_out, time_left
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
 from stayer.service.operator import operator_of
 
 READ_LIMIT = 64_000_000
@@ -146,7 +146,7 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     then, 4.
     """
     deadline = deadline_in(timeout)
-    full = ride_out(lambda: flow_control.resolve(given.store(), id), deadline, note)
+    full = retry_while_unreachable(lambda: flow_control.resolve(given.store(), id), deadline, note)
     return _wait(given, full, timeout, as_json, deadline)
 
 

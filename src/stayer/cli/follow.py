@@ -14,7 +14,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
 from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.service.live_updates import Attention
 from stayer.store import Store
 
@@ -68,7 +68,7 @@ def follow(
         return seen, task, following.is_over(task)
 
     while True:
-        seen, task, is_over = ride_out(look, None, note)
+        seen, task, is_over = retry_while_unreachable(look, None, note)
         if is_over:
             printer.end()
             return task

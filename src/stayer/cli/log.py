@@ -12,7 +12,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
 from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.store import Store
 
 
@@ -68,7 +68,7 @@ def log(
         return task
 
     if following:
-        task = ride_out(begin, None, note)
+        task = retry_while_unreachable(begin, None, note)
         follow(given.store(), task.id, printer, attempt)
     else:
         _print(given.store(), begin(), printer, attempt)

@@ -28,7 +28,7 @@ from stayer.core.model import QUEUED, RUNNING, Filter, Page, Task
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import partly
-from stayer.service.degraded.retry import deadline_in, ride_out, time_left
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
 from stayer.service.explain import why_silent, why_waiting
 from stayer.service.operator import operator_of
 from stayer.store import Store
@@ -189,7 +189,7 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
         store, tries = given.store(), Tries()
         return store, tries, resolve(store, ids, tries)
 
-    store, tries, found = ride_out(begin, deadline, note)
+    store, tries, found = retry_while_unreachable(begin, deadline, note)
     open_ids = dict.fromkeys(found)
     ended = _ended(store, open_ids, time_left(deadline), tries)
     if as_json:

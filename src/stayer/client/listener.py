@@ -34,11 +34,11 @@ from stayer.store import Store, Waiter
 
 OnTask: TypeAlias = Callable[[TaskHandle[Value]], object]
 
-PROMOTED = 100
+PROMOTE_BATCH = 100
 """How many due tasks are made pending at a time."""
-RECKONING = 1000
+RECONCILE_EVERY = 1000
 """After so many tasks it is looked up which of them are still held."""
-LONGEST_SLEEP = 60.0
+LONGEST_SLEEP_S = 60.0
 """Look again after so many seconds in any case: clocks are set, machines are suspended."""
 
 
@@ -251,13 +251,13 @@ class Listener:
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None
-            waiter.wait(min(left, due, LONGEST_SLEEP))
+            waiter.wait(min(left, due, LONGEST_SLEEP_S))
             if stop.is_set():
                 return None
 
     def _promote(self) -> float:
         """See to some of what is due; in how many seconds the next thing will be, 0 for more."""
-        due = due_work.elapse(self._store, PROMOTED)
+        due = due_work.elapse(self._store, PROMOTE_BATCH)
         return math.inf if due is None else max(0.0, due - self._store.now())
 
     def _claim(self) -> Task | None:
@@ -276,7 +276,7 @@ class Listener:
             if task is not None:
                 self._given.add((task.id, task.attempt))
                 self._taken.add(task)
-                if len(self._given) % RECKONING == 0:
+                if len(self._given) % RECONCILE_EVERY == 0:
                     self._unsure = True
                 self._check(taking=False)  # closing gives it back, losing the lease gave it away
             return task

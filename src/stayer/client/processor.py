@@ -36,7 +36,7 @@ from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
 
-LOOK = 1.0
+CANCEL_CHECK_S = 1.0
 """How often at most another process asks the store whether its task was cancelled."""
 
 
@@ -134,7 +134,7 @@ class Processor:
             return True
         if self._listener is not None and self._listener.heart is not None:
             self._cancelled = self._listener.is_cancelled(self._held)
-        elif time.monotonic() >= self._looked_at + LOOK:
+        elif time.monotonic() >= self._looked_at + CANCEL_CHECK_S:
             self._cancelled = self._ask_store()
         return self._cancelled
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from stayer.core.model import RUNNING, Task
 from stayer.store import ReadStore
 
-_FOR = 15.0
-_AGAIN = 5.0
+_ATTEND_S = 15.0
+_RENEW_S = 5.0
 
 
 class Attention:
@@ -25,5 +25,5 @@ class Attention:
         workers = {task.worker for task in tasks if task.worker and task.state in RUNNING}
         new = [worker for worker in workers if self._until.get(worker, 0.0) < now]
         if new:
-            self._store.attend(new, _FOR)
-            self._until.update(dict.fromkeys(new, now + _AGAIN))
+            self._store.attend(new, _ATTEND_S)
+            self._until.update(dict.fromkeys(new, now + _RENEW_S))

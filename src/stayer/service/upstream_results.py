@@ -12,9 +12,9 @@ from stayer.core.model import JSON, Task, Value
 from stayer.core.units import format_size
 from stayer.store import ReadStore
 
-LIMIT = 100_000_000
+LIMIT_BYTES = 100_000_000
 """How many bytes of results one task may get."""
-_AT_ONCE = 500
+_READ_BATCH = 500
 
 
 def of(store: ReadStore, task: Task) -> dict[str, Value]:
@@ -27,15 +27,16 @@ def of(store: ReadStore, task: Task) -> dict[str, Value]:
     after = store.upstreams([task.id])[0].after
     found: dict[str, Value] = {}
     size = 0
-    for first in range(0, len(after), _AT_ONCE):
-        ids = after[first : first + _AT_ONCE]
+    for first in range(0, len(after), _READ_BATCH):
+        ids = after[first : first + _READ_BATCH]
         for id, upstream in zip(ids, store.get(ids), strict=True):
             result = None if upstream is None else upstream.result
             size += _size(result)
-            if size > LIMIT:
+            if size > LIMIT_BYTES:
                 raise TooLarge(
                     f"the results of the {len(after)} tasks that {task.id} runs after are over "
-                    f"{format_size(LIMIT)}: let them store the data elsewhere and pass where it is"
+                    f"{format_size(LIMIT_BYTES)}: let them store the data elsewhere and pass where "
+                    "it is"
                 )
             part, place = part_of(task.flow, id)
             if place is not None and part != task.policy.over:

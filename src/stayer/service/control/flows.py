@@ -13,10 +13,10 @@ from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure
-from stayer.service.degraded.retry import Tell, logger, ride_out
+from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import ReadStore, Store, WorkerStore
 
-_FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
+_CANCEL_ORDER: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 """The order in which a flow is cancelled: so that the end of one starts no other."""
 
 
@@ -83,12 +83,12 @@ def cancel(store: WorkerStore, id: str, grace: float | None = None) -> int:
     while True:
         wanted = [
             task
-            for task in tasks_of(store, id, _FIRST)
+            for task in tasks_of(store, id, _CANCEL_ORDER)
             if not (task.state in RUNNING and task.cancel_wanted)
         ]
         if not wanted:
             return asked
-        wanted.sort(key=lambda task: _FIRST.index(task.state))
+        wanted.sort(key=lambda task: _CANCEL_ORDER.index(task.state))
         for first in range(0, len(wanted), control.BATCH):
             changes = [
                 decide(task, Cancel(grace)) for task in wanted[first : first + control.BATCH]
@@ -143,13 +143,17 @@ def wait(
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        seen, flow = ride_out(lambda: (store.last_event(), get(store, id)), deadline, tell)
+        seen, flow = retry_while_unreachable(
+            lambda: (store.last_event(), get(store, id)), deadline, tell
+        )
         left = (
-            control.WATCH if deadline is None else min(control.WATCH, deadline - time.monotonic())
+            control.WATCH_S
+            if deadline is None
+            else min(control.WATCH_S, deadline - time.monotonic())
         )
         if flow.state in FINISHED or left <= 0:
             return flow
         try:
             store.watch(seen, left, control.BATCH)
         except StoreUnreachable:  # look again, as soon as it is back
-            time.sleep(min(left, control.LOOK))
+            time.sleep(min(left, control.LOOK_S))

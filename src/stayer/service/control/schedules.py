@@ -22,7 +22,7 @@ from stayer.store import AdminStore, ReadStore, Store
 
 logger = logging.getLogger("stayer.service.control.schedules")
 
-_TRIES = 20
+_RACE_TRIES = 20
 """How often somebody else may be faster."""
 
 
@@ -59,7 +59,7 @@ def add(
 
 def change(store: AdminStore, name: str, **fields: Any) -> Schedule:
     """Decide some things about it otherwise, and leave the rest as whoever else decides it."""
-    for _ in range(_TRIES):
+    for _ in range(_RACE_TRIES):
         seen = get(store, name)
         wanted = parse.checked(replace(seen, **fields), store.now())
         with suppress(Refused):  # somebody was faster
@@ -113,7 +113,7 @@ def declare(
     """Let the schedules of this file or app be these: made, changed, removed as need be. `within`:
     whoever declares them is to be heard for these queues only, and takes nothing over from others.
     """
-    for _ in range(_TRIES):
+    for _ in range(_RACE_TRIES):
         with suppress(Refused):  # somebody was faster: look again
             return _declare(store, origin, wanted, within)
     raise Refused(f"the schedules of {origin} are changed all the time: try again")

@@ -55,19 +55,19 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.submit.compare import differing
 from stayer.core.submit.policy import check as check_policy
-from stayer.service.degraded.retry import Tell, logger, ride_out
+from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
 from stayer.store import REMEMBERED, AdminStore, ReadStore, WorkerStore, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
 
-WATCH = 60.0
+WATCH_S = 60.0
 """How long one look at the events waits at most, in seconds."""
 
-LOOK = 1.0
+LOOK_S = 1.0
 """How often to look at tasks, in seconds, while events can't be heard."""
 
-ENOUGH = 4
+PREFIX_LETTERS = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
 
 LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
@@ -86,7 +86,7 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
     """The full id of the one task whose id is this, or was generated and begins with it.
 
     An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
-    `to_change` the task gives at least `ENOUGH` letters of its id.
+    `to_change` the task gives at least `PREFIX_LETTERS` letters of its id.
     """
     if store.get([prefix])[0] is not None:
         return prefix
@@ -105,10 +105,10 @@ def chosen(
         raise error(
             f"{prefix!r} is the beginning of several ids ({ids[0]}, {ids[1]} …): give more of it"
         )
-    if to_change and len(prefix) < ENOUGH:
+    if to_change and len(prefix) < PREFIX_LETTERS:
         raise error(
             f"{prefix!r} is too short for a command that changes something: give at least "
-            f"{ENOUGH} letters, if {ids[0]} is meant"
+            f"{PREFIX_LETTERS} letters, if {ids[0]} is meant"
         )
     return ids[0]
 
@@ -324,8 +324,8 @@ def wait(
         return seen, [get(store, id) if task is None else task for id, task in found]
 
     while True:
-        again = time.monotonic() + WATCH
-        seen, tasks = ride_out(look, deadline, tell)
+        again = time.monotonic() + WATCH_S
+        seen, tasks = retry_while_unreachable(look, deadline, tell)
         yield from (task for task in tasks if task.state in FINISHED)
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
@@ -343,7 +343,7 @@ def wait(
             except StoreUnreachable:
                 events = None
             if events is None:  # look again, as soon as the store is back
-                time.sleep(min(left, LOOK))
+                time.sleep(min(left, LOOK_S))
                 break
             if any(event.id in concerned for event in events):
                 break

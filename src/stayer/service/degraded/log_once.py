@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-_QUIET = 60.0
+_REPEAT_AFTER_S = 60.0
 """For how long the same is not told again, in seconds."""
 
 _told: dict[tuple[str, str], float] = {}
@@ -34,7 +34,7 @@ def is_over() -> None:
 def _is_news(what: str, error: str) -> bool:
     with _guard:
         now = time.monotonic()
-        for known in [each for each, at in _told.items() if now - at >= _QUIET]:
+        for known in [each for each, at in _told.items() if now - at >= _REPEAT_AFTER_S]:
             del _told[known]
         is_known = (what, error) in _told
         _told.setdefault((what, error), now)

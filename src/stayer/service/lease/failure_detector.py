@@ -26,7 +26,7 @@ from stayer.store import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-_PAUSE = (0.2, 5.0)
+_LOOK_PAUSES_S = (0.2, 5.0)
 """The shortest and the longest time between two looks, in seconds."""
 
 
@@ -37,7 +37,7 @@ class Watcher:
 
     def __init__(self, store: WorkerStore) -> None:
         self._store = store
-        self.pause = _PAUSE[1]
+        self.pause = _LOOK_PAUSES_S[1]
         """Until the next look is due: an eighth of the shortest lease."""
         self._judge = Judge(self.pause)
         self._dead: dict[str, int] = {}
@@ -66,8 +66,10 @@ class Watcher:
         at = moment()
         everybody = self._store.workers()
         workers = [worker for worker in everybody if not worker.keeps]
-        shortest = min((worker.lease for worker in workers), default=_PAUSE[1] * BEATS_IN_A_LEASE)
-        self.pause = min(max(_PAUSE[0], shortest / BEATS_IN_A_LEASE), _PAUSE[1])
+        shortest = min(
+            (worker.lease for worker in workers), default=_LOOK_PAUSES_S[1] * BEATS_IN_A_LEASE
+        )
+        self.pause = min(max(_LOOK_PAUSES_S[0], shortest / BEATS_IN_A_LEASE), _LOOK_PAUSES_S[1])
         self._judge.interval = self.pause
         suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
         self._judge_dead(workers, self._judge.observe(at, suspects))

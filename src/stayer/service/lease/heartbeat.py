@@ -31,9 +31,9 @@ from stayer.store import Waiter, WorkerStore
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.2
-_WATCHED = 1.0
-_MOST = 0.75
+_FIRST_RETRY_S = 0.2
+_WATCHED_PAUSE_S = 1.0
+_FRESH_SHARE = 0.75
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -139,7 +139,7 @@ class Heart:
 
     def is_fresh(self) -> bool:
         """The lease is good for most of its length."""
-        return not self.lost and self._good_until - moment() > self._worker.lease * _MOST
+        return not self.lost and self._good_until - moment() > self._worker.lease * _FRESH_SHARE
 
     def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
         """Take leave: hand back what is still held, and unregister. False: something of it still
@@ -196,7 +196,7 @@ class Heart:
                 break
             try:
                 self.beat_now()
-                pause = min(self._interval, _WATCHED) if self.watched else self._interval
+                pause = min(self._interval, _WATCHED_PAUSE_S) if self.watched else self._interval
                 if failures:
                     log_once.is_over()
                     logger.info("beats of %s get through again", self._worker.id)
@@ -207,7 +207,7 @@ class Heart:
                 # Nothing is given up for a store that does not answer, nor for a full disk or a
                 # defect of ours: the lease decides.
                 failures += 1
-                pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
+                pause = min(self._interval, _FIRST_RETRY_S * 2**failures / 2)
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
                     log_once.tell(logger, failed, error, whoever_told=True)

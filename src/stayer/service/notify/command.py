@@ -17,8 +17,8 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.service.notify.webhook import Answered
 
-_KEPT = notices.SAID_LIMIT
-_GLANCE = 0.2
+_KEPT_BYTES = notices.SAID_LIMIT
+_POLL_S = 0.2
 """How often it is looked at whether a silent command has ended, in seconds."""
 
 
@@ -81,15 +81,15 @@ def _watched(
     while time.monotonic() < deadline:
         ended = process.poll() is not None
         if is_open:
-            select.select([descriptor], [], [], 0.0 if ended else _GLANCE)
+            select.select([descriptor], [], [], 0.0 if ended else _POLL_S)
             piece = _read(output)
             is_open = piece != b""
-            printed = (printed + (piece or b""))[:_KEPT]
+            printed = (printed + (piece or b""))[:_KEPT_BYTES]
             if piece:
                 continue
         elif not ended:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(min(_GLANCE, max(0.0, deadline - time.monotonic())))
+                process.wait(min(_POLL_S, max(0.0, deadline - time.monotonic())))
         if ended:
             return printed, True
     with suppress(ProcessLookupError, PermissionError):

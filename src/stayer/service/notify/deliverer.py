@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("stayer.service.notify")
 
-HANDS = 8
+DELIVERY_THREADS = 8
 """How many are told at once."""
-SOON, SELDOM = 0.5, 5.0
+BUSY_PAUSE_S, IDLE_PAUSE_S = 0.5, 5.0
 """How long it waits between two looks, in seconds: after it found something, and at most."""
-MARGIN = 30.0
+LEASE_MARGIN_S = 30.0
 """How much longer than a try may take a notice is kept from others, in seconds."""
-_PATIENCE = 2.0
+_STOP_TIMEOUT_S = 2.0
 
 
 class Whom(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Whom(Struct, frozen=True, kw_only=True):
     hooks: dict[str, Hook] = {}
     secrets: dict[str, tuple[str, ...]] = {}
     """By the name of the hook; '' for URLs that tasks name."""
-    margin: float = MARGIN
+    margin: float = LEASE_MARGIN_S
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,7 +129,12 @@ class Deliverer:
     """Delivers until it is stopped."""
 
     def __init__(
-        self, store: DeliveryStore, whom: Whom, *, soon: float = SOON, seldom: float = SELDOM
+        self,
+        store: DeliveryStore,
+        whom: Whom,
+        *,
+        soon: float = BUSY_PAUSE_S,
+        seldom: float = IDLE_PAUSE_S,
     ):
         self._store = store
         self._whom = whom
@@ -145,7 +150,7 @@ class Deliverer:
         """Begin."""
         self._looking.start()
 
-    def stop(self, patience: float = _PATIENCE) -> None:
+    def stop(self, patience: float = _STOP_TIMEOUT_S) -> None:
         """Take no more. What is under way may end within so many seconds; else it is repeated,
         by somebody else.
         """
@@ -159,10 +164,10 @@ class Deliverer:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, self._left())
-                self._changed.wait_for(lambda: self._stopping or self._under_way < HANDS)
+                self._changed.wait_for(lambda: self._stopping or self._under_way < DELIVERY_THREADS)
                 if self._stopping:
                     return
-                free = HANDS - self._under_way
+                free = DELIVERY_THREADS - self._under_way
             try:
                 found = self._take(free)
             except StoreError as error:

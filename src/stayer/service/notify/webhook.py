@@ -29,11 +29,11 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.core.version import __version__
 
-CONNECT_TIME = 5.0
+CONNECT_TIMEOUT_S = 5.0
 """How long an address may take to answer at all, in seconds."""
-_READ = 2_000
+_READ_BYTES = 2_000
 """How much of an answer is read, in bytes."""
-_LONGEST_PAUSE = 86400.0
+_LONGEST_RETRY_AFTER_S = 86400.0
 
 
 MayGo: TypeAlias = Callable[[str, Sequence[str]], None]
@@ -156,7 +156,7 @@ def _reached(addresses: Sequence[str], port: int, deadline: float) -> socket.soc
         if left <= 0:
             break
         try:
-            stream = socket.create_connection((address, port), min(CONNECT_TIME, left))
+            stream = socket.create_connection((address, port), min(CONNECT_TIMEOUT_S, left))
         except OSError as error:
             problem = error
             continue
@@ -195,7 +195,7 @@ def _exchange(
     connection.request("POST", path, body, {"Host": host, **headers, "Connection": "close"})
     response = connection.getresponse()
     try:
-        text = response.read(_READ).decode("utf-8", "replace")
+        text = response.read(_READ_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         text = ""  # it has said how it took it
     return _judged(response, text)
@@ -221,9 +221,9 @@ def _asked_for(retry_after: str | None) -> float | None:
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():
-        return min(_LONGEST_PAUSE, float(retry_after))
+        return min(_LONGEST_RETRY_AFTER_S, float(retry_after))
     try:
         moment = email.utils.parsedate_to_datetime(retry_after).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None
-    return min(_LONGEST_PAUSE, max(0.0, moment - time.time()))
+    return min(_LONGEST_RETRY_AFTER_S, max(0.0, moment - time.time()))
