@@ -179,11 +179,11 @@ class StoreBase(Protocol):
         """Release all connections. Using the store again opens new ones."""
 
     def now(self) -> float:
-        """The store's clock."""
+        """Read the store's clock."""
 
     def identity(self) -> str:
-        """A name that no other store has, made at random by the first `setup`: the same by whatever
-        URL the store is reached, for as long as it keeps its data.
+        """Give a name that no other store has, made at random by the first `setup`: the same by
+        whatever URL the store is reached, for as long as it keeps its data.
         """
 
 
@@ -193,52 +193,52 @@ class ReadStore(StoreBase, Protocol):
     """
 
     def get(self, ids: Sequence[str]) -> list[Task | None]:
-        """The tasks with these ids, in this order."""
+        """Read the tasks with these ids, in this order."""
 
     def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
-        """Tasks that match, newest first, from the cursor of the page before on."""
+        """Find tasks that match, newest first, from the cursor of the page before on."""
 
     def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        """What each of these tasks was to run after, in the order in which it was named."""
+        """Tell what each of these tasks was to run after, in the order in which it was named."""
 
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
-        """Up to `limit` of the ids that the task waits for now, and how many they are."""
+        """List up to `limit` of the ids that the task waits for now, and how many they are."""
 
     def flows(self, cursor: str | None, limit: int) -> FlowPage:
-        """Flows, newest first, from the cursor of the page before on. A flow is there as long as
-        any of its tasks is.
+        """List flows, newest first, from the cursor of the page before on. A flow is there as long
+        as any of its tasks is.
         """
 
     def flow(self, id: str) -> FlowInfo | None:
-        """The flow with this id."""
+        """Read the flow with this id."""
 
     def peek(self, queue: str, limit: int) -> list[Task]:
-        """What would be reserved next if nothing were limited, best first, without taking it."""
+        """List what would be reserved next if nothing were limited, best first."""
 
     def ahead(self, id: str) -> int:
-        """How many tasks of its queue stand before a pending one: those that can be taken and have
-        a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """Count the tasks of its queue that stand before a pending one: those that can be taken and
+        have a higher priority, or the same and are older. 0 if it is not there, or not pending.
         """
 
     def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        """How long complete tasks of a queue took in their last attempt, from its start to its end:
-        kind and seconds, those submitted last first.
+        """Tell how long complete tasks of a queue took in their last attempt, from its start to its
+        end: kind and seconds, those submitted last first.
         """
 
     def failures(self, queues: Sequence[str], limit: int) -> Failures:
-        """The failed tasks of these queues (or of all), gathered by fingerprint: up to `limit` of
-        the faults, the most frequent first, and how many faults and tasks there are altogether.
+        """Group the failed tasks of these queues (or of all) by fingerprint: up to `limit` of the
+        faults, the most frequent first, and how many faults and tasks there are altogether.
         """
 
     def attempts(self, id: str) -> list[Attempt]:
-        """All attempts, oldest first, the one that goes on included. Where events were dropped (see
-        `events`), those attempts are missing of which they told the beginning or the end; but
+        """List all attempts, oldest first, the one that goes on included. Where events were dropped
+        (see `events`), those attempts are missing of which they told the beginning or the end; but
         never the newest.
         """
 
     def events(self, id: str) -> list[Event]:
-        """All that happened to the task, oldest first. Their numbers tell that order; only those of
-        `watch` are the same count for all tasks.
+        """List all that happened to the task, oldest first. Their numbers tell that order; only
+        those of `watch` are the same count for all tasks.
 
         Of a task to which more than `HISTORY_HEAD` + `HISTORY_TAIL` things happened, about so many
         are kept. An event `dropped` stands for those between, and says in its note how many they
@@ -246,40 +246,40 @@ class ReadStore(StoreBase, Protocol):
         """
 
     def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
-        """Pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap between
-        two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped. `at` is when a piece came,
-        by the store's clock.
+        """Read pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap
+        between two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped. `at` is when a piece
+        came, by the store's clock.
         """
 
     def usage(self, id: str, attempt: int) -> list[Usage]:
-        """The series of what the attempt has used, oldest first; `at` is the store's clock."""
+        """Read the series of what the attempt has used, oldest first; `at` is the store's clock."""
 
     def checkpoint(self, id: str) -> Checkpoint | None:
-        """The newest checkpoint."""
+        """Read the newest checkpoint."""
 
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
-        """These queues (those that exist), or all, by name."""
+        """List these queues (those that exist), or all, by name."""
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
     ) -> list[Figures]:
-        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
-        `since` on and before `until`, by time and queue: of these queues, of every one if none is
-        named, or with None of all together. One that is not there: nobody looked, or the queue
-        was at rest.
+        """Read the figures of the stretches of this length (one of `core.insight.queue_stats.KEPT`)
+        that began from `since` on and before `until`, by time and queue: of these queues, of every
+        one if none is named, or with None of all together. One that is not there: nobody looked, or
+        the queue was at rest.
         """
 
     def workers(self) -> list[Worker]:
-        """All that are not buried; `STALE` when their lease is over."""
+        """List all that are not buried; `STALE` when their lease is over."""
 
     def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        """These schedules (those that exist), or all, by name."""
+        """List these schedules (those that exist), or all, by name."""
 
     def notices(
         self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
     ) -> NoticePage:
-        """Notices, newest first, of this task and in this state if they are named, from the cursor
-        of the page before on. They may outlive their task.
+        """List notices, newest first, of this task and in this state if they are named, from the
+        cursor of the page before on. They may outlive their task.
         """
 
     def reach(self, queues: Sequence[str]) -> Reach:
@@ -302,7 +302,8 @@ class ReadStore(StoreBase, Protocol):
     # Watching
 
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
-        """Up to `limit` events after number `since`, waiting for the first one up to `timeout`.
+        """Read up to `limit` events after number `since`, waiting for the first one up to
+        `timeout`.
 
         Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
         store may keep only the newest 100,000 events or so for this: whoever was away for longer
@@ -310,7 +311,7 @@ class ReadStore(StoreBase, Protocol):
         """
 
     def last_event(self) -> int:
-        """The number of the newest event; 0 if there is none."""
+        """Give the number of the newest event; 0 if there is none."""
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         """Somebody watches what these workers run: for so long their beats say `watched`. Wakes
@@ -467,7 +468,7 @@ class WorkerStore(ReadStore, Protocol):
         """
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        """What the worker holds according to the store, in these queues; none named: in all."""
+        """List what the worker holds in these queues; none named: in all."""
 
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
@@ -476,7 +477,9 @@ class WorkerStore(ReadStore, Protocol):
         """
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
-        """A waiter for tasks becoming available in these queues and for orders to this worker."""
+        """Make a waiter for tasks that become available in these queues, and for orders to this
+        worker.
+        """
 
 
 class AdminStore(ReadStore, Protocol):
@@ -541,9 +544,9 @@ class UpkeepStore(StoreBase, Protocol):
         start that a queue's rate allows while tasks wait for it; None if nothing will come.
 
         Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
-        task is taken from the set of what a dependent waits for, and `core.flows.relayed` says what
-        becomes of the dependent. A note leaves the outbox when all dependents have heard of it, or
-        when its task is not ended any more; one that was deleted before its end counts as
+        task is taken from the set of what a dependent waits for, and `core.flows.model.relayed`
+        says what becomes of the dependent. A note leaves the outbox when all dependents have heard
+        of it, or when its task is not ended any more; one that was deleted before its end counts as
         `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
 
         The answer may lie in the past: then there are more, call again; or `due_schedules` has
@@ -551,7 +554,9 @@ class UpkeepStore(StoreBase, Protocol):
         """
 
     def due_schedules(self, limit: int) -> list[Schedule]:
-        """Up to `limit` that are to be looked at by now, the longest due first; no paused ones."""
+        """List up to `limit` that are to be looked at by now, the longest due first; no paused
+        ones.
+        """
 
     def fire(self, firing: Firing) -> bool:
         """In one step, if the schedule's `updated` and `last` are those that the firing names:
@@ -562,11 +567,11 @@ class UpkeepStore(StoreBase, Protocol):
 
     def sample(self) -> float:
         """Write down the figures of the minutes that are over and that nobody has counted yet: by
-        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
-        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
-        that runs pays for it; of very many it may be reckoned from a part. An end counts in the
-        minute in which the store heard of it. The answer is in how many seconds there is more to
-        do.
+        the minute, the hour and the day (`core.insight.queue_stats.KEPT`). Of several who do this
+        at once, one counts. What was submitted and what ended is counted in arrears, from indexes,
+        so nothing that runs pays for it; of very many it may be reckoned from a part. An end counts
+        in the minute in which the store heard of it. The answer is in how many seconds there is
+        more to do.
         """
 
     def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
@@ -584,12 +589,12 @@ class DeliveryStore(StoreBase, Protocol):
     def take_notices(
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
-        """Up to `limit` pending notices whose time has come, the longest due first, to hooks of
-        these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
-        is given them before `lease` seconds are over.
+        """Take up to `limit` pending notices whose time has come, the longest due first, to hooks
+        of these names ('' stands for all that go to a URL): one more of their `tries`, and nobody
+        else is given them before `lease` seconds are over.
 
         Also lets fail those of other hooks that have been due for longer than `age`, and forgets
-        what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
+        what has been delivered, or has failed, `core.notify.notices.KEPT` after it was made; some
         of each at a time. Cheap if there is nothing to do.
         """
 
@@ -609,7 +614,9 @@ class Store(SubmitStore, WorkerStore, AdminStore, UpkeepStore, DeliveryStore, Pr
 
 
 def known_workers(store: ReadStore) -> list[Worker]:
-    """All of them, to be looked at; while a part of the store is away, as the rest knows them."""
+    """List all workers for people to look at; while a part of the store is away, as the rest knows
+    them.
+    """
     try:
         return store.workers()
     except StoreUnreachable:

@@ -22,7 +22,7 @@ class Plan(Protocol):
     def laid_out(
         self, build: Callable[..., NewTask], owner: str | None
     ) -> tuple[NewFlow, list[NewTask]]:
-        """It and its tasks."""
+        """Lay out the flow and its tasks."""
 
 
 class FlowHandle:
@@ -50,7 +50,7 @@ class FlowHandle:
 
     @property
     def state(self) -> State:
-        """As if it were one task."""
+        """The state that it would have if it were one task."""
         return self.info.state
 
     def refresh(self) -> Self:
@@ -59,12 +59,12 @@ class FlowHandle:
         return self
 
     def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
-        """The task of a part, or at a place of a map."""
+        """Get the task of a part, or at a place of a map."""
         record = control.get(self._store, task_id(self.id, part, place))
         return TaskHandle(self._store, record, as_stored)
 
     def tasks(self) -> Iterator[TaskHandle[Value]]:
-        """All of its tasks, newest first."""
+        """List all of its tasks, newest first."""
         found = control.find_all(self._store, Filter(flow=self.id))
         return (TaskHandle(self._store, task, as_stored) for task in found)
 
@@ -75,7 +75,7 @@ class FlowHandle:
         return self.state in FINISHED
 
     def wait(self, timeout: Duration | None = None) -> Self:
-        """Until all of it is complete: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait until all is complete; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         if not self.ends_within(timeout):
             raise WaitTimeout(f"flow {self.id} has not ended in the time given: it goes on")
         if self.state == "failed":

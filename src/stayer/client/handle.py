@@ -194,7 +194,7 @@ class TaskHandle(TaskView, Generic[R_co]):
         return self.finished
 
     def wait(self, timeout: Duration | None = None) -> R_co:
-        """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait for the result; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         if not self.ends_within(timeout):
             raise WaitTimeout(f"task {self.id} has not ended in the time given: it goes on")
         if self.state == "failed":
@@ -231,14 +231,14 @@ class TaskHandle(TaskView, Generic[R_co]):
         control.delete(self._store, self.id)
 
     def attempts(self) -> list[Attempt]:
-        """Every try at it, oldest first."""
+        """List every try at it, oldest first."""
         return self._store.attempts(self.id)
 
     def events(self) -> list[Event]:
-        """All that happened to it, oldest first."""
+        """List all that happened to it, oldest first."""
         return self._store.events(self.id)
 
 
 def as_stored(value: Value) -> Value:
-    """The result just as the store has it, for a task whose function is not known here."""
+    """Return the result just as the store has it, for a task whose function is not known here."""
     return value

@@ -18,9 +18,9 @@ _READ_BATCH = 500
 
 
 def of(store: ReadStore, task: Task) -> dict[str, Value]:
-    """The results of what the task runs after: by the names of the parts of its flow, those of a
-    map as a list; of tasks outside the flow by their ids. One that was deleted is not there, in a
-    list None. Raises TooLarge.
+    """Collect the results of what the task runs after: by the names of the parts of its flow, those
+    of a map as a list; of tasks outside the flow by their ids. One that was deleted is not there,
+    in a list None. Raises TooLarge.
     """
     if not task.upstreams:
         return {}
@@ -48,7 +48,7 @@ def of(store: ReadStore, task: Task) -> dict[str, Value]:
 
 
 def shown(inputs: Mapping[str, Value]) -> dict[str, JSON]:
-    """The same as JSON can say it: bytes are `{"base64": …}`."""
+    """Write results as JSON can say them: bytes are `{"base64": …}`."""
     return {
         name: [_shown(each) for each in value] if isinstance(value, list) else _shown(value)
         for name, value in inputs.items()

@@ -1,4 +1,4 @@
-"""The operator's verbs on a whole flow, the same for every door. See `control` for single tasks."""
+"""The operator's verbs on a whole flow, over a store. See `tasks` for single tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CANCEL_ORDER: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 
 
 def get(store: ReadStore, id: str) -> FlowInfo:
-    """The flow with this id."""
+    """Get the flow with this id."""
     flow = store.flow(id)
     if flow is None:
         raise UnknownFlow(f"no flow {id!r} in {store.url}: `stayer flow ls` lists those there are")
@@ -29,7 +29,7 @@ def get(store: ReadStore, id: str) -> FlowInfo:
 
 
 def find_all(store: ReadStore) -> Iterator[FlowInfo]:
-    """Every flow, newest first."""
+    """Find every flow, newest first."""
     cursor: str | None = None
     while True:
         page = store.flows(cursor, control.BATCH)
@@ -40,7 +40,7 @@ def find_all(store: ReadStore) -> Iterator[FlowInfo]:
 
 
 def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
-    """The full id of the one flow whose id is this, or was generated and begins with it."""
+    """Find the full id of the one flow whose id is this, or was generated and begins with it."""
     if prefix and store.flow(prefix) is not None:
         return prefix
     begun = (flow.id for flow in find_all(store) if prefix and flow.id.startswith(prefix))
@@ -53,7 +53,7 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
 
 
 def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
-    """The flow that is there now, and whether this call made it: all of it, or nothing."""
+    """Submit a flow, all of it or nothing: what is there now, and whether this call made it."""
     if len(tasks) > model.TASKS_LIMIT:
         raise BadInput(
             f"flow {flow.name} has {len(tasks):,} tasks, at most {model.TASKS_LIMIT:,} fit: let a "
@@ -66,20 +66,22 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
     except StoreError as error:
         if not is_in_doubt(store, error):
             raise
-        said = f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
-        raise unsure(type(error)(said)) from error
+        message = (
+            f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
+        )
+        raise unsure(type(error)(message)) from error
     return get(store, flow.id), fresh
 
 
 def tasks_of(store: ReadStore, id: str, states: Sequence[State] = ()) -> list[Task]:
-    """The tasks of the flow, newest first."""
+    """List the tasks of the flow, newest first."""
     return list(control.find_all(store, Filter(flow=id, states=tuple(states))))
 
 
 def cancel(store: WorkerStore, id: str, grace: float | None = None) -> int:
     """Cancel all that has not ended; how many tasks that was. What runs is asked to stop."""
     get(store, id)
-    asked = 0
+    cancelled = 0
     while True:
         wanted = [
             task
@@ -87,13 +89,13 @@ def cancel(store: WorkerStore, id: str, grace: float | None = None) -> int:
             if not (task.state in RUNNING and task.cancel_wanted)
         ]
         if not wanted:
-            return asked
+            return cancelled
         wanted.sort(key=lambda task: _CANCEL_ORDER.index(task.state))
         for first in range(0, len(wanted), control.BATCH):
             changes = [
                 decide(task, Cancel(grace)) for task in wanted[first : first + control.BATCH]
             ]
-            asked += sum(task is not None for task in store.commit(changes))
+            cancelled += sum(task is not None for task in store.commit(changes))
 
 
 def retry(store: WorkerStore, id: str, *, from_start: bool = False) -> int:
@@ -121,8 +123,8 @@ def retry(store: WorkerStore, id: str, *, from_start: bool = False) -> int:
 
 
 def forsaken_since(store: ReadStore, event: int, cancelled: Collection[str]) -> int:
-    """How many tasks were cancelled after that event because they were to run after one of these,
-    or after one of which the same is true.
+    """Count the tasks that were cancelled after that event because they were to run after one of
+    these, or after one of which the same is true.
     """
     gone, others = set(cancelled), 0
     while events := store.watch(event, 0.0, control.BATCH):
@@ -138,8 +140,8 @@ def forsaken_since(store: ReadStore, event: int, cancelled: Collection[str]) -> 
 def wait(
     store: ReadStore, id: str, timeout: float | None = None, tell: Tell = logger.warning
 ) -> FlowInfo:
-    """The flow, as soon as all of it has ended or the time is over. A store that can't be reached
-    for a while is waited for, too: `tell` is told of it.
+    """Wait until all of the flow has ended or the time is over. A store that can't be reached for a
+    while is waited for, too: `tell` says so.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:

@@ -1,4 +1,4 @@
-"""The operator's verbs on notices, the same for every door. See `control` for tasks."""
+"""The operator's verbs on notices, the same for every door. See `tasks` for tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stayer.store import AdminStore, ReadStore
 def find_all(
     store: ReadStore, task: str | None = None, state: NoticeState | None = None
 ) -> Iterator[Notice]:
-    """Every notice, newest first: of this task, in this state."""
+    """Find every notice, newest first: of this task, in this state."""
     cursor: str | None = None
     while True:
         page = store.notices(task, state, cursor, BATCH)
@@ -24,7 +24,7 @@ def find_all(
 
 
 def resolve(store: ReadStore, prefixes: Sequence[str]) -> list[str]:
-    """The full ids of the notices whose ids are these, or begin so."""
+    """Find the full ids of the notices whose ids are these, or begin so."""
     known = [notice.id for notice in find_all(store)]
     found: list[str] = []
     for prefix in prefixes:

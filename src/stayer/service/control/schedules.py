@@ -27,7 +27,7 @@ _RACE_TRIES = 20
 
 
 def get(store: ReadStore, name: str) -> Schedule:
-    """The schedule of this name."""
+    """Get the schedule of this name."""
     found = store.schedules([name])
     if not found:
         raise UnknownSchedule(
@@ -92,7 +92,7 @@ def run(store: Store, name: str) -> Task:
 
 
 def last_tasks(store: ReadStore, schedules: Sequence[Schedule]) -> dict[str, Task]:
-    """The newest task of each, by the schedule's name; without those that are gone."""
+    """Get the newest task of each, by the schedule's name; without those that are gone."""
     fired = [schedule for schedule in schedules if schedule.last_task is not None]
     tasks = store.get([schedule.last_task or "" for schedule in fired])
     pairs = zip(fired, tasks, strict=True)
@@ -100,7 +100,7 @@ def last_tasks(store: ReadStore, schedules: Sequence[Schedule]) -> dict[str, Tas
 
 
 def following(store: ReadStore, schedule: Schedule, number: int) -> list[float]:
-    """Its next ticks; none while it is paused."""
+    """List its next ticks; none while it is paused."""
     return [] if schedule.paused else cron.following(schedule, store.now(), number)
 
 

@@ -1,4 +1,4 @@
-"""The operator's verbs, one function each, the same for every door.
+"""The operator's verbs on tasks and queues over a store, one function each (see `operator`).
 
 Each takes the road of every change: get, decide, commit; and goes round again when somebody was
 faster.
@@ -62,10 +62,10 @@ BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
 
 WATCH_S = 60.0
-"""How long one look at the events waits at most, in seconds."""
+"""How long one look at the events waits at most."""
 
 LOOK_S = 1.0
-"""How often to look at tasks, in seconds, while events can't be heard."""
+"""How often to look at tasks while events can't be heard."""
 
 PREFIX_LETTERS = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
@@ -75,7 +75,7 @@ LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_li
 
 
 def get(store: ReadStore, id: str) -> Task:
-    """The task with this id."""
+    """Get the task with this id."""
     task = store.get([id])[0]
     if task is None:
         raise UnknownTask(f"no task {id!r} in {store.url}: `stayer ls` lists those there are")
@@ -83,7 +83,7 @@ def get(store: ReadStore, id: str) -> Task:
 
 
 def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
-    """The full id of the one task whose id is this, or was generated and begins with it.
+    """Find the full id of the one task whose id is this, or was generated and begins with it.
 
     An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
     `to_change` the task gives at least `PREFIX_LETTERS` letters of its id.
@@ -100,7 +100,9 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
 def chosen(
     prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
 ) -> str:
-    """The one id that was found for this beginning of it; raises `error` if that is too short."""
+    """Choose the one id that was found for this beginning of it; raises `error` if that is too
+    short.
+    """
     if len(ids) > 1:
         raise error(
             f"{prefix!r} is the beginning of several ids ({ids[0]}, {ids[1]} …): give more of it"
@@ -114,7 +116,7 @@ def chosen(
 
 
 def difference(new: NewTask, answer: Submitted) -> str | None:
-    """In what the task that is there is another than the one asked for, in words, or None."""
+    """Say in what the task that is there is another than the one asked for, in words, or None."""
     there = answer.task
     if answer.fresh or unique_holder(new, answer):
         return None
@@ -159,12 +161,12 @@ def refuse_deleted(new: NewTask, answer: Submitted) -> None:
 
 
 def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
-    """The task that keeps the one asked for out because it holds its unique word, or None."""
+    """Find the task that keeps the one asked for out because it holds its unique word, or None."""
     return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
 def find_all(store: ReadStore, filter: Filter) -> Iterator[Task]:
-    """Every task that matches, page by page."""
+    """Find every task that matches, page by page."""
     cursor: str | None = None
     while True:
         page = store.find(filter, cursor, BATCH)
@@ -221,18 +223,18 @@ def release(store: WorkerStore, id: str) -> Task:
 
 def pause(store: WorkerStore, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
+    return _apply(store, id, lambda task: _unless_ordered(store, task, "pause"))
 
 
 def resume(store: WorkerStore, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
+    return _apply(store, id, lambda task: _unless_ordered(store, task, "resume"))
 
 
 def signal(store: WorkerStore, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
-    asked = _signal_name(name)
-    return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
+    order = Ask("signal", {"signal": _signal_name(name)})
+    return _apply(store, id, lambda task: _unless_in_thread(store, task, order))
 
 
 def stack(store: WorkerStore, id: str) -> Task:
@@ -257,7 +259,7 @@ def set(
     more_time: float | None = None,
     notify: Sequence[str] | None = None,
 ) -> Task:
-    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who is told of it, of a
+    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who hears of it, of a
     task that has not ended; a running one hears of limits. `more_time` is added to its time limit.
     """
     wanted = dict(limits or {})
@@ -272,7 +274,7 @@ def set(
     if priority is not None:
         checks.check_priority(priority)
     asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
-    return _apply(store, id, lambda task: _ask(store, task, asks(task)))
+    return _apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
 
 
 def _setting(
@@ -283,9 +285,9 @@ def _setting(
     notify: tuple[str, ...] | None,
 ) -> Set:
     policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
-    asked: dict[str, JSON] = dict(limits)
+    for_worker: dict[str, JSON] = dict(limits)
     if more_time is not None:
-        asked["more_time"] = more_time
+        for_worker["more_time"] = more_time
         if policy.time_limit:
             policy = replace(policy, time_limit=policy.time_limit + more_time)
         elif task.state in QUEUED:
@@ -294,7 +296,7 @@ def _setting(
     return Set(
         UNSET if priority is None else priority,
         UNSET if policy == task.policy else policy,
-        asked,
+        for_worker,
         UNSET if notify is None else notify,
     )
 
@@ -313,8 +315,8 @@ def watch(store: ReadStore, id: str, seen: int, timeout: float) -> int:
 def wait(
     store: ReadStore, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
 ) -> Iterator[Task]:
-    """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
-    store that can't be reached for a while is waited for, too: `tell` is told of it.
+    """Give the tasks with these ids, each as soon as it has ended; end early when the time is over.
+    A store that can't be reached for a while is waited for, too: `tell` says so.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     open_ids = list(dict.fromkeys(ids))
@@ -351,8 +353,8 @@ def wait(
 
 
 def _newest_event(store: ReadStore) -> int | None:
-    """None if it can't be told: the part of a store that has the events may be away, while the
-    tasks are not.
+    """Give its number; None if nobody can say: the part of a store that has the events may be away,
+    while the tasks are not.
     """
     try:
         return store.last_event()
@@ -404,7 +406,7 @@ def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
 
 
 def _is_as_it_was(now: Task, was: Task) -> bool:
-    """In the same hands, and as it was but for its counters."""
+    """Tell whether the same attempt holds it, in the same state."""
     known = was.state, was.worker, was.attempt, was.last_order
     return (now.state, now.worker, now.attempt, now.last_order) == known
 
@@ -483,7 +485,9 @@ def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | Non
 
 
 def _refuse_if_not_unique(store: ReadStore, task: Task) -> None:
-    """Nothing else keeps a task that nobody has touched from being run again."""
+    """Refuse a retry that was not applied though nobody has touched the task: nothing else can keep
+    it from being run again.
+    """
     if store.get([task.id])[0] != task:
         return
     known = Filter(queues=(task.queue,), unique=task.unique)
@@ -496,38 +500,38 @@ def _refuse_if_not_unique(store: ReadStore, task: Task) -> None:
     )
 
 
-def _ask(store: ReadStore, task: Task, asked: Ask | Set) -> Ask | Set:
-    """Refuse it where the task runs in a thread, as its worker's record says."""
-    if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
-        verb = asked.verb if isinstance(asked, Ask) else "set"
+def _unless_in_thread(store: ReadStore, task: Task, order: Ask | Set) -> Ask | Set:
+    """Refuse the order where the task runs in a thread, as its worker's record says."""
+    if task.state in RUNNING and (isinstance(order, Ask) or order.limits):
+        verb = order.verb if isinstance(order, Ask) else "set"
         for worker in known_workers(store):
             if worker.id == task.worker and worker.handles and worker.handles.threads:
                 raise Refused(
                     f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "
                     "in processes. `cancel` asks it to stop, `stack` shows where it is"
                 )
-    return asked
+    return order
 
 
-def _unless_asked(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
-    """None if that is what was asked last, and is still to be done."""
+def _unless_ordered(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
+    """Make the order; None if it is the last one that came, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(
             f"task {task.id} is {task.state}: only a running task can be asked to {verb}; hold and "
             "release are for those that wait"
         )
-    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return None if asked[-1:] == [verb] else _ask(store, task, Ask(verb))
+    ordered = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return None if ordered[-1:] == [verb] else _unless_in_thread(store, task, Ask(verb))
 
 
-def _signal_name(asked: str) -> str:
-    name = asked.upper()
+def _signal_name(written: str) -> str:
+    name = written.upper()
     try:
         found = (
             Signals(int(name)) if name.isdecimal() else Signals["SIG" + name.removeprefix("SIG")]
         )
     except (KeyError, ValueError):
-        raise BadInput(f"{asked!r} is not a signal: write for example TERM, USR1 or 15") from None
+        raise BadInput(f"{written!r} is not a signal: write for example TERM, USR1 or 15") from None
     if found.name in ("SIGSTOP", "SIGCONT", "SIGTSTP"):
         raise BadInput(f"{found.name} would confuse its keeper: use pause and resume")
     return found.name

@@ -17,8 +17,8 @@ T = TypeVar("T")
 def partly(
     store: ReadStore, queues: Sequence[str], read: Callable[[Sequence[str]], T]
 ) -> tuple[T, dict[str, str]]:
-    """What `read` finds in these queues (none named: in all), and which of them it leaves out
-    because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
+    """Return what `read` finds in these queues (none named: in all), and which of them it leaves
+    out because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
     """
     try:
         return read(queues), {}
@@ -30,7 +30,7 @@ def partly(
 
 
 def workers_in(store: ReadStore, queues: Sequence[str]) -> list[Worker]:
-    """The workers, with what they run in these queues; none named: in all. To be read partly."""
+    """List the workers, with what they run in these queues; none named: in all. For `partly`."""
     return store.workers_of(queues) if queues else store.workers()
 
 
@@ -42,12 +42,12 @@ class Holdings(NamedTuple):
     """The queues that have answered; None: all."""
 
     def is_whole_of(self, queue: str) -> bool:
-        """What is not among the tasks of this queue is not held."""
+        """Tell whether what is not among the tasks of this queue is not held."""
         return self.queues is None or queue in self.queues
 
 
 def held_by(store: WorkerStore, worker: str, queues: Collection[str]) -> Holdings:
-    """What a worker holds: everywhere, or in those of these queues that can be reached."""
+    """Find what a worker holds: everywhere, or in those of these queues that can be reached."""
     try:
         return Holdings(store.holdings(worker), None)
     except StoreUnreachable:

@@ -12,6 +12,7 @@ from stayer.core.errors import StoreUnreachable
 logger = logging.getLogger("stayer")
 
 _RETRY_PAUSES_S = (0.1, 5.0)
+"""The shortest and the longest time between two tries."""
 _MEANWHILE = "What runs goes on while its lease lasts, then stands still until the store is back"
 
 T = TypeVar("T")
@@ -19,20 +20,20 @@ Tell = Callable[[str], object]
 
 
 def deadline_in(timeout: float | None) -> float | None:
-    """When so many seconds are over; None: never."""
+    """Tell when so many seconds are over; None: never."""
     return None if timeout is None else time.monotonic() + timeout
 
 
 def time_left(deadline: float | None) -> float | None:
-    """Until then, in seconds."""
+    """Tell how long it is until then, in seconds."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def retry_while_unreachable(
     ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning
 ) -> T:
-    """What the store answers. While it can't be reached it is asked again, up to the deadline, when
-    the error is raised; who waits is told of the beginning and the end of that.
+    """Ask the store; while it can't be reached, again and again up to the deadline, when the error
+    is raised. `tell` says when that begins and ends.
     """
     pause, is_away = _RETRY_PAUSES_S[0], False
     while True:

@@ -11,7 +11,7 @@ from stayer.store import ReadStore
 
 
 def explain(store: ReadStore, id: str) -> Explanation:
-    """All reasons that hold, and a forecast."""
+    """Give all reasons that hold, and a forecast."""
     look = Look(store, control.get(store, id))
     task = look.task
     return Explanation(

@@ -56,7 +56,7 @@ class Watcher:
             try:
                 self.look()
             except StoreError as error:
-                log_once.tell(logger, "workers can't be watched now", error, whoever_told=True)
+                log_once.tell(logger, "workers can't be watched now", error, even_if_logged=True)
             except Exception:
                 logger.exception("workers can't be watched now")
             self._stopping.wait(self.pause)

@@ -32,13 +32,16 @@ from stayer.store import Waiter, WorkerStore
 logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S = 0.2
+"""When to beat again after the first failure; it doubles with each."""
 _WATCHED_PAUSE_S = 1.0
+"""How often to beat while somebody watches what runs here."""
 _FRESH_SHARE = 0.75
+"""How much of its length a lease has left that is called fresh."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def moment() -> float:
-    """This machine's time since its start, suspension included: no one can set it back."""
+    """Read this machine's time since its start, suspension included: no one can set it back."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -134,11 +137,11 @@ class Heart:
         self._halt()  # a burial may go on: it is fenced like all that this identity does
 
     def is_current(self) -> bool:
-        """The lease has certainly not ended."""
+        """Tell whether the lease has certainly not ended."""
         return not self.lost and moment() < self._good_until
 
     def is_fresh(self) -> bool:
-        """The lease is good for most of its length."""
+        """Tell whether the lease is good for most of its length."""
         return not self.lost and self._good_until - moment() > self._worker.lease * _FRESH_SHARE
 
     def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
@@ -210,7 +213,7 @@ class Heart:
                 pause = min(self._interval, _FIRST_RETRY_S * 2**failures / 2)
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
-                    log_once.tell(logger, failed, error, whoever_told=True)
+                    log_once.tell(logger, failed, error, even_if_logged=True)
                 else:
                     logger.exception("beat of %s failed, trying again", self._worker.id)
 
@@ -248,7 +251,7 @@ class Heart:
         self._bury_the_dead(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:
-        """One beat. An answer that got lost is asked for once more: the nonce tells the store."""
+        """Send one beat, once more if the answer got lost: by the nonce the store knows it."""
         nonce = secrets.token_hex(8)
         try:
             return self._store.beat(self._worker, self._number, nonce, reports)
@@ -301,7 +304,7 @@ class Heart:
             self._last_inquest = -math.inf
             if dead:
                 held = f"what {', '.join(dead)} held is given to nobody yet"
-                log_once.tell(logger, held, error, whoever_told=True)
+                log_once.tell(logger, held, error, even_if_logged=True)
             return
         except Exception:
             if not self._stopping:

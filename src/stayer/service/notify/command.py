@@ -42,12 +42,12 @@ def run(hook: Hook, notice: Notice) -> Answered:
     with process:
         assert process.stdout is not None
         printed, in_time = _watched(process, process.stdout, hook.time_limit)
-    said = printed.decode("utf-8", "replace").strip()
+    output = printed.decode("utf-8", "replace").strip()
     if not in_time:
-        return Answered(False, f"killed after {hook.time_limit:g}s. {said}".strip())
+        return Answered(False, f"killed after {hook.time_limit:g}s. {output}".strip())
     code = process.returncode
     how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-    return Answered(code == 0, f"{how}: {said}" if said else how)
+    return Answered(code == 0, f"{how}: {output}" if output else how)
 
 
 def environment(notice: Notice) -> dict[str, str]:
@@ -69,7 +69,7 @@ def environment(notice: Notice) -> dict[str, str]:
 def _watched(
     process: subprocess.Popen[bytes], output: IO[bytes], time_limit: float
 ) -> tuple[bytes, bool]:
-    """The beginning of what it prints until it ends, and whether it did so in time.
+    """Return the beginning of what it prints until it ends, and whether it did so in time.
 
     What it leaves running may hold its output open: so its end counts, not that of the output.
     """

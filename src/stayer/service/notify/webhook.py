@@ -34,10 +34,11 @@ CONNECT_TIMEOUT_S = 5.0
 _READ_BYTES = 2_000
 """How much of an answer is read, in bytes."""
 _LONGEST_RETRY_AFTER_S = 86400.0
+"""How long a receiver may ask us to wait."""
 
 
 MayGo: TypeAlias = Callable[[str, Sequence[str]], None]
-"""Raises Forbidden for a host, with these addresses, that is not to be told."""
+"""Raises Forbidden for a host, with these addresses, that may not be asked."""
 
 
 class Forbidden(StayerError):
@@ -48,7 +49,7 @@ class Answered(NamedTuple):
     """What came of a try."""
 
     delivered: bool
-    said: str
+    summary: str
     final: bool = False
     """Another try is of no use."""
     after: float | None = None
@@ -56,7 +57,7 @@ class Answered(NamedTuple):
 
 
 def body_of(hook: Hook, notice: Notice) -> tuple[bytes, str]:
-    """What is sent, and of which type it is."""
+    """Write what is sent, and of which type it is."""
     match hook.format:
         case "json":
             return codec.encode(notices.payload(notice)).encode(), "application/json"
@@ -69,7 +70,9 @@ def body_of(hook: Hook, notice: Notice) -> tuple[bytes, str]:
 
 
 def signature(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> str:
-    """One signature for each secret, the newest first, so that a receiver may know any of them."""
+    """Make one signature for each secret, the newest first, so that a receiver may know any of
+    them.
+    """
     signed = f"{id}.{timestamp}.".encode() + body
     digests = (hmac.digest(hooks.key(secret), signed, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -126,7 +129,7 @@ def check_host(allowed: Sequence[str] | None, host: str, addresses: Sequence[str
 def _connected(
     parts: SplitResult, deadline: float, may_go: MayGo | None
 ) -> Iterator[socket.socket]:
-    """A connection that ends at the deadline, whatever the other side does."""
+    """Open a connection that ends at the deadline, whatever the other side does."""
     assert parts.hostname is not None
     port = parts.port or (443 if parts.scheme == "https" else 80)
     # Looked up once: a name that means something else a moment later leads nowhere else.
@@ -149,7 +152,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 def _reached(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
-    """The first address that answers."""
+    """Find the first address that answers."""
     problem: OSError = OSError("it has no address")
     for address in addresses:
         left = deadline - time.monotonic()
@@ -203,20 +206,20 @@ def _exchange(
 
 def _judged(response: http.client.HTTPResponse, text: str) -> Answered:
     status = response.status
-    said = f"{status} {response.reason}".strip()
+    summary = f"{status} {response.reason}".strip()
     if text.strip():
-        said += f": {text.strip()}"
+        summary += f": {text.strip()}"
     if 200 <= status < 300:
-        return Answered(True, said)
+        return Answered(True, summary)
     if status == http.client.GONE:
-        return Answered(False, said, final=True)
+        return Answered(False, summary, final=True)
     if 300 <= status < 400:
         where = response.getheader("Location", "elsewhere")
-        said = f"{status} leads to {where}, which is not followed: name that address itself"
-    return Answered(False, said, after=_asked_for(response.getheader("Retry-After")))
+        summary = f"{status} leads to {where}, which is not followed: name that address itself"
+    return Answered(False, summary, after=_seconds_of(response.getheader("Retry-After")))
 
 
-def _asked_for(retry_after: str | None) -> float | None:
+def _seconds_of(retry_after: str | None) -> float | None:
     """Seconds, or a date."""
     if retry_after is None:
         return None

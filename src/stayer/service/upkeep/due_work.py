@@ -29,6 +29,7 @@ WAIT_FOR_CANCELLED_S = 1.0
 """When to look again at a schedule that waits for the end of what it has cancelled."""
 _QUICK_S, _SLOW_S = 0.01, 0.05
 _FIRST_BATCH, _LARGEST_BATCH = 10, 1000
+"""How many are forgotten in a step: fewer if one is slow, more if it is quick."""
 
 
 def elapse(store: Store, batch: int = BATCH) -> float | None:
@@ -66,7 +67,7 @@ def fire(store: Store) -> list[str]:
 
 
 def _firing(store: Store, schedule: Schedule) -> Firing:
-    """What becomes of it. Between this look and the deed nothing can come: the store compares."""
+    """Plan what becomes of it. Nothing comes between this look and the deed: the store compares."""
     now = store.now()
     earlier = _unfinished(store, schedule) if schedule.overlap != "queue" else None
     plan = cron.plan(schedule, now, late=float("inf") if schedule.waiting else cron.LATE)
@@ -86,7 +87,7 @@ def _firing(store: Store, schedule: Schedule) -> Firing:
 
 
 def _unfinished(store: Store, schedule: Schedule) -> Task | None:
-    """The newest task, unless it has ended: also if somebody has retried it since."""
+    """Find the newest task, unless it has ended: also if somebody has retried it since."""
     task = store.get([schedule.last_task])[0] if schedule.last_task else None
     if task is None or task.state in FINISHED:
         return None
@@ -113,7 +114,7 @@ class Forgetting:
         self._batch = _FIRST_BATCH
 
     def step(self, store: UpkeepStore) -> bool:
-        """Some of it; whether there may be more."""
+        """Forget some of it; whether there may be more."""
         begun = time.monotonic()
         seen = store.forget(self._retention, self._batch)
         took = time.monotonic() - begun

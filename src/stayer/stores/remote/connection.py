@@ -83,7 +83,7 @@ class Connection:
         body: JSON = None,
         patience: float = PATIENCE,
     ) -> Any:
-        """What the server answers, decoded; its problems are raised."""
+        """Return what the server answers, decoded; its problems are raised."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, ())}
         words = {
             name: str(value).lower() if isinstance(value, bool) else value
@@ -139,7 +139,7 @@ class Connection:
         return answer
 
     def _take(self, patience: float) -> http.client.HTTPConnection:
-        """A connection that nobody uses."""
+        """Take a connection that nobody uses."""
         with self._lock:
             if self._process != os.getpid():  # those there are belong to who forked
                 self._process, self._free = os.getpid(), []

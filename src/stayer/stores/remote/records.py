@@ -29,7 +29,7 @@ _FREE = ("parameters", "result")
 
 
 def task(shown: Mapping[str, Any]) -> Task:
-    """A task from its record."""
+    """Read a task from its record."""
     found = {name: value for name, value in shown.items() if name not in codec.POLICY}
     policy = {name: shown[name] for name in codec.POLICY if shown.get(name) is not None}
     orders = shown.get("orders", ())
@@ -40,7 +40,7 @@ def task(shown: Mapping[str, Any]) -> Task:
 
 
 def submitted(shown: Mapping[str, Any]) -> Submitted:
-    """The answer to a submission."""
+    """Read the answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
 
 
@@ -55,14 +55,14 @@ def check_refused(url: str, answers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def queue(shown: Mapping[str, Any]) -> QueueInfo:
-    """A queue from its record."""
+    """Read a queue from its record."""
     said = shown.get("rate")
     known = read(QueueInfo, {**shown, "rate": None})
     return known if said is None else msgspec.structs.replace(known, rate=rate_limit.parse(said))
 
 
 def schedule(shown: Mapping[str, Any]) -> Schedule:
-    """A schedule from its record."""
+    """Read a schedule from its record."""
     said = {name: shown[name] for name in parse.WrittenSchedule.__struct_fields__}
     times = {name: shown[name] for name in ("next", "created", "updated", "last")}
     found = parse.parse(said, "the server's answer", {})
@@ -71,12 +71,12 @@ def schedule(shown: Mapping[str, Any]) -> Schedule:
 
 
 def notice(shown: Mapping[str, Any]) -> Notice:
-    """A notice from its record."""
+    """Read a notice from its record."""
     return read(Notice, shown)
 
 
 def flow(shown: Mapping[str, Any]) -> FlowInfo:
-    """A flow from its record."""
+    """Read a flow from its record."""
     parts = tuple(
         msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
         for part in shown["parts"]
@@ -95,7 +95,7 @@ def flow(shown: Mapping[str, Any]) -> FlowInfo:
 
 
 def failures(shown: Mapping[str, Any]) -> Failures:
-    """What failed, by fault."""
+    """Read what failed, by fault."""
     found = [
         {**each, "first": instant(each["first"]), "last": instant(each["last"])}
         for each in shown["failures"]
@@ -104,7 +104,7 @@ def failures(shown: Mapping[str, Any]) -> Failures:
 
 
 def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
-    """What asks for this flow."""
+    """Write what asks for this flow."""
     laid_out = [
         {
             **written(task),
@@ -120,7 +120,7 @@ def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
-    """Any other record."""
+    """Read any other record."""
     return msgspec.convert(_times_read(shown), kind)
 
 

@@ -87,7 +87,7 @@ class PlainHttpWarning(UserWarning):
 
 
 def open_server(url: str, token: str | None) -> HttpStore:
-    """The store behind the server at `http://host:port/prefix`."""
+    """Open the store behind the server at `http://host:port/prefix`."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise BadConfig(
@@ -113,7 +113,7 @@ def open_server(url: str, token: str | None) -> HttpStore:
 
 
 def _is_here(host: str) -> bool:
-    """Whether what is sent to this host stays on this machine."""
+    """Tell whether what is sent to this host stays on this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -268,7 +268,7 @@ class HttpStore(Store):
         return records.read(Checkpoint, found) if found else None
 
     def _of_task(self, id: str, what: str, query: dict[str, int] | None = None) -> dict[str, Any]:
-        """What belongs to a task; nothing if there is none, as other stores have it."""
+        """Read what belongs to a task; nothing if there is none, as other stores have it."""
         try:
             found: dict[str, Any] = self._ask("GET", path_of("tasks", id, what), query)
         except (UnknownTask, Refused, BadInput):
