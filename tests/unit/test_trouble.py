@@ -44,6 +44,6 @@ def test_after_its_end_and_after_a_while_it_is_news(
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
     log_once.is_over()
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
-    monkeypatch.setattr(log_once, "_QUIET", 0.0)
+    monkeypatch.setattr(log_once, "_REPEAT_AFTER_S", 0.0)
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
     assert told(caplog) == ["asking again: gone"] * 3

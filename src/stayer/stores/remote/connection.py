@@ -17,11 +17,11 @@ from stayer.core.errors import Refused, StoreUnreachable, StoreUnusable
 from stayer.core.model import JSON
 from stayer.core.units import format_size
 
-PATIENCE = 30.0
-"""How long an answer may take, in seconds."""
+ANSWER_TIMEOUT_S = 30.0
+"""How long an answer may take."""
 
-LARGEST = 256_000_000
-"""Bytes of an answer, unpacked: a page has about 10 MB, and no record comes near to this."""
+LARGEST_BYTES = 256_000_000
+"""The most that an answer may be, unpacked: a page has about 10 MB, no record comes near this."""
 
 _URN = "urn:stayer:problem:"
 _JSON = "application/json"
@@ -39,10 +39,10 @@ def _unpacked(packed: bytes) -> bytes:
     """At most one byte more than may be: a few bytes can stand for gigabytes."""
     unpacking = zlib.decompressobj(wbits=31)
     try:
-        answer = unpacking.decompress(packed, LARGEST + 1)
+        answer = unpacking.decompress(packed, LARGEST_BYTES + 1)
     except zlib.error as error:
         raise http.client.HTTPException(f"its answer can't be unpacked ({error})") from None
-    if not unpacking.eof and len(answer) <= LARGEST:
+    if not unpacking.eof and len(answer) <= LARGEST_BYTES:
         raise http.client.IncompleteRead(answer)
     return answer
 
@@ -81,7 +81,7 @@ class Connection:
         path: str,
         query: Query | None = None,
         body: JSON = None,
-        patience: float = PATIENCE,
+        patience: float = ANSWER_TIMEOUT_S,
     ) -> Any:
         """Return what the server answers, decoded; its problems are raised."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, ())}
@@ -125,9 +125,9 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             was_asked = connection.sock is not None or isinstance(error, _STALE)
             connection.close()
-            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             unreachable = StoreUnreachable(
-                f"{self._address.url} can't be reached: {said}. Is `stayer serve` running there?"
+                f"{self._address.url} can't be reached: {reason}. Is `stayer serve` running there?"
             )
             unreachable.unsure = was_asked
             raise unreachable from None
@@ -161,14 +161,14 @@ class Connection:
     ) -> tuple[int, str, bytes]:
         connection.request(method, target, content, dict(headers))
         response = connection.getresponse()
-        answer = response.read(LARGEST + 1)
+        answer = response.read(LARGEST_BYTES + 1)
         if response.getheader("Content-Encoding") == "gzip":
             answer = _unpacked(answer)
-        if len(answer) > LARGEST:
+        if len(answer) > LARGEST_BYTES:
             raise StoreUnusable(
                 f"http{'s' * isinstance(connection, http.client.HTTPSConnection)}://"
                 f"{connection.host}:{connection.port} answers with more than "
-                f"{format_size(LARGEST)}: {_NOT_OURS}"
+                f"{format_size(LARGEST_BYTES)}: {_NOT_OURS}"
             )
         return response.status, response.getheader("Content-Type", ""), answer
 

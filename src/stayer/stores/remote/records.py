@@ -45,27 +45,27 @@ def submitted(shown: Mapping[str, Any]) -> Submitted:
 
 
 def check_refused(url: str, answers: Sequence[Mapping[str, Any]]) -> None:
-    """A token for some queues only is told of each id that others have: raises Refused."""
+    """Raise Refused if an id is taken in queues that the token is not for."""
     refused = [str(each["refused"]) for each in answers if "refused" in each]
     if refused:
         more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
         others = len(answers) - len(refused)
-        said = f"; the other {others:,} of its request are accepted" if others else ""
-        raise Refused(f"{url}: {refused[0]}{more}{said}")
+        rest = f"; the other {others:,} of its request are accepted" if others else ""
+        raise Refused(f"{url}: {refused[0]}{more}{rest}")
 
 
 def queue(shown: Mapping[str, Any]) -> QueueInfo:
     """Read a queue from its record."""
-    said = shown.get("rate")
+    rate = shown.get("rate")
     known = read(QueueInfo, {**shown, "rate": None})
-    return known if said is None else msgspec.structs.replace(known, rate=rate_limit.parse(said))
+    return known if rate is None else msgspec.structs.replace(known, rate=rate_limit.parse(rate))
 
 
 def schedule(shown: Mapping[str, Any]) -> Schedule:
     """Read a schedule from its record."""
-    said = {name: shown[name] for name in parse.WrittenSchedule.__struct_fields__}
+    written_fields = {name: shown[name] for name in parse.WrittenSchedule.__struct_fields__}
     times = {name: shown[name] for name in ("next", "created", "updated", "last")}
-    found = parse.parse(said, "the server's answer", {})
+    found = parse.parse(written_fields, "the server's answer", {})
     known = {name: value and instant(value) for name, value in times.items()}
     return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
 

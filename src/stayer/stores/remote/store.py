@@ -59,7 +59,7 @@ from stayer.core.submit import checks
 from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (
-    PATIENCE,
+    ANSWER_TIMEOUT_S,
     Address,
     Connection,
     NotAllowed,
@@ -69,14 +69,15 @@ from stayer.stores.remote.connection import (
 )
 from stayer.stores.remote.operator import RemoteOperator
 
-_IDS = 50
+_IDS_A_URL = 50
 """How many ids go into one URL."""
 _PAGE = 1000
-_TASKS, _BYTES = 1000, 8_000_000
+"""How many records a page may have."""
+_SUBMIT_TASKS, _SUBMIT_BYTES = 1000, 8_000_000
 """What goes into one submission."""
-_WATCH = 30.0
-"""How long one request waits for events, in seconds."""
-_POLL = 1.0
+_WATCH_S = 30.0
+"""How long one request waits for events."""
+_POLL_S = 1.0
 """Between two looks, where the server lets no more requests wait."""
 _EARLIEST, _LATEST = 1e8, 253402300799.0
 """Moments that can't be taken for a duration, nor for no moment at all."""
@@ -178,8 +179,8 @@ class HttpStore(Store):
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         found: dict[str, Task] = {}
         wanted = list(dict.fromkeys(ids))
-        for start in range(0, len(wanted), _IDS):
-            some = wanted[start : start + _IDS]
+        for start in range(0, len(wanted), _IDS_A_URL):
+            some = wanted[start : start + _IDS_A_URL]
             answer = self._ask("GET", "/v1/tasks", {"id": some, "limit": len(some)})
             found.update((shown["id"], records.task(shown)) for shown in answer["tasks"])
         return [found.get(id) for id in ids]
@@ -278,14 +279,14 @@ class HttpStore(Store):
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         deadline = time.monotonic() + timeout
         while True:
-            left = max(0.0, min(_WATCH, deadline - time.monotonic()))
+            left = max(0.0, min(_WATCH_S, deadline - time.monotonic()))
             query: Query = {"since": since, "wait": f"{left:.3f}", "limit": min(limit, 500)}
             try:
-                answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+                answer = self._ask("GET", "/v1/events", query, patience=ANSWER_TIMEOUT_S + left)
             except TooManyWait:
                 answer = self._ask("GET", "/v1/events", {**query, "wait": "0"})
                 if not answer["events"]:
-                    time.sleep(min(_POLL, left))
+                    time.sleep(min(_POLL_S, left))
             found = [records.read(Event, shown) for shown in answer["events"]]
             if found or time.monotonic() >= deadline:
                 return found
@@ -307,8 +308,8 @@ class HttpStore(Store):
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         wanted: dict[str, Any] = dict(settings)
-        if said := settings.get("rate"):
-            wanted["rate"] = rate_limit.written(said)
+        if rate := settings.get("rate"):
+            wanted["rate"] = rate_limit.written(rate)
         return records.queue(self._ask("PATCH", path_of("queues", name), body=wanted))
 
     def figures(
@@ -394,11 +395,11 @@ class HttpStore(Store):
         return self._each_notice("drop", ids)
 
     def _each_notice(self, verb: str, ids: Sequence[str]) -> int:
-        told = 0
+        number = 0
         for start in range(0, len(ids), _PAGE):
             body: JSON = {"ids": [*ids[start : start + _PAGE]]}
-            told += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
-        return told
+            number += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
+        return number
 
     # What only workers do
 
@@ -464,12 +465,12 @@ class HttpStore(Store):
 
 
 def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
-    """As many as a request may bring."""
+    """Cut submissions into as many as one request may bring."""
     portion: list[JSON] = []
     size = 0
     for shown in map(checks.written, tasks):
         length = len(msgspec.json.encode(shown))
-        if portion and (len(portion) >= _TASKS or size + length > _BYTES):
+        if portion and (len(portion) >= _SUBMIT_TASKS or size + length > _SUBMIT_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(shown)
