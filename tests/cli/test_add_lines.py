@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stayer.cli.bulk import CHUNK
+from stayer.cli.add_lines import CHUNK
 from stayer.core.codec import PARAMETERS_LIMIT
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control

@@ -12,8 +12,8 @@ import rich_click as click
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json, print_json_array, say
 from stayer.cli.param_types import DURATION, complete_schedule
-from stayer.cli.selection import Tries
 from stayer.cli.submit import submission_options, task_fields
+from stayer.cli.tries import Tries
 from stayer.core.model import JSON, Task
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import CATCH_UPS, OVERLAPS, Schedule

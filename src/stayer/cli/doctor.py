@@ -19,7 +19,8 @@ from msgspec import structs
 from stayer import __version__
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, print_json, safe
-from stayer.cli.setup import without_passwords
+from stayer.cli.redact import redact_passwords
+from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
@@ -164,7 +165,7 @@ def _passed_over(config: Config) -> Iterator[Finding]:
 
 def _secrets(config: Config) -> Iterator[Finding]:
     """Only if somebody else can see one."""
-    has_password = without_passwords(config.store) != config.store
+    has_password = redact_passwords(config.store) != config.store
     if has_password and config.sources["store"] == SETTINGS["store"].flag:
         yield Finding(
             "secrets",
@@ -246,11 +247,10 @@ def _unattended(given: Given) -> Iterator[Finding]:
     """Only if there is something: what an earlier worker of this node has left."""
     if platform.system() != "Linux":
         return
-    from stayer.cli.worker import default_state
     from stayer.worker.unattended_runs import unattended
 
-    named = given.config().worker.get("state_dir")
-    for state in [Path(named)] if named else [default_state(), default_state(threads=True)]:
+    named = state_dir_in_file(given.config())
+    for state in [named] if named else [default_state_dir(), default_state_dir(threads=True)]:
         yield from _refused_results(state)
         found = unattended(state)
         if not found:

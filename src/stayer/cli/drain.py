@@ -12,7 +12,8 @@ import rich_click as click
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import say
 from stayer.cli.param_types import complete_worker
-from stayer.cli.selection import Tries
+from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
+from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput, Refused, UnknownWorker
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -44,10 +45,7 @@ def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path 
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")
     if not ids and node is None:
-        from stayer.cli.worker import default_state
-
-        in_file = given.config().worker.get("state_dir")
-        _drain_the_one_in(state_dir or (Path(in_file) if in_file else default_state()))
+        _drain_the_one_in(state_dir or state_dir_in_file(given.config()) or default_state_dir())
         return 0
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids) if ids else _of_node(store, node):

@@ -7,7 +7,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, note, print_json
 from stayer.cli.param_types import complete_queue
-from stayer.cli.selection import check_queues
+from stayer.cli.queue_names import check_queues
 from stayer.core.insight import failures as faults
 
 LIMIT = 20

@@ -7,10 +7,11 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
+from stayer.cli.common_options import from_start_option, grace_option, timeout_option
+from stayer.cli.confirm import confirm
+from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
 from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
-from stayer.cli.param_types import DURATION, complete_flow
-from stayer.cli.selection import confirm
-from stayer.cli.steer import from_start_option
+from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import working_directory
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
@@ -23,17 +24,12 @@ from stayer.service.degraded.retry import deadline_in, ride_out, time_left
 
 READ_LIMIT = 64_000_000
 LIMIT = 20
-TIMED_OUT = 124
-_ENDED = {"complete": 0, "failed": 1, "cancelled": 3}
 
 ID = argument(
     "id",
     metavar="FLOW",
     shell_complete=complete_flow,
     help="The id of the flow, or the beginning of it.",
-)
-TIMEOUT = click.option(
-    "--timeout", type=DURATION, metavar="DURATION", help="Give up after 10m, 1h … (exit code 124)."
 )
 
 
@@ -134,7 +130,7 @@ def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
 
 @flow.command()
 @ID
-@TIMEOUT
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print the flow as it ended, as JSON.")
 @click.pass_obj
 def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
@@ -151,12 +147,7 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
 
 @flow.command()
 @ID
-@click.option(
-    "--grace",
-    type=DURATION,
-    metavar="DURATION",
-    help="How long a running task may take to stop before it is killed, such as 30s.",
-)
+@grace_option
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
@@ -199,7 +190,7 @@ def _wait(
         shown = format_duration(timeout or 0)
         note(f"flow {id} did not end in {shown}: wait again, or cancel it")
         return TIMED_OUT
-    return _ENDED[found.state]
+    return BY_FINAL_STATE[found.state]
 
 
 def _ending(found: FlowInfo) -> str:

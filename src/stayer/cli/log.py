@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer.cli.command import Given, argument, command
+from stayer.cli.command import Given, command
+from stayer.cli.common_options import task_id_argument
 from stayer.cli.follow import Printer, follow
 from stayer.cli.output import note
-from stayer.cli.param_types import DURATION, complete_task
+from stayer.cli.param_types import DURATION
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
 from stayer.service.control import tasks as control
@@ -16,7 +17,7 @@ from stayer.store import Store
 
 
 @command()
-@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@task_id_argument
 @click.option("-f", "--follow", "following", is_flag=True, help="Stay, and print what comes.")
 @click.option(
     "--attempt",

@@ -17,14 +17,14 @@ import rich_click as click
 from click.exceptions import Exit  # asked of rich_click, it costs 30 ms
 
 from stayer import __version__
-from stayer.cli import INTERRUPTED, VERBS
+from stayer.cli import VERBS
 from stayer.cli.command import Group, given
+from stayer.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from stayer.cli.output import note
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-BROKEN_PIPE = 141
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -44,7 +44,7 @@ class LazyGroup(Group):
             return click.RichCommand(name=cmd_name, help=verb.help, panel=verb.panel)
         from importlib import import_module
 
-        found = getattr(import_module(f"stayer.cli.{verb.module}"), cmd_name)
+        found = getattr(import_module(f"stayer.cli.{cmd_name}"), cmd_name)
         assert isinstance(found, click.Command)
         return found
 

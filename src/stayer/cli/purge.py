@@ -1,4 +1,4 @@
-"""`purge`, `delete`: forgetting what has ended."""
+"""`purge`: forget the tasks that ended long ago."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
 from stayer.cli.param_types import LONG_AGO
-from stayer.cli.selection import Tries, ids_argument, resolve
 from stayer.core.model import FINISHED, Filter, State
 from stayer.service.control import tasks as control
 
@@ -44,18 +43,3 @@ def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) 
         return
     number = sum(len(ids) for ids in control.purge(store, before, states))
     say(f"{many(number)} forgotten")
-
-
-@command()
-@ids_argument(required=True)
-def delete(given: Given, ids: tuple[str, ...]) -> int:
-    """Forget finished tasks.
-
-    With their results, logs and checkpoints. Their ids stay refused for 30 days.
-    """
-    store, tries = given.store(), Tries()
-    for id in resolve(store, ids, tries, to_change=True):
-        with tries.each():
-            control.delete(store, id)
-            say(f"{id} deleted")
-    return tries.worst

@@ -8,9 +8,10 @@ from typing import Literal
 import rich_click as click
 
 from stayer.cli.command import Decorated, Given, Group, argument
+from stayer.cli.confirm import confirm
 from stayer.cli.output import many, note, note_away, print_json, print_json_array, say
 from stayer.cli.param_types import KEEP, LIMIT, complete_queue
-from stayer.cli.selection import check_queues, confirm, note_new_queues
+from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput

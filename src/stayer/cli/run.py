@@ -13,6 +13,7 @@ from typing import Any, Self
 import rich_click as click
 
 from stayer.cli.command import Given, argument, command
+from stayer.cli.exit_codes import CANCELLED, KILLED
 from stayer.cli.follow import PAUSE, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
@@ -21,8 +22,6 @@ from stayer.service import explain
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
-CANCELLED = 3
-KILLED = 128
 _PATIENCE = 1.0
 """How long it may wait before somebody wants to know why, in seconds."""
 _NUMBERS = re.compile(r"\d[\d.,]*\w*")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
+from stayer.cli.login_link import login_link, server_url
 from stayer.cli.output import note, say
 from stayer.cli.param_types import SIZE
 from stayer.config import access_file
@@ -93,7 +94,6 @@ def _server() -> Any:
 def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> None:
     from pathlib import Path
 
-    from stayer.cli.token import served_at
     from stayer.http.server import Server
     from stayer.http.service import Settings
     from stayer.http.tokens import Access
@@ -113,9 +113,9 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     if show_link:
-        say(f"log in, once, within ten minutes: {make_link(server.url, access.make_code())}")
+        say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
     else:
-        url = "" if server.url == served_at(given) else f" --url {server.url}"
+        url = "" if server.url == server_url(given) else f" --url {server.url}"
         say(f"log in: `stayer token link{url}` prints a link (a log is no place for one)")
     if _sends_openly(settings):
         note(
@@ -136,11 +136,6 @@ def _sends_openly(settings: Settings) -> bool:
     return settings.certificate is None and not (
         settings.host == "localhost" or is_local(settings.host)
     )
-
-
-def make_link(url: str, code: str) -> str:
-    """What is behind the # stays in the browser: no log and no proxy sees it."""
-    return f"{url}/login#code={code}"
 
 
 def _die_with(parent: int) -> None:

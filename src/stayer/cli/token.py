@@ -7,6 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
+from stayer.cli.login_link import login_link, server_url
 from stayer.cli.output import note, print_json_array, say
 from stayer.cli.param_types import DURATION, complete_queue
 from stayer.config import access_file
@@ -180,10 +181,8 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
 @click.pass_obj
 def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
-    from stayer.cli.serve import make_link
-
     access = _access(given)
-    say(make_link((url or served_at(given)).rstrip("/"), access.make_code(role)))
+    say(login_link((url or server_url(given)).rstrip("/"), access.make_code(role)))
     _tell_where(given, access)
 
 
@@ -192,13 +191,3 @@ def _tell_where(given: Given, access: Access) -> None:
     note(f"kept in {access.path}: for a server that reads that file, as one started here does")
     if given.config().store.startswith(("http://", "https://")):
         note("that is not the server you talk to: make tokens on its machine, where it is started")
-
-
-def served_at(given: Given) -> str:
-    """Where `stayer serve` with the same settings would be found."""
-    serve = given.config().serve
-    scheme = "https" if serve.get("certificate") else "http"
-    names = serve.get("host_names") or (serve.get("host", "127.0.0.1"),)
-    host = "localhost" if names[0] in ("0.0.0.0", "::") else names[0]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}:{serve.get('port', 8787)}{serve.get('root_path', '')}"

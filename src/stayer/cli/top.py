@@ -9,7 +9,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import on_screen, print_json
 from stayer.cli.param_types import complete_queue
-from stayer.cli.selection import check_queues
+from stayer.cli.queue_names import check_queues
 from stayer.core import codec
 from stayer.core.model import RUNNING, Filter
 from stayer.service.control import tasks as control

@@ -7,7 +7,7 @@ import rich_click as click
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import many, note, print_json_array, say
 from stayer.cli.param_types import complete_worker
-from stayer.cli.selection import Tries
+from stayer.cli.tries import Tries
 from stayer.core import codec
 from stayer.service.control import tasks as control
 from stayer.store import known_workers

@@ -1,9 +1,7 @@
-"""`init`, `config`: getting started, and seeing what is set."""
+"""`config`: each setting, and where it comes from."""
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +10,13 @@ import rich_click as click
 from stayer import config as configuration
 from stayer.cli.command import Given, command
 from stayer.cli.output import print_json, say
+from stayer.cli.redact import redact_passwords
 from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
-from stayer.stores.health import FileStore
 
 _ROOMY = 140
 """How wide a terminal must be to explain each setting too."""
-_PASSWORD = re.compile(r"(://[^:/?#@]*):.*@")
-_AS_OPTION = re.compile(r"([?&]\w*password)=[^&]*")
-
-
-@command()
-def init(given: Given) -> None:
-    """Make the store, if it is not there.
-
-    `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
-    """
-    store = given.unopened_store()
-    new = isinstance(store, FileStore) and not os.path.exists(store.path)
-    store = given.store(make=True)
-    say(f"{store.url} {'is made' if new else 'is ready'}")
 
 
 @command()
@@ -90,12 +74,7 @@ def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
 
 def _shown(value: str | float) -> str | float:
     """A password in a URL is nobody's business who looks over a shoulder."""
-    return without_passwords(value) if isinstance(value, str) else value
-
-
-def without_passwords(url: str) -> str:
-    """The URL of a store, with stars in their place."""
-    return _PASSWORD.sub(r"\1:***@", _AS_OPTION.sub(r"\1=***", url))
+    return redact_passwords(value) if isinstance(value, str) else value
 
 
 def _told(value: str | float | tuple[str, ...]) -> str:

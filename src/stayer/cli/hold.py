@@ -1,0 +1,25 @@
+"""`hold`: keep tasks from being taken."""
+
+from __future__ import annotations
+
+from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
+from stayer.cli.command import Given, command
+from stayer.cli.selection import Selection
+from stayer.core.model import QUEUED, RUNNING, Task
+from stayer.service.control import tasks as control
+
+
+@command()
+@acts_on_tasks
+def hold(given: Given, selection: Selection, manner: Manner) -> int:
+    """Keep tasks from being taken until they are released.
+
+    Name them, or give a filter: then all waiting, scheduled and pending tasks that match are
+    meant, unless --state says otherwise. What runs, runs on.
+    """
+    verb = TaskVerb(name="hold", act=control.hold, describe=_describe, states=QUEUED, held=False)
+    return act_on_tasks(given, verb, selection, manner)
+
+
+def _describe(task: Task) -> str:
+    return "runs on, and is held if it comes back" if task.state in RUNNING else "held"

@@ -1,0 +1,21 @@
+"""`init`: make the store."""
+
+from __future__ import annotations
+
+import os
+
+from stayer.cli.command import Given, command
+from stayer.cli.output import say
+from stayer.stores.health import FileStore
+
+
+@command()
+def init(given: Given) -> None:
+    """Make the store, if it is not there.
+
+    `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
+    """
+    store = given.unopened_store()
+    new = isinstance(store, FileStore) and not os.path.exists(store.path)
+    store = given.store(make=True)
+    say(f"{store.url} {'is made' if new else 'is ready'}")
