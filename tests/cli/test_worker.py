@@ -115,6 +115,7 @@ def test_config_shows_what_the_file_says_about_workers(stayer: Here, folder: Pat
         ('fence = "no"', ["worker.fence", "freeze, kill, keep"]),
         ('allow_commands = "yes"', ["worker.allow_commands", "neither true nor false"]),
         ("memory_limit = 1.5", ["worker.memory_limit", "not a size"]),
+        ("time_limit = 0", ["time_limit 0", "leave it out"]),
         ("queues = [7]", ["worker.queues", "not text"]),
     ],
 )
@@ -130,6 +131,7 @@ def test_a_worker_needs_something_to_run(stayer: Here) -> None:
     stayer("worker").refuses("--exec CMD", "--allow-commands")
     stayer("worker", "--allow-commands", "--env", "x").refuses("--env x", "NAME=VALUE")
     stayer("worker", "--allow-commands", "--lease", "1s").refuses("1s is too short")
+    stayer("worker", "--allow-commands", "--time-limit", "0").refuses("--time-limit 0", "leave it")
 
 
 def test_what_a_worker_is_to_run_is_looked_at_before_it_begins(stayer: Here, folder: Path) -> None:

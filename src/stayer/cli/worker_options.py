@@ -217,6 +217,7 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
     }
     in_file, left_aside = _heeded(config, said)
     both: dict[str, Any] = {**in_file, **said}
+    _refuse_empty_limits(config, said, both)
     if "threads" in both:
         _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
         if "task_user" in both:
@@ -273,6 +274,14 @@ def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], st
             )
         in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
     return in_file, left_aside
+
+
+def _refuse_empty_limits(config: Config, said: Mapping[str, Any], both: Mapping[str, Any]) -> None:
+    for name in ("time_limit", "silence_limit", "memory_limit"):
+        if both.get(name) == 0:
+            flag = f"--{name.replace('_', '-')} 0"
+            where = flag if name in said else f"{name} 0 in {config.file}"
+            raise BadConfig(f"{where} leaves tasks nothing: leave it out for no limit")
 
 
 def _check_threads(both: Mapping[str, Any], threads: str) -> None:
