@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from stayer import config
-from stayer.cli.worker_options import Wanted, wanted
+from stayer.cli.worker_options import WorkerPlan, plan_worker
 from stayer.core.errors import BadConfig
 from stayer.worker.threads.commit_outcomes import Failures
 from tests.cli.running import Apart, Here
@@ -47,8 +47,8 @@ log = "/var/log/w.log"
 def plan(folder: Path, environment: dict[str, str]):
     """What these flags make of a worker, with the file of settings that is there."""
 
-    def plan(**flags: object) -> Wanted:
-        return wanted(config.load({}, environment, folder), flags)
+    def plan(**flags: object) -> WorkerPlan:
+        return plan_worker(config.load({}, environment, folder), flags)
 
     return plan
 

@@ -27,7 +27,7 @@ from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.store import Store
 
-CHUNK = 1000
+CHUNK_TASKS = 1000
 """How many tasks are checked, then submitted, together."""
 _NOT_FOR_MANY = (
     "id",
@@ -78,17 +78,17 @@ def add_lines(
     tally = Tally()
     # Ids that run over the screen are news enough.
     wanted = not on_screen()
-    with _opened(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
-        answers = _submitted(given.store(make=True), _tasks(file, name, defaults), tally)
+    with _open(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
+        answers = _submit(given.store(make=True), _tasks(file, name, defaults), tally)
         if as_json:
             print_json_array(
                 {**codec.record(answer.task), "fresh": answer.fresh}
-                for chunk in _shown(answers, file, tally, advance)
+                for chunk in _with_progress(answers, file, tally, advance)
                 for answer in chunk
                 if not answer.purged
             )
         else:
-            for chunk in _shown(answers, file, tally, advance):
+            for chunk in _with_progress(answers, file, tally, advance):
                 print_lines(answer.task.id for answer in chunk if not answer.purged)
     if not tally.accepted:
         note(f"no tasks in {name}")
@@ -101,7 +101,7 @@ def add_lines(
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[BinaryIO, str]]:
+def _open(path: str) -> Iterator[tuple[BinaryIO, str]]:
     """The file and its name in messages."""
     if path == "-":
         yield stdin(), "stdin"
@@ -146,10 +146,10 @@ def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
     return new
 
 
-def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list[Submitted]]:
+def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list[Submitted]]:
     sent: list[_Line] = []
     try:
-        while sent := _with_near_ids(list(islice(lines, CHUNK))):
+        while sent := _with_near_ids(list(islice(lines, CHUNK_TASKS))):
             chunk = [line.new for line in sent]
             control.refuse_overdue(store, chunk)
             with tracing.submitting(chunk) as traced, naming_drawn_ids(store, traced):
@@ -165,7 +165,7 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
     except StayerError as error:
         if isinstance(error, StoreError) and error.unsure:
             sent = _with_ids(sent, error.drawn) if error.drawn else sent
-            news = _in_doubt(sent, tally.accepted)
+            news = _describe_doubt(sent, tally.accepted)
         elif tally.accepted:
             news = f"the first {many(tally.accepted)} were accepted, the rest was not"
         else:
@@ -175,7 +175,7 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
         raise
 
 
-def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
+def _describe_doubt(sent: Sequence[_Line], accepted: int) -> str:
     """What is known of each line, and how to go on so that none becomes two tasks."""
     first, last = sent[0].number, sent[-1].number
     before = f"{many(accepted)} were accepted; " if accepted else ""
@@ -183,7 +183,7 @@ def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
     if not any(line.new.generated for line in sent):
         return f"{unknown}: to submit them again under the same ids makes none twice"
     try:
-        path = _kept(sent)
+        path = _save_lines(sent)
     except OSError as error:
         return f"{unknown}, and their ids can't be kept in a file: {error.strerror}"
     return (
@@ -192,7 +192,7 @@ def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
     )
 
 
-def _kept(lines: Sequence[_Line]) -> str:
+def _save_lines(lines: Sequence[_Line]) -> str:
     """A file of these lines with their ids, for who wants to submit them again."""
     with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
         for line in lines:
@@ -201,7 +201,7 @@ def _kept(lines: Sequence[_Line]) -> str:
     return file.name
 
 
-def _shown(
+def _with_progress(
     answers: Iterator[list[Submitted]], file: BinaryIO, tally: Tally, advance: Advance
 ) -> Iterator[list[Submitted]]:
     for chunk in answers:

@@ -15,7 +15,7 @@ from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
 
-_ROOMY = 140
+_WIDE_COLUMNS = 140
 """How wide a terminal must be to explain each setting too."""
 
 
@@ -49,18 +49,18 @@ def _values(found: configuration.Config) -> dict[str, Any]:
         **{f"worker.{name}": value for name, value in found.worker.items()},
         **{f"serve.{name}": value for name, value in found.serve.items()},
         **{f"retention.{name}": value for name, value in found.retention.items()},
-        **{f"notices.{name}": _kept_quiet(name, value) for name, value in found.notices.items()},
-        **{f"hooks.{name}": _whom(hook) for name, hook in found.hooks.items()},
+        **{f"notices.{name}": _redact_secret(name, value) for name, value in found.notices.items()},
+        **{f"hooks.{name}": _describe_hook(hook) for name, hook in found.hooks.items()},
     }
 
 
-def _kept_quiet(name: str, value: Any) -> Any:
+def _redact_secret(name: str, value: Any) -> Any:
     if name == "secret":
         return "***"
     return tuple(value) if isinstance(value, list) else value
 
 
-def _whom(hook: dict[str, Any]) -> str:
+def _describe_hook(hook: dict[str, Any]) -> str:
     """A hook's command, or where it leads: the rest of its URL may be a secret."""
     if "command" in hook:
         return " ".join(hook["command"])
@@ -68,34 +68,34 @@ def _whom(hook: dict[str, Any]) -> str:
 
 
 def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
-    shown = list(value) if isinstance(value, tuple) else _shown(value)
+    shown = list(value) if isinstance(value, tuple) else _redact(value)
     return {"value": shown, "source": found.sources.get(name, found.file or "")}
 
 
-def _shown(value: str | float) -> str | float:
+def _redact(value: str | float) -> str | float:
     """A password in a URL is nobody's business who looks over a shoulder."""
     return redact_passwords(value) if isinstance(value, str) else value
 
 
-def _told(value: str | float | tuple[str, ...]) -> str:
+def _format(value: str | float | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
         return " ".join(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return format_duration(value) if isinstance(value, float) else str(_shown(value))
+    return format_duration(value) if isinstance(value, float) else str(_redact(value))
 
 
 def _print_table(found: configuration.Config) -> None:
     from stayer.cli.tables import cell, console, draw, grid
 
-    roomy = console().width >= _ROOMY
+    roomy = console().width >= _WIDE_COLUMNS
     table = grid("SETTING", "VALUE*", "FROM*", *([""] if roomy else []))
     for name, value in _values(found).items():
         source = found.sources.get(name, found.file or "")
         setting = configuration.SETTINGS.get(name)
         table.add_row(
             cell(name),
-            cell(_told(value), "bold"),
+            cell(_format(value), "bold"),
             cell(source, "dim" if source == configuration.DEFAULT else ""),
             *([cell(setting and setting.help, "dim")] if roomy else []),
         )

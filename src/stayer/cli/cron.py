@@ -24,7 +24,7 @@ from stayer.store import Store
 if TYPE_CHECKING:
     from rich.table import Table
 
-_SHOWN = 5
+_TICKS_SHOWN = 5
 """How many ticks `show` tells of."""
 
 NAME = argument(
@@ -180,11 +180,11 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
     store = given.store()
     found = schedules.get(store, schedule)
     task = schedules.last_tasks(store, [found]).get(found.name)
-    ticks = schedules.following(store, found, _SHOWN)
+    ticks = schedules.following(store, found, _TICKS_SHOWN)
     if as_json:
         print_json({**_record(found, task), "following": [rfc3339(tick) for tick in ticks]})
         return
-    for name, value in _told(found, task):
+    for name, value in _describe(found, task):
         say(f"{name + ':':12}{value}")
     upcoming = ["paused"] if found.paused else []
     upcoming += [_local(tick, found.zone) for tick in ticks]
@@ -192,7 +192,7 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
         say(f"{'' if number else 'next:':12}{each}")
 
 
-def _told(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
+def _describe(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
     last = "none yet"
     if found.last_task is not None:
         last = f"{found.last_task}, {'gone' if task is None else task.state}"

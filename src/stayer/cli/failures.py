@@ -10,7 +10,7 @@ from stayer.cli.param_types import complete_queue
 from stayer.cli.queue_names import check_queues
 from stayer.core.insight import failures as faults
 
-LIMIT = 20
+DEFAULT_LIMIT = 20
 
 
 @command()
@@ -19,8 +19,8 @@ LIMIT = 20
     help="In this queue. May be repeated: in any of them.",
 )  # fmt: skip
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=LIMIT, metavar="N",
-    help=f"How many faults at most. Default: {LIMIT}.",
+    "-n", "--limit", type=click.IntRange(min=1), default=DEFAULT_LIMIT, metavar="N",
+    help=f"How many faults at most. Default: {DEFAULT_LIMIT}.",
 )  # fmt: skip
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the faults, and how many there are, as JSON."

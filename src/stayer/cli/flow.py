@@ -22,8 +22,8 @@ from stayer.core.units import format_duration, format_size
 from stayer.service.control import flows as flow_control
 from stayer.service.degraded.retry import deadline_in, ride_out, time_left
 
-READ_LIMIT = 64_000_000
-LIMIT = 20
+READ_LIMIT_BYTES = 64_000_000
+DEFAULT_LIMIT = 20
 
 ID = argument(
     "id",
@@ -78,9 +78,9 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    default=LIMIT,
+    default=DEFAULT_LIMIT,
     metavar="N",
-    help=f"How many at most; 0 for all. Default: {LIMIT}.",
+    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print an array of flows, as JSON.")
 @click.pass_obj
@@ -204,12 +204,12 @@ def _ending(found: FlowInfo) -> str:
 def _read(file: str) -> bytes:
     try:
         if file == "-":
-            text = stdin().read(READ_LIMIT + 1)
+            text = stdin().read(READ_LIMIT_BYTES + 1)
         else:
             with open(file, "rb") as opened:
-                text = opened.read(READ_LIMIT + 1)
+                text = opened.read(READ_LIMIT_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{file} can't be read: {error.strerror}") from None
-    if len(text) > READ_LIMIT:
-        raise BadInput(f"{file} is over {format_size(READ_LIMIT)}: make it several flows")
+    if len(text) > READ_LIMIT_BYTES:
+        raise BadInput(f"{file} is over {format_size(READ_LIMIT_BYTES)}: make it several flows")
     return text

@@ -9,7 +9,7 @@ from contextlib import suppress
 import rich_click as click
 
 from stayer.cli.output import note, on_screen, write_bytes
-from stayer.cli.terminal_safe import Harmless
+from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
 from stayer.service.control import tasks as control
@@ -17,7 +17,7 @@ from stayer.service.degraded.retry import ride_out
 from stayer.service.live_updates import Attention
 from stayer.store import Store
 
-PAUSE = 0.5
+LOG_POLL_S = 0.5
 """A log makes no events: how often to look at it, in seconds."""
 
 
@@ -26,7 +26,7 @@ class Printer:
 
     def __init__(self) -> None:
         self.offset = 0
-        self._harmless = Harmless() if on_screen() else None
+        self._safe_output = SafeOutput() if on_screen() else None
 
     def print(self, pieces: Iterable[LogPiece]) -> None:
         """These pieces, less what was printed before."""
@@ -37,12 +37,12 @@ class Printer:
                 click.echo(f"… {left_out:,} bytes left out …", err=True)
             data = piece.data[max(0, self.offset - piece.start) :]
             self.offset = max(self.offset, piece.start + len(piece.data))
-            write_bytes(data if self._harmless is None else self._harmless.feed(data))
+            write_bytes(data if self._safe_output is None else self._safe_output.feed(data))
 
     def end(self) -> None:
         """Nothing more of this log comes, or not at once."""
-        if self._harmless is not None and sys.stdout is not None:
-            write_bytes(self._harmless.end())
+        if self._safe_output is not None and sys.stdout is not None:
+            write_bytes(self._safe_output.end())
 
 
 def follow(
@@ -72,7 +72,7 @@ def follow(
             printer.end()
             return task
         with suppress(StoreUnreachable):  # which is told of at the next look
-            control.watch(store, id, seen, PAUSE)
+            control.watch(store, id, seen, LOG_POLL_S)
 
 
 class _Following:

@@ -64,7 +64,7 @@ def log(
             pieces = list(control.log(store, task.id, shown))
             printer.offset = control.beginning_of_tail(pieces, tail)
         if since is not None:
-            printer.offset = _came_since(store, task, shown, store.now() - since)
+            printer.offset = _offset_since(store, task, shown, store.now() - since)
         return task
 
     if following:
@@ -79,10 +79,10 @@ def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> N
     printer.print(control.log(store, task.id, shown, printer.offset))
     printer.end()
     if not printer.offset:
-        note(_nothing(store, task, shown))
+        note(_why_nothing(store, task, shown))
 
 
-def _came_since(store: Store, task: Task, attempt: int, moment: float) -> int:
+def _offset_since(store: Store, task: Task, attempt: int, moment: float) -> int:
     """The offset of the first piece that came then or later; the end if there is none."""
     offset = 0
     for piece in control.log(store, task.id, attempt):
@@ -98,7 +98,7 @@ def _check(task: Task, attempt: int | None) -> None:
         raise BadInput(f"task {task.id} has no attempt {attempt}: there is {number}")
 
 
-def _nothing(store: Store, task: Task, attempt: int) -> str:
+def _why_nothing(store: Store, task: Task, attempt: int) -> str:
     if not task.attempt:
         return f"task {task.id} is {task.state}: it has printed nothing, because it has not run"
     if attempt not in {each.attempt for each in store.attempts(task.id)}:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stayer.cli.command import FILTER, Given, command
 from stayer.cli.output import (
     note,
-    note_away,
+    note_unreachable,
     on_screen,
     print_json_array,
     print_json_lines,
@@ -26,7 +26,7 @@ from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import partly
 from stayer.store import Store
 
-LIMIT = 50
+DEFAULT_LIMIT = 50
 
 
 @command()
@@ -36,9 +36,9 @@ LIMIT = 50
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    default=LIMIT,
+    default=DEFAULT_LIMIT,
     metavar="N",
-    help=f"How many at most; 0 for all. Default: {LIMIT}.",
+    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
 @click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")
@@ -72,7 +72,7 @@ def ls(
             print_lines(task.id for task in search.tasks(limit))
         case _:
             _print_table(store, filter, search, limit)
-    return note_away(search.away)
+    return note_unreachable(search.away)
 
 
 class _Search:

@@ -25,7 +25,7 @@ from stayer.cli.output import note
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_WRITE_ERRNOS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class LazyGroup(Group):
@@ -103,12 +103,12 @@ class LazyGroup(Group):
             if type(error).__name__ == "NoArgsIsHelpError":  # `stayer cron`; click 8.1 has none
                 click.echo(error.format_message())
             else:
-                note(_one_line(error))
+                note(_format_click_error(error))
             return error.exit_code
         except OSError as error:
-            return _system_failed(error)
+            return _print_system_error(error)
         except Exception as error:
-            return _explained(error)
+            return _print_own_error(error)
         return code
 
     def _invoke(self, arguments: list[str], extra: dict[str, Any]) -> int:
@@ -141,7 +141,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _one_line(error: click.ClickException) -> str:
+def _format_click_error(error: click.ClickException) -> str:
     """What click says, on one line, in our words for what to do."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
@@ -166,7 +166,7 @@ def _survive_any_encoding() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _explained(error: Exception) -> int:
+def _print_own_error(error: Exception) -> int:
     """One line about an error of ours; any other is a defect, and shows where."""
     from stayer.core.errors import StayerError
 
@@ -176,12 +176,12 @@ def _explained(error: Exception) -> int:
     return error.exit_code
 
 
-def _system_failed(error: OSError) -> int:
+def _print_system_error(error: OSError) -> int:
     """What the system refused wherever the command was: reading where it is, or writing."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
         note("this directory is gone: change to another one")
         return 2
-    if error.errno not in _UNWRITTEN:
+    if error.errno not in _WRITE_ERRNOS:
         raise error
     with suppress(OSError, ValueError):  # what can't be written can't be flushed at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

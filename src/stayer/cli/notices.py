@@ -67,7 +67,7 @@ def notices(
 def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Deliver notices now: those that failed, or wait for their next try."""
     store = given.store()
-    wanted = _chosen(store, ids, failed)
+    wanted = _choose(store, ids, failed)
     say(f"{many(notice_control.retry(store, wanted), 'notice')} will be delivered")
 
 
@@ -78,11 +78,11 @@ def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
 def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Forget notices, delivered or not."""
     store = given.store()
-    wanted = _chosen(store, ids, failed)
+    wanted = _choose(store, ids, failed)
     say(f"{many(notice_control.drop(store, wanted), 'notice')} forgotten")
 
 
-def _chosen(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
+def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
     if bool(ids) == failed:
         raise BadInput("say which: ids of notices, or --failed for all that have failed")
     if failed:

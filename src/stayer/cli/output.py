@@ -17,11 +17,11 @@ from stayer.core.safe_text import printable
 if TYPE_CHECKING:
     from stayer.core.model import JSON
 
-_PORTION = 500
+_LINES_PER_WRITE = 500
 """How many values are written at a time."""
 
 # msgspec escapes the control characters below the space; terminals obey these too.
-_COMMANDING = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 safe = printable
@@ -38,7 +38,7 @@ def note(text: str) -> None:
     click.echo(f"stayer: {safe(' '.join(text.split()))}", err=True)
 
 
-def note_away(away: dict[str, str]) -> int:
+def note_unreachable(away: dict[str, str]) -> int:
     """Say what a list has nothing of, if so; the exit code, for programs that don't read it."""
     if not away:
         return 0
@@ -54,7 +54,7 @@ def json_text(value: JSON, *, pretty: bool = False) -> str:
     from stayer.core import codec
 
     text = codec.encode_pretty(value) if pretty else codec.encode(value)
-    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_json(value: JSON) -> None:
@@ -86,7 +86,7 @@ def print_lines(lines: Iterable[str]) -> None:
     portion: list[str] = []
     for line in lines:
         portion.append(f"{safe(line)}\n")
-        if len(portion) >= _PORTION:
+        if len(portion) >= _LINES_PER_WRITE:
             _write("".join(portion))
             portion.clear()
     _write("".join(portion))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:  # older ones have no type arguments
     Seconds = Words = Number = click.ParamType
 
-_OFFERED = 100
+_MOST_COMPLETIONS = 100
 """How many words a shell is offered at most."""
 
 _EPOCH = re.compile(r"[0-9]{9,}(\.[0-9]+)?")
@@ -177,13 +177,13 @@ def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
             fit = [word for word in words(store, typed) if word.startswith(typed)]
         except StayerError:
             return []
-        return [CompletionItem(word) for word in fit[:_OFFERED] if word.isprintable()]
+        return [CompletionItem(word) for word in fit[:_MOST_COMPLETIONS] if word.isprintable()]
 
     return complete
 
 
 def _newest_tasks(store: Store, typed: str) -> Iterable[str]:
-    tasks = store.find(Filter(prefix=typed or None), None, _OFFERED).tasks
+    tasks = store.find(Filter(prefix=typed or None), None, _MOST_COMPLETIONS).tasks
     return (task.id for task in tasks)
 
 
@@ -192,5 +192,5 @@ complete_queue = _completion(lambda store, _: (queue.name for queue in store.que
 complete_schedule = _completion(lambda store, _: (each.name for each in store.schedules()))
 complete_worker = _completion(lambda store, _: (worker.id for worker in store.workers()))
 complete_flow = _completion(
-    lambda store, _: (flow.id for flow in store.flows(None, 10 * _OFFERED).flows)
+    lambda store, _: (flow.id for flow in store.flows(None, 10 * _MOST_COMPLETIONS).flows)
 )

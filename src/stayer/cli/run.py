@@ -14,7 +14,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, argument, command
 from stayer.cli.exit_codes import CANCELLED, KILLED
-from stayer.cli.follow import PAUSE, Printer, follow
+from stayer.cli.follow import LOG_POLL_S, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
@@ -22,7 +22,7 @@ from stayer.service import explain
 from stayer.service.control import tasks as control
 from stayer.store import Store
 
-_PATIENCE = 1.0
+_EXPLAIN_AFTER_S = 1.0
 """How long it may wait before somebody wants to know why, in seconds."""
 _NUMBERS = re.compile(r"\d[\d.,]*\w*")
 """With their units. What only counts down is not said again."""
@@ -60,7 +60,7 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
         return 0
     try:
         with Interruptions() as interruptions:
-            return exit_code(_followed(given.store(make=True), task.id, interruptions))
+            return exit_code(_follow(given.store(make=True), task.id, interruptions))
     except Detached as detached:
         note(f"task {task.id} goes on without you: `stayer log -f {task.id}` shows it")
         return KILLED + detached.number
@@ -80,7 +80,7 @@ def exit_code(task: Task) -> int:
     return 1 if error.signal is None else KILLED + error.signal
 
 
-def _followed(store: Store, id: str, interruptions: Interruptions) -> Task:
+def _follow(store: Store, id: str, interruptions: Interruptions) -> Task:
     waiting = Waiting(store)
 
     def each(task: Task) -> None:
@@ -103,7 +103,7 @@ def _ask_what_to_do(store: Store, task: Task, interruptions: Interruptions) -> N
         if control.get(store, task.id).state in FINISHED:
             click.echo(err=True)
             return
-        if not select.select([sys.stdin], [], [], PAUSE)[0]:
+        if not select.select([sys.stdin], [], [], LOG_POLL_S)[0]:
             continue
         answer = sys.stdin.readline().strip().lower()
         if answer in ("c", "cancel"):
@@ -129,7 +129,7 @@ class Waiting:
             self._said = ""
             self._since = time.monotonic()
             return
-        if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
+        if time.monotonic() - self._since < _EXPLAIN_AFTER_S or not _somebody_looks():
             return
         why = explain.why_waiting(self._store, task)
         kind = " ".join(_NUMBERS.sub("", why).split())

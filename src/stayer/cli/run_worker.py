@@ -15,7 +15,7 @@ from stayer.cli.declare import declare_app, declare_queues, declare_schedules
 from stayer.cli.exit_codes import DRAINED
 from stayer.cli.output import note
 from stayer.cli.state_dirs import default_state_dir
-from stayer.cli.worker_options import Wanted
+from stayer.cli.worker_options import WorkerPlan
 from stayer.core.errors import BadConfig, BadInput
 from stayer.core.safe_text import log_printably
 
@@ -29,12 +29,12 @@ logger = logging.getLogger("stayer.worker")
 
 
 def run_worker(
-    given: Given, planned: Callable[[], Wanted], ready: Callable[[], None] = lambda: None
+    given: Given, planned: Callable[[], WorkerPlan], ready: Callable[[], None] = lambda: None
 ) -> int:
     """Take tasks until told to end; return the exit code. When the store is there, call `ready`."""
     from msgspec import convert
 
-    from stayer.cli.hide_credentials import shield
+    from stayer.cli.hide_credentials import hide_credentials
     from stayer.service.notify.deliverer import delivering
     from stayer.worker.handlers import configure
     from stayer.worker.load_user_code import Asking
@@ -49,7 +49,7 @@ def run_worker(
     def reload() -> Options:
         return convert(behaviour(), Options)
 
-    shield()
+    hide_credentials()
     plan = planned()
     _refuse_server(given.config().store)
     if plan.left_aside:
@@ -68,23 +68,23 @@ def run_worker(
     state.open(take_over=plan.take_over, shared=bool(users.all()))
     for user in users.all():
         handlers.try_out(user, state.path / "run")
-    store = _reached(lambda: _prepared_store(given, handlers, plan.behaviour["queues"]))
+    store = _retry_until_reached(lambda: _prepare_store(given, handlers, plan.behaviour["queues"]))
     ready()
     if handlers.runs_anything:
         logger.info("--allow-commands: whoever may submit has a shell here")
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
 
-        def answered(user: str | None, said: Said) -> None:
+        def on_answer(user: str | None, said: Said) -> None:
             handlers.said[user] = said
             loop.look_again()
             declare = partial(declare_app, given.config(), handlers, store)
-            _reached(lambda: declare(plan.behaviour["queues"]))
+            _retry_until_reached(lambda: declare(plan.behaviour["queues"]))
 
         missing = {
             user: code for user, code in handlers.code_of_app().items() if user not in handlers.said
         }
-        with delivering(store, given.config()), Asking(missing, answered):
+        with delivering(store, given.config()), Asking(missing, on_answer):
             loop.run()
         return DRAINED if loop.drained else 0
     from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
@@ -114,7 +114,7 @@ def _refuse_server(url: str) -> None:
         )
 
 
-def _reached(ask: Callable[[], T]) -> T:
+def _retry_until_reached(ask: Callable[[], T]) -> T:
     """No worker ends because its store is away, be it at its start: a server and its workers may
     be started together, in any order. What somebody has to mend is raised.
     """
@@ -137,7 +137,7 @@ def _reached(ask: Callable[[], T]) -> T:
             return answer
 
 
-def _prepared_store(given: Given, handlers: Handlers, queues: Collection[str]) -> Store:
+def _prepare_store(given: Given, handlers: Handlers, queues: Collection[str]) -> Store:
     store = given.store(make=True)
     declare_schedules(given.config(), store)
     declare_app(given.config(), handlers, store, queues)

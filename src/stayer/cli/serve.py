@@ -21,7 +21,7 @@ from stayer.core.safe_text import log_printably
 if TYPE_CHECKING:
     from stayer.http.service import Settings
 
-_SEVERAL = ("host_names", "trusted_proxies")
+_LIST_SETTINGS = ("host_names", "trusted_proxies")
 
 
 @command()
@@ -63,10 +63,10 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
     Only this machine can reach it unless --host says otherwise. Programs need a token: see
     `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
     """
-    from stayer.cli.hide_credentials import shield
+    from stayer.cli.hide_credentials import hide_credentials
 
     run = _server()
-    shield()
+    hide_credentials()
     if parent is not None:
         _die_with(parent)
     config = given.config()
@@ -104,7 +104,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         chosen["root_path"] = parse_prefix(chosen.get("root_path", ""))
     except BadInput as error:
         raise BadInput(f"--root-path: {error}") from None
-    for name in _SEVERAL:
+    for name in _LIST_SETTINGS:
         chosen[name] = tuple(chosen.get(name, ()))
     settings = Settings(**chosen, queue=config.queue, retries=config.retries)
     store = given.store(make=True)
@@ -117,7 +117,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     else:
         url = "" if server.url == server_url(given) else f" --url {server.url}"
         say(f"log in: `stayer token link{url}` prints a link (a log is no place for one)")
-    if _sends_openly(settings):
+    if _is_unencrypted(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
             "give --certificate and --private-key, or let a proxy with TLS reach it on 127.0.0.1"
@@ -129,7 +129,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         server.serve_now()
 
 
-def _sends_openly(settings: Settings) -> bool:
+def _is_unencrypted(settings: Settings) -> bool:
     """Whether other machines reach it, without TLS."""
     from stayer.http.limits import is_local
 

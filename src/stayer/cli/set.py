@@ -72,7 +72,7 @@ def set(
         notify=hooks,
     )
     said = [] if priority is None else [f"priority {task.priority}"]
-    said += [f"{name} limit {_told(name, value)}" for name, value in limits.items()]
+    said += [f"{name} limit {_format_limit(name, value)}" for name, value in limits.items()]
     if extra is not None:
         more_time = f"time limit {units.format_duration(extra)} more"
         # Whether its worker has set one, nobody knows but its worker.
@@ -82,7 +82,7 @@ def set(
     say(f"{task.id} {', '.join(said)}")
 
 
-def _told(name: str, value: float) -> str:
+def _format_limit(name: str, value: float) -> str:
     if not value:
         return "none"
     return units.format_limit(value) if name == "memory" else units.format_duration(value)

@@ -17,12 +17,12 @@ from stayer.core.history.gaps import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 
-_LINES = 40
+_MOST_LINES = 40
 """How much of a long value is shown."""
-_EVENTS = 30
-_FIRST, _LAST = 5, 25
+_MOST_EVENTS = 30
+_FIRST_ATTEMPTS, _LAST_ATTEMPTS = 5, 25
 """Which of very many attempts are shown."""
-_LAST_WORD = 1.0
+_LAST_USAGE_S = 1.0
 """What is said of a task at its end comes at most so many seconds before the end itself."""
 
 
@@ -86,7 +86,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "progress", progress(task)
     yield "ran", _ran(task, heard_at)
     yield "unsaved", _unsaved(task, heard_at)
-    yield "usage", None if task.usage is None else _used(task.usage)
+    yield "usage", None if task.usage is None else _describe_usage(task.usage)
     yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
     yield "fingerprint", task.fingerprint
@@ -103,7 +103,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
 def _ran(task: Task, heard_at: float) -> str | None:
     """With how much of it it stood still, if its keeper could count to the end."""
     began, ended, used = task.started_at, task.finished_at, task.usage
-    if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_WORD:
+    if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_USAGE_S:
         return ran(task, heard_at)
     return lasted(ended - began, ended - began - used.ran)
 
@@ -125,7 +125,7 @@ def _unique(task: Task) -> str | None:
     return f"{task.unique} until {format_duration(task.unique_for)} after its end"
 
 
-def _used(usage: Usage) -> str:
+def _describe_usage(usage: Usage) -> str:
     """`CPU 1h 02m (98%), memory 1.2 GB (peak 1.4 GB), read 3 GB, written 200 MB, 4 processes`."""
     said = [f"CPU {format_duration(usage.cpu)}"]
     if usage.ran:
@@ -198,10 +198,10 @@ def _value(value: Value) -> Text:
 def _cut(text: str, style: str = "", *, tail: bool = False) -> Text:
     """What fits a screen; of a traceback the end matters most."""
     lines = text.splitlines()
-    if len(lines) <= _LINES:
+    if len(lines) <= _MOST_LINES:
         return Text(text, style, overflow="fold")
-    cut = f"… {len(lines) - _LINES:,} more lines: --json shows all"
-    shown = [cut, *lines[-_LINES:]] if tail else [*lines[:_LINES], cut]
+    cut = f"… {len(lines) - _MOST_LINES:,} more lines: --json shows all"
+    shown = [cut, *lines[-_MOST_LINES:]] if tail else [*lines[:_MOST_LINES], cut]
     return Text("\n".join(shown), style, overflow="fold")
 
 
@@ -244,7 +244,7 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
 
 def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
     """Those that are shown, and what is to be said where some are not."""
-    hidden = range(_FIRST, len(attempts) - _LAST)
+    hidden = range(_FIRST_ATTEMPTS, len(attempts) - _LAST_ATTEMPTS)
     last = 0
     for position, attempt in enumerate(attempts):
         if attempt.attempt > last + 1:
@@ -258,7 +258,7 @@ def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
 
 def _events(events: Sequence[Event]) -> Group:
     table = grid("AT", "EVENT", "TRY", "WORKER*", "NOTE*", right=("TRY",))
-    for event in events[-_EVENTS:]:
+    for event in events[-_MOST_EVENTS:]:
         table.add_row(
             cell(local_time(event.at)),
             cell(event.event, STYLES.get(event.event, "")),
@@ -266,7 +266,7 @@ def _events(events: Sequence[Event]) -> Group:
             cell(event.worker),
             cell(event.note),
         )
-    earlier = [event.event for event in events[:-_EVENTS]]
+    earlier = [event.event for event in events[:-_MOST_EVENTS]]
     if not earlier:
         return Group(table)
     is_whole = DROPPED not in earlier

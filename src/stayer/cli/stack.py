@@ -8,7 +8,7 @@ import rich_click as click
 
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import task_id_argument
-from stayer.cli.follow import PAUSE, Printer
+from stayer.cli.follow import LOG_POLL_S, Printer
 from stayer.cli.output import note
 from stayer.cli.param_types import DURATION
 from stayer.core.model import FINISHED, LogPiece, Task
@@ -65,7 +65,7 @@ def _await_stack(store: Store, task: Task, offset: int, patience: float) -> list
         over = current.state in FINISHED or current.attempt != task.attempt
         if over or time.monotonic() >= deadline:
             return []
-        time.sleep(PAUSE)
+        time.sleep(LOG_POLL_S)
 
 
 def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:

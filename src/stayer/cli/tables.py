@@ -37,23 +37,23 @@ STYLES = {
     "STALE": "bold red",
 }
 
-_FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
-_USUAL = ("pending", "started", "complete", "failed")
+_FIGURE_COLUMNS = ("submitted", "complete", "failed", "cancelled", "depth", "running")
+_STATES_ALWAYS_SHOWN = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
-SHORT = 10
+SHORT_ID_LENGTH = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
 _LONGEST_ID = 32
 """On a screen a longer id is cut."""
-_UNBOUNDED = 1000
+_UNBOUNDED_WIDTH = 1000
 """The width of what is not a screen."""
 
 
 def console() -> Console:
     """Where tables go: as wide as the screen, or as they need where it is none."""
-    width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED
+    width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -94,13 +94,13 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     short: dict[str, str] = {}
     for index, id in enumerate(full):
         neighbours = full[max(0, index - 1) : index] + full[index + 1 : index + 2]
-        common = max((_shared(id, other) for other in neighbours), default=0)
-        length = max(SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
+        common = max((_common_length(id, other) for other in neighbours), default=0)
+        length = max(SHORT_ID_LENGTH, common + 1) if _GENERATED.fullmatch(id) else len(id)
         short[id] = id[:length]
     return short
 
 
-def _shared(one: str, other: str) -> int:
+def _common_length(one: str, other: str) -> int:
     """How many characters they have in common at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
@@ -111,7 +111,7 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
     states = [
         state
         for state in STATES
-        if state in _USUAL or any(queue.counts.get(state) for queue in queues)
+        if state in _STATES_ALWAYS_SHOWN or any(queue.counts.get(state) for queue in queues)
     ]
     headings = [state.upper() for state in states]
     numbers = ("LIMIT", *headings, "WORKERS", "OLDEST")
@@ -167,11 +167,11 @@ def failures_table(failures: Sequence[Failure], now: float) -> Table:
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
     """What queues did."""
     heading = ["FROM", *(["QUEUE"] if by_queue else [])]
-    numbers = (*(name.upper() for name in _FIGURES), "OLDEST", "RAN", "WAITED")
+    numbers = (*(name.upper() for name in _FIGURE_COLUMNS), "OLDEST", "RAN", "WAITED")
     table = grid(*heading, *numbers, right=numbers)
     for each in found:
         ended = each.complete + each.failed + each.cancelled
-        values = [getattr(each, name) for name in _FIGURES]
+        values = [getattr(each, name) for name in _FIGURE_COLUMNS]
         table.add_row(
             local_time(each.at),
             *([cell(each.queue)] if by_queue else []),

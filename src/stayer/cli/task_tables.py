@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.table_layout import Column, fitted
+from stayer.cli.table_layout import Column, fit_table
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
 _WHOLE_ID = 16
 """An id that is longer is cut before anything else."""
-_BAR = 10
+_BAR_WIDTH = 10
 """How many letters a bar of progress has."""
 
 
@@ -54,7 +54,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
         )
         for task in tasks
     ]
-    return fitted(columns, rows, console().width)
+    return fit_table(columns, rows, console().width)
 
 
 def _state(task: Task) -> Text:
@@ -101,7 +101,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silen
                 _silence(task, silent) or _condition(task, made),
             )
         )
-    return fitted(columns, rows, console().width)
+    return fit_table(columns, rows, console().width)
 
 
 def _condition(task: Task, made: Progress) -> Text:
@@ -147,9 +147,9 @@ def bar(made: Progress) -> Text:
     if not made.total or not math.isfinite(made.done / made.total):
         return cell(f"{made.done:g}")
     share = min(1.0, max(0.0, made.done / made.total))
-    full = int(share * _BAR)
+    full = int(share * _BAR_WIDTH)
     text = cell("█" * full, "green")
-    text.append("·" * (_BAR - full), "dim")
+    text.append("·" * (_BAR_WIDTH - full), "dim")
     return text.append(f" {100 * share:3.0f}%")
 
 

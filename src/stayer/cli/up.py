@@ -11,7 +11,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import many, say
 from stayer.cli.run_worker import run_worker
-from stayer.cli.worker_options import Wanted, wanted, worker_options
+from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
 
 
 @command()
@@ -28,8 +28,8 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
     For one machine, and for a first try.
     """
 
-    def plan() -> Wanted:
-        found = wanted(given.config(), options, slots=len(os.sched_getaffinity(0)))
+    def plan() -> WorkerPlan:
+        found = plan_worker(given.config(), options, slots=len(os.sched_getaffinity(0)))
         if not any(name for name in found.handlers if name not in ("env", "allow_env")):
             found.handlers["allow_commands"] = True
         return found
@@ -46,7 +46,7 @@ def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
         return run_worker(given, plan, ready)
 
 
-def _welcome(given: Given, plan: Wanted) -> None:
+def _welcome(given: Given, plan: WorkerPlan) -> None:
     url = given.store(make=True).url
     where = f" --store {url}" if given.config().sources["store"] == "--store" else ""
     queues = plan.behaviour["queues"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from stayer.cli.command import Given, command
 from stayer.cli.run_worker import run_worker
-from stayer.cli.worker_options import wanted, worker_options
+from stayer.cli.worker_options import plan_worker, worker_options
 
 
 @command()
@@ -20,4 +20,4 @@ def worker(given: Given, **options: Any) -> int:
     that can't be reached is waited for, at the start too. What is not given here is taken from the
     table [worker] of stayer.toml, if it is there.
     """
-    return run_worker(given, lambda: wanted(given.config(), options))
+    return run_worker(given, lambda: plan_worker(given.config(), options))

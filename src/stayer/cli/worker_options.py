@@ -192,7 +192,7 @@ def worker_options(function: Decorated) -> Decorated:
     return cast(Decorated, decorated)
 
 
-class Wanted(NamedTuple):
+class WorkerPlan(NamedTuple):
     """What a worker is to be."""
 
     handlers: dict[str, Any]
@@ -208,14 +208,14 @@ class Wanted(NamedTuple):
     """What is to be said of settings that do not go with the flags."""
 
 
-def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
+def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> WorkerPlan:
     """A flag goes before the file; flags that say what to run, before all that it says of that."""
     said = {
         name: value
         for name, value in given.items()
         if value is not None and value is not False and value != ()
     }
-    in_file, left_aside = _heeded(config, said)
+    in_file, left_aside = _settings_in_force(config, said)
     both: dict[str, Any] = {**in_file, **said}
     _refuse_empty_limits(config, said, both)
     if "threads" in both:
@@ -225,7 +225,7 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
                 "--task-user is for tasks in processes of their own, and --threads runs all of "
                 "them in one that talks to the store: start that worker as the user itself"
             )
-    return Wanted(
+    return WorkerPlan(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),
         handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
@@ -251,7 +251,9 @@ def _queues(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _settings_in_force(
+    config: Config, said: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None]:
     """What the file says that flags leave standing; and, where they do away with more than they
     replace because threads and processes don't go together, what to say of that.
     """

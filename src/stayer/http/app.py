@@ -26,9 +26,9 @@ from stayer.core.units import format_size
 from stayer.http import problem
 from stayer.http.problem import Problem
 from stayer.http.route import (
+    INLINE_BODY_BYTES,
     JSON_MEDIA,
     SESSION,
-    SMALL,
     Answer,
     Call,
     Found,
@@ -39,7 +39,7 @@ from stayer.http.route import (
     read_body,
     read_query,
 )
-from stayer.http.scopes import confined
+from stayer.http.scopes import confine
 from stayer.http.service import Service
 from stayer.http.session import PAGE_HEADER, Opened, Principal, by_token
 from stayer.http.tokens import may
@@ -60,8 +60,8 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _SECURE_HEADERS = [*_HEADERS, (b"strict-transport-security", b"max-age=31536000")]
-_DRAINED = 64_000_000
-_DRAINED_UNKNOWN = 1_000_000
+_DISCARDED_BYTES = 64_000_000
+_DISCARDED_BYTES_UNKNOWN = 1_000_000
 """How much of a body that is too large is read and thrown away, in bytes; the second is for those
 who are not known.
 """
@@ -70,7 +70,7 @@ _PORTS = {"http": 80, "https": 443}
 """Which browsers leave out."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MEDIA = (b"content-type", JSON_MEDIA.encode())
-_UNKEPT = (b"cache-control", b"no-store")
+_NO_STORE = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -112,9 +112,9 @@ class Gate:
         headers = dict(reversed(scope["headers"]))  # of those that come twice, the first counts
         passage = _Passage(self._own_headers(headers))
         try:
-            outcome = await self._answered(scope, headers, receive, passage)
+            outcome = await self._answer_or_problem(scope, headers, receive, passage)
             if isinstance(outcome, Response):
-                await outcome(scope, receive, _dressed(send, passage))
+                await outcome(scope, receive, _with_headers(send, passage))
             else:
                 passage.status = outcome.status
                 await _say(outcome, send, passage.headers)
@@ -129,7 +129,7 @@ class Gate:
             if passage.changes:
                 self._write_down(scope, passage)
 
-    async def _answered(
+    async def _answer_or_problem(
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
     ) -> Response | Said:
         try:
@@ -155,11 +155,11 @@ class Gate:
         self._check_host(scope, headers)
         found = self._found(scope)
         route = found.route
-        passage.route, passage.timed, passage.changes = route.path, route.timed, route.changes
+        passage.route, passage.timed, passage.changes = route.path, route.is_timed, route.changes
         who = self._let_in(scope, headers, found, passage)
         query = read_query(route.query, scope["query_string"])
         if who is not None and who.queues:
-            query = await confined(self.service, who, found, query)
+            query = await confine(self.service, who, found, query)
         call = Call(self.service, scope, headers, who, found.path, query, None, receive)
         if scope["method"] in _SAFE:
             return await self._outcome(call, route, passage)
@@ -176,7 +176,7 @@ class Gate:
             raise Problem(
                 "body-too-large", f"it has more than {limit:,} values: send less at a time"
             )
-        if len(raw) <= SMALL or route.body is bytes:
+        if len(raw) <= INLINE_BODY_BYTES or route.body is bytes:
             return read_body(route.body, raw)
         return await call.ask(read_body, route.body, raw)
 
@@ -262,7 +262,7 @@ class Gate:
             return self._by_cookie(scope, headers)
         token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            raise self._unknown(
+            raise self._unauthorized(
                 scope,
                 "this token opens nothing here, or has expired: make one with `stayer token add` "
                 "where the server was started",
@@ -286,10 +286,10 @@ class Gate:
             )
         who = self.service.sessions.read(cookie, page)
         if who is None:
-            raise self._unknown(scope, "this session is over: use a login link, or a token")
+            raise self._unauthorized(scope, "this session is over: use a login link, or a token")
         return who
 
-    def _unknown(self, scope: Scope, detail: str) -> Problem:
+    def _unauthorized(self, scope: Scope, detail: str) -> Problem:
         if wait := self.service.failures.count(_address(scope)):
             return Problem(
                 "too-many-failures", "wait a minute, then use the right token",
@@ -329,7 +329,7 @@ class Gate:
         """A body that comes in pieces, or is too large."""
         body = bytearray()
         received = 0
-        most = limit + (_DRAINED if who else _DRAINED_UNKNOWN)
+        most = limit + (_DISCARDED_BYTES if who else _DISCARDED_BYTES_UNKNOWN)
         while True:
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
@@ -391,7 +391,7 @@ def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
         if tag.removeprefix(b"W/") in asked.get(b"if-none-match", b""):
             return Said(304, headers, b"")
     elif answer.headers is None or "cache-control" not in answer.headers:
-        headers.append(_UNKEPT)
+        headers.append(_NO_STORE)
     headers += (b"content-length", b"%d" % len(content)), _MEDIA
     return Said(answer.status, headers, content)
 
@@ -406,7 +406,7 @@ async def _say(said: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
     await send({"type": "http.response.body", "body": said.content})
 
 
-def _dressed(send: Send, passage: _Passage) -> Send:
+def _with_headers(send: Send, passage: _Passage) -> Send:
     """Sends what another kind of response says, with the headers that every answer has."""
 
     async def dressed(message: Message) -> None:

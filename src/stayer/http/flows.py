@@ -23,7 +23,7 @@ from stayer.http.tasks import CancelBody
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 
-SOME = 20
+UPSTREAMS_NAMED = 20
 """How many of the tasks that another waits for are named."""
 
 
@@ -135,7 +135,9 @@ def retry(call: Call) -> Answer:
 class UpstreamsQuery(Struct, frozen=True, kw_only=True):
     """How much."""
 
-    limit: Annotated[int, Meta(ge=0, le=1000, description="How many of `waits` at most.")] = SOME
+    limit: Annotated[int, Meta(ge=0, le=1000, description="How many of `waits` at most.")] = (
+        UPSTREAMS_NAMED
+    )
 
 
 def upstreams(call: Call) -> Answer:

@@ -16,8 +16,8 @@ from stayer.core.errors import BadInput, StoreError, UnknownTask
 from stayer.core.model import FINISHED, JSON, RUNNING, LogPiece, Task
 from stayer.http.route import Answer, Call
 from stayer.http.streams import (
-    AWAY,
-    HEARTBEAT,
+    HEARTBEAT_S,
+    STORE_RETRY_S,
     CountedResponse,
     count_stream,
     get_task,
@@ -30,10 +30,10 @@ from stayer.http.tasks import which
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 
-PORTION = 256_000
+LOG_BYTES_PER_READ = 256_000
 _PLACE = re.compile(r"[0-9]{1,9}:[0-9]{1,15}")
 """Numbers that every store can take."""
-_LOOK = 1.0
+_LOG_POLL_S = 1.0
 """A log makes no events: how often to look at one that is followed."""
 
 
@@ -77,7 +77,7 @@ async def _text(
     call: Call, task: Task, attempt: int, start: int, limit: int | None
 ) -> StreamingResponse:
     """Portion by portion; a line says where something is missing."""
-    first = await call.ask(call.store.log, task.id, attempt, start, PORTION)
+    first = await call.ask(call.store.log, task.id, attempt, start, LOG_BYTES_PER_READ)
 
     async def portions() -> AsyncIterator[bytes]:
         position, left, pieces = start, limit, first
@@ -91,7 +91,7 @@ async def _text(
                 yield data
                 if left == 0:
                     return
-            pieces = await call.ask(call.store.log, task.id, attempt, position, PORTION)
+            pieces = await call.ask(call.store.log, task.id, attempt, position, LOG_BYTES_PER_READ)
 
     headers = {"cache-control": "private, no-cache", "stayer-attempt": str(attempt)}
     media = "text/plain; charset=utf-8"
@@ -123,8 +123,8 @@ async def _log_stream(
                 messages = await call.ask(following.look)
             except StoreError:
                 messages = [b": the store does not answer\n\n"]
-                await asyncio.sleep(AWAY)
-            if not messages and time.monotonic() - spoken >= HEARTBEAT:
+                await asyncio.sleep(STORE_RETRY_S)
+            if not messages and time.monotonic() - spoken >= HEARTBEAT_S:
                 messages = [b": alive\n\n"]
             if messages:
                 spoken = time.monotonic()
@@ -132,7 +132,7 @@ async def _log_stream(
             if following.over:
                 return
             if not following.more:
-                position = await something(call, [id], position, _LOOK)
+                position = await something(call, [id], position, _LOG_POLL_S)
 
 
 class _Following:
@@ -170,10 +170,10 @@ class _Following:
         return messages
 
     def _read(self, ended: bool) -> list[bytes]:
-        pieces = self._store.log(self._id, self._attempt, self._offset, PORTION)
-        self.more = sum(len(piece.data) for piece in pieces) >= PORTION
+        pieces = self._store.log(self._id, self._attempt, self._offset, LOG_BYTES_PER_READ)
+        self.more = sum(len(piece.data) for piece in pieces) >= LOG_BYTES_PER_READ
         messages = []
-        for piece in _joined(pieces):
+        for piece in _join(pieces):
             text, length = _whole_letters(piece.data, final=ended)
             if length:
                 self._offset = piece.start + length
@@ -182,7 +182,7 @@ class _Following:
         return messages
 
 
-def _joined(pieces: list[LogPiece]) -> list[LogPiece]:
+def _join(pieces: list[LogPiece]) -> list[LogPiece]:
     """What follows on itself as one piece, so that only a gap cuts it."""
     joined: list[LogPiece] = []
     for piece in pieces:

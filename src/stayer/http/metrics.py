@@ -104,9 +104,9 @@ def _head(name: str, kind: str, help: str) -> Iterable[str]:
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    said = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
     return f"{name}{{{said}}} {value:.9g}" if said else f"{name} {value:.9g}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

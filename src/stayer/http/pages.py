@@ -11,7 +11,7 @@ from stayer.core import codec, limits
 from stayer.core.model import Page, Task
 
 PAGE_SIZE = limits.LIST
-PORTION = 50
+FIRST_TASKS = 50
 """How many tasks are read before it is known how large they are."""
 encode = msgspec.json.Encoder().encode
 
@@ -31,7 +31,7 @@ def read_page(
     ends early where its tasks are large.
     """
     shown: list[Raw] = []
-    size, portion = 0, PORTION
+    size, portion = 0, FIRST_TASKS
     while True:
         page = find(cursor, min(portion, limit - len(shown)))
         more = show(page.tasks)

@@ -15,7 +15,7 @@ from stayer.core.model import JSON
 
 MEDIA = "application/problem+json"
 URN = "urn:stayer:problem:"
-RETRY_AFTER = 5
+RETRY_AFTER_S = 5
 """When a store that is away may be asked again, in seconds."""
 
 STATUS: dict[type[StayerError], int] = {
@@ -86,7 +86,7 @@ def response(error: Problem | StayerError, store: str = "") -> Response:
     kind = type(error)
     status = status_of(kind)
     title = (kind.__doc__ or "").partition("\n")[0]
-    headers = {"retry-after": str(RETRY_AFTER)} if status == 503 else {}
+    headers = {"retry-after": str(RETRY_AFTER_S)} if status == 503 else {}
     more: dict[str, JSON] = {}
     if isinstance(error, errors.TaskFailed) and error.error is not None:
         more["error"] = msgspec.to_builtins(error.error)

@@ -219,7 +219,7 @@ class Connection(HttpToolsProtocol):
         if not unread:
             self._unread_since = None
             return False
-        sent = self._wire.written - unread - _queued(self.transport)
+        sent = self._wire.written - unread - _bytes_queued(self.transport)
         if self._unread_since is None:
             self._unread_since = now, sent
             self._sent, self._sent_at = sent, now
@@ -355,7 +355,7 @@ class Connection(HttpToolsProtocol):
             self._refuse("bad-request", "this is no HTTP request")
 
 
-def _queued(transport: asyncio.Transport) -> int:
+def _bytes_queued(transport: asyncio.Transport) -> int:
     """How many bytes the kernel keeps that the other side has not taken: megabytes, of which a slow
     reader reads for minutes before the kernel wants more from us.
     """

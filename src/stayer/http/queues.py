@@ -15,11 +15,11 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
-from stayer.http.pages import PAGE_SIZE, PORTION, encode, shown_in_full
+from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, shown_in_full
 from stayer.http.route import Answer, Call
 from stayer.service.control import tasks as control
 
-_BUDGET = 5.0
+_DELETE_BUDGET_S = 5.0
 """How long one request deletes tasks of a queue, in seconds; then it is to be repeated."""
 
 
@@ -105,9 +105,9 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 def peek(call: Call) -> Answer:
     """What would be taken next: as many as fit into a page."""
     name, limit = call.path["name"], call.query.limit
-    first = shown_in_full(call.store.peek(name, min(limit, PORTION)))
+    first = shown_in_full(call.store.peek(name, min(limit, FIRST_TASKS)))
     fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
-    if len(first) == PORTION and min(fit, limit) > PORTION:
+    if len(first) == FIRST_TASKS and min(fit, limit) > FIRST_TASKS:
         first = shown_in_full(call.store.peek(name, min(fit, limit)))
     return Answer(Raw(encode({"tasks": first})))
 
@@ -128,7 +128,7 @@ def drop(call: Call) -> Answer:
         raise Refused(
             f"queue {name} has {open_tasks} unfinished tasks: cancel them first, or say force=true"
         )
-    deadline = time.monotonic() + _BUDGET
+    deadline = time.monotonic() + _DELETE_BUDGET_S
     while (left := call.store.drop_queue(name, control.BATCH)) and time.monotonic() < deadline:
         pass
     answer: dict[str, JSON] = {"name": name, "left": left}

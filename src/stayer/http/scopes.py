@@ -31,7 +31,7 @@ _NAMED_BY = {
 """Which parameter says the queues that a request is about."""
 
 
-async def confined(service: Service, who: Principal, found: Found, query: Any) -> Any:
+async def confine(service: Service, who: Principal, found: Found, query: Any) -> Any:
     """The query, about nothing but the queues of this token; raises Problem where it can't be."""
     route, path = found.route, found.path
     asked = (route.method, route.path)
@@ -82,7 +82,7 @@ def check_answer(who: Principal, answer: Submitted) -> None:
         )
 
 
-def confined_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
+def confine_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
     """A reason that names no task of other queues."""
     if reason.reason == "waiting":
         number = store.waits(task.id, 0)[1]

@@ -21,7 +21,7 @@ from stayer.http.tokens import Access
 from stayer.store import Store
 
 _BACKLOG = 1024
-_GRACE = 5
+_SHUTDOWN_GRACE_S = 5
 """How long open requests may take when the server ends, in seconds."""
 
 
@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
                 timeout_keep_alive=int(limits.idle_time) + 1,
-                timeout_graceful_shutdown=_GRACE,
+                timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.private_key,
             )

@@ -13,7 +13,7 @@ import hmac
 from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
-from stayer.http.tokens import LONGEST, Access, Role, Session, Token, digest
+from stayer.http.tokens import SESSION_LIFE_S, Access, Role, Session, Token, digest
 
 PAGE_HEADER = b"x-stayer-request"
 """Carries the page's secret. A page of another origin can't send it."""
@@ -77,7 +77,7 @@ class Sessions:
         response.set_cookie(
             self.cookie,
             opening.cookie,
-            max_age=int(LONGEST),
+            max_age=int(SESSION_LIFE_S),
             path=path,
             secure=secure,
             httponly=True,

@@ -17,7 +17,7 @@ from stayer.core import codec, units
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.model import FINISHED, Event, Task
 from stayer.core.units import rfc3339
-from stayer.http.events import PORTION, Closed, Silence
+from stayer.http.events import EVENTS_PER_READ, Closed, Silence
 from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
 from stayer.http.tasks import result_of
@@ -25,10 +25,10 @@ from stayer.service.control import tasks as control
 
 T = TypeVar("T")
 
-HEARTBEAT = 15.0
+HEARTBEAT_S = 15.0
 """A stream says something at least so often, so that both ends notice when the other is gone."""
-LONGEST_WAIT = 60.0
-AWAY = 1.0
+LONGEST_WAIT_S = 60.0
+STORE_RETRY_S = 1.0
 """Between two looks at a store that does not answer."""
 _encode = msgspec.json.Encoder().encode
 
@@ -45,7 +45,9 @@ class EventsQuery(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, le=PORTION, description="JSON: how many at most.")] = PORTION
+    limit: Annotated[int, Meta(ge=1, le=EVENTS_PER_READ, description="JSON: how many at most.")] = (
+        EVENTS_PER_READ
+    )
     wait: Annotated[str, Meta(description="JSON: how long to wait for the first (60s).")] = "0s"
 
 
@@ -71,12 +73,12 @@ def _last_event_id(call: Call, since: int | None) -> int | None:
 
 def _wait(text: str) -> float:
     try:
-        return min(units.duration(text), LONGEST_WAIT)
+        return min(units.duration(text), LONGEST_WAIT_S)
     except BadInput as error:
         raise BadInput(f"wait: {error}") from None
 
 
-def _wanted(events: list[Event], asked: EventsQuery) -> list[Event]:
+def _select_events(events: list[Event], asked: EventsQuery) -> list[Event]:
     return [
         event
         for event in events
@@ -98,7 +100,7 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
         found = await call.ask(store.watch, position, 0.0, asked.limit)
     check_still_allowed(call)
     position = found[-1].number if found else position
-    shown = [codec.event_record(event) for event in _wanted(found, asked)]
+    shown = [codec.event_record(event) for event in _select_events(found, asked)]
     content = _encode({"events": shown, "next": position})
     return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
 
@@ -117,7 +119,7 @@ async def _awaited_events(
                 found = (await hub.after(position, left))[: asked.limit]
             except Closed:
                 break
-            if found and not _wanted(found, asked):
+            if found and not _select_events(found, asked):
                 position, found = found[-1].number, []
     return position, found
 
@@ -130,7 +132,7 @@ async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         work.close()
         raise
     done = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(call))
+    gone = asyncio.ensure_future(_until_disconnected(call))
     try:
         await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
@@ -142,7 +144,7 @@ async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         gone.cancel()
 
 
-async def _disconnected(call: Call) -> None:
+async def _until_disconnected(call: Call) -> None:
     while (await call.receive())["type"] != "http.disconnect":
         pass
 
@@ -227,20 +229,20 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
                 silence = hub.silence
                 yield _whether_it_answers(silence, call.store.url)
             try:
-                found = await hub.after(position, HEARTBEAT)
+                found = await hub.after(position, HEARTBEAT_S)
             except StoreError:
                 yield b": the store does not answer\n\n"
-                await asyncio.sleep(AWAY)
+                await asyncio.sleep(STORE_RETRY_S)
                 continue
             if found:
                 position = found[-1].number
             messages = [
                 sse(codec.event_record(event), id=str(event.number))
-                for event in _wanted(found, asked)
+                for event in _select_events(found, asked)
             ]
             if messages:
                 yield b"".join(messages)
-            elif not found or time.monotonic() - said >= HEARTBEAT:
+            elif not found or time.monotonic() - said >= HEARTBEAT_S:
                 yield b": alive\nid: %d\n\n" % position
             else:
                 continue
@@ -268,7 +270,7 @@ async def result(call: Call) -> Response:
     deadline = time.monotonic() + _wait(call.query.wait)
     task = await get_task(call, id)
     if task.state not in FINISHED and time.monotonic() < deadline:
-        task = await _while_there(call, _awaited(call, id, deadline))
+        task = await _while_there(call, _await_task(call, id, deadline))
         check_still_allowed(call)
     outcome = result_of(task)
     if isinstance(outcome, Response):
@@ -281,7 +283,7 @@ async def get_task(call: Call, id: str) -> Task:
     return await call.ask(control.get, call.store, id)
 
 
-async def _awaited(call: Call, id: str, deadline: float) -> Task:
+async def _await_task(call: Call, id: str, deadline: float) -> Task:
     async with call.service.hub.listening():
         position = call.service.hub.newest
         while True:

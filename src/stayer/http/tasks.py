@@ -25,7 +25,7 @@ from stayer.core.model import (
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
-from stayer.http.scopes import confined_reason
+from stayer.http.scopes import confine_reason
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
@@ -89,7 +89,7 @@ def explain(call: Call) -> Answer:
     who = call.who
     if who is not None and who.queues:
         task = control.get(call.store, found.id)
-        reasons = [confined_reason(who, call.store, task, each) for each in found.reasons]
+        reasons = [confine_reason(who, call.store, task, each) for each in found.reasons]
         found = replace(found, reasons=tuple(reasons))
     return Answer(explanation.record(found))
 

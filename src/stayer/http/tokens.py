@@ -31,14 +31,14 @@ Role = Literal["read", "submit", "operate"]
 ROLES: tuple[Role, ...] = ("read", "submit", "operate")
 """Each may do what those before it may."""
 
-CODE_LIFE = 600.0
+CODE_LIFE_S = 600.0
 """How long a login link can be used, in seconds."""
 
-IDLE = 3 * 86400.0
+SESSION_IDLE_S = 3 * 86400.0
 """A session that nobody uses ends after so many seconds."""
-LONGEST = 30 * 86400.0
+SESSION_LIFE_S = 30 * 86400.0
 """Every session ends after so many seconds, used or not."""
-SESSIONS = 50
+SESSIONS_PER_TOKEN = 50
 """How many sessions one token, or all login links together, may have open; the next one ends the
 one that was used longest ago.
 """
@@ -160,7 +160,7 @@ class Access:
 
     def holder(self, hash: str) -> Token | None:
         """The token with this hash, if it opens anything still."""
-        found = self._indexed().tokens.get(hash)
+        found = self._current_index().tokens.get(hash)
         return found if found is not None and found.is_valid() else None
 
     def add(
@@ -210,7 +210,7 @@ class Access:
 
         self._change(removing)
 
-    def make_code(self, role: Role = "operate", life: float = CODE_LIFE) -> str:
+    def make_code(self, role: Role = "operate", life: float = CODE_LIFE_S) -> str:
         """A code that opens one session, soon or never."""
         secret = secrets.token_urlsafe(32)
         code = Code(digest(secret), role, time.time() + life)
@@ -243,7 +243,7 @@ class Access:
             self._read_uses()  # others may be in use at another server
             left = [each for each in kept.sessions if not self._is_over(each)]
             same = sorted((each for each in left if each.token == token), key=self.last_use)
-            dropped = same[: max(0, len(same) - SESSIONS + 1)]
+            dropped = same[: max(0, len(same) - SESSIONS_PER_TOKEN + 1)]
             left = [each for each in left if each not in dropped]
             return replace(kept, sessions=(*left, session)), None
 
@@ -257,12 +257,12 @@ class Access:
 
     def find_session(self, cookie: str) -> Session | None:
         """Whose cookie this is. It opens nothing without the session's other secret."""
-        found = self._indexed().cookies.get(digest(cookie))
+        found = self._current_index().cookies.get(digest(cookie))
         return found if found is not None and self._is_open(found) else None
 
     def is_session_open(self, id: str) -> bool:
         """Whether a session has not ended yet."""
-        found = self._indexed().sessions.get(id)
+        found = self._current_index().sessions.get(id)
         return found is not None and self._is_open(found)
 
     def end_sessions(self, ids: Collection[str] | None = None) -> int:
@@ -284,7 +284,9 @@ class Access:
 
     def _is_over(self, session: Session) -> bool:
         now = time.time()
-        return now >= session.since + LONGEST or now >= self.last_use(session) + IDLE
+        return (
+            now >= session.since + SESSION_LIFE_S or now >= self.last_use(session) + SESSION_IDLE_S
+        )
 
     def note_use(self, key: str) -> None:
         """A token (its hash) or a session (its id) is used now."""
@@ -306,9 +308,9 @@ class Access:
         uses, known = dict(self._uses), self._uses_written  # a copy: requests go on meanwhile
         if not any(at > known.get(key, -math.inf) for key, at in uses.items()):
             return
-        with self._locked():
+        with self._exclusively():
             self._read_uses()
-            index = self._indexed()
+            index = self._current_index()
             merged = {
                 key: max(uses.get(key, 0.0), self._uses_written.get(key, 0.0))
                 for key in {*uses, *self._uses_written}
@@ -325,7 +327,7 @@ class Access:
             written = self._uses_path.read_bytes()
             self._uses_written = msgspec.json.decode(written, type=dict[str, float])
 
-    def _indexed(self) -> _Index:
+    def _current_index(self) -> _Index:
         kept = self._current()
         index = self._index
         if index.kept is not kept:
@@ -362,7 +364,7 @@ class Access:
             ) from None
 
     def _change(self, change: Callable[[_Kept], tuple[_Kept, T]]) -> T:
-        with self._locked():
+        with self._exclusively():
             kept = self._current()
             if not kept.key:
                 kept = replace(kept, key=secrets.token_hex(32))
@@ -390,7 +392,7 @@ class Access:
             raise BadConfig(f"{path} can't be written: {error.strerror}") from None
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _exclusively(self) -> Iterator[None]:
         """One writer at a time, so that a code is taken once."""
         try:
             import fcntl
