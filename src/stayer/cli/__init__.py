@@ -82,7 +82,7 @@ VERBS = {
 
 
 def main() -> NoReturn:
-    """The command `stayer`."""
+    """Run the command `stayer`."""
     gc.set_threshold(50_000)  # what is imported stays: looking for garbage costs a tenth of it all
     try:
         from stayer.cli.main import cli

@@ -65,7 +65,7 @@ class Tally:
 def add_lines(
     given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
 ) -> int:
-    """Submit what the lines say, and print the ids in their order; the exit code."""
+    """Submit what the lines say, and print the ids in their order; return the exit code."""
     unfit = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_MANY if options[name]]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
@@ -176,7 +176,7 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
 
 
 def _describe_doubt(sent: Sequence[_Line], accepted: int) -> str:
-    """What is known of each line, and how to go on so that none becomes two tasks."""
+    """Say what is known of each line, and how to go on so that none becomes two tasks."""
     first, last = sent[0].number, sent[-1].number
     before = f"{many(accepted)} were accepted; " if accepted else ""
     unknown = f"{before}lines {first:,} to {last:,} may have been, all or some"
@@ -193,7 +193,7 @@ def _describe_doubt(sent: Sequence[_Line], accepted: int) -> str:
 
 
 def _save_lines(lines: Sequence[_Line]) -> str:
-    """A file of these lines with their ids, for who wants to submit them again."""
+    """Write these lines with their ids to a file, for whoever wants to submit them again."""
     with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
         for line in lines:
             said = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
@@ -210,7 +210,7 @@ def _with_progress(
 
 
 def _size(file: BinaryIO) -> int | None:
-    """How long the file is; None for a pipe."""
+    """Return how long the file is; None for a pipe."""
     try:
         return os.fstat(file.fileno()).st_size or None
     except OSError:
@@ -218,12 +218,12 @@ def _size(file: BinaryIO) -> int | None:
 
 
 def _with_near_ids(lines: list[_Line]) -> list[_Line]:
-    """Drawn together, ids are neighbours in the store's index, which keeps it quick."""
+    """Draw the ids together: neighbours in the store's index keep it quick."""
     return _with_ids(lines, ids.generate_many(sum(line.new.generated for line in lines)))
 
 
 def _with_ids(lines: Sequence[_Line], drawn: Iterable[str]) -> list[_Line]:
-    """Each that has none of its own under the next of these."""
+    """Give each line without an id of its own the next of these."""
     left = iter(drawn)
     return [
         line._replace(new=structs.replace(line.new, id=next(left))) if line.new.generated else line

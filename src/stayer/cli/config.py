@@ -42,7 +42,7 @@ def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
 
 
 def _values(found: configuration.Config) -> dict[str, Any]:
-    """Every setting, and what the file says about workers and the server."""
+    """Return every setting, and what the file says about workers and the server."""
     return {
         **{name: getattr(found, name) for name in configuration.SETTINGS},
         "token": "***" if found.token else "",
@@ -61,7 +61,7 @@ def _redact_secret(name: str, value: Any) -> Any:
 
 
 def _describe_hook(hook: dict[str, Any]) -> str:
-    """A hook's command, or where it leads: the rest of its URL may be a secret."""
+    """Return a hook's command, or the host of its URL: the rest may be a secret."""
     if "command" in hook:
         return " ".join(hook["command"])
     return f"{'/'.join(hook['url'].split('/', 3)[:3])}/…"
@@ -73,7 +73,7 @@ def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
 
 
 def _redact(value: str | float) -> str | float:
-    """A password in a URL is nobody's business who looks over a shoulder."""
+    """Hide passwords in URLs from whoever looks over a shoulder."""
     return redact_passwords(value) if isinstance(value, str) else value
 
 

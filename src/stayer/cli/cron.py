@@ -265,5 +265,5 @@ def _next(schedule: Schedule) -> str:
 
 
 def _local(moment: float, zone: str) -> str:
-    """In the schedule's own time."""
+    """Format a moment in the schedule's own time zone."""
     return datetime.fromtimestamp(moment, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def declare_schedules(config: Config, store: Store) -> None:
-    """Let the schedules in the store be those that the file declares."""
+    """Make the schedules in the store those that the file declares."""
     from stayer.core.schedules import parse
     from stayer.service.control import schedules
 
@@ -27,7 +27,7 @@ def declare_schedules(config: Config, store: Store) -> None:
 
 
 def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collection[str]) -> None:
-    """Let them be those that the app declares, too, as far as it is heard."""
+    """Make the app's schedules in the store those that it declares, if it could be loaded."""
     from stayer.core.schedules import parse
     from stayer.service.control import schedules
     from stayer.worker import app_schedules
@@ -50,12 +50,12 @@ def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collec
 
 
 def _usual(config: Config) -> dict[str, Any]:
-    """What a task of a schedule has that says nothing of it."""
+    """Return the defaults for tasks of schedules."""
     return {"queue": config.queue, "owner": config.owner, "retries": config.retries}
 
 
 def declare_queues(config: Config, store: Store) -> None:
-    """Let queues be limited as the file says."""
+    """Set the queues as the file says."""
     from stayer.core.queue_settings import WrittenSettings
     from stayer.service.control import tasks as control
 

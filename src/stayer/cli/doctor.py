@@ -164,7 +164,7 @@ def _check_passed_over(config: Config) -> Iterator[Finding]:
 
 
 def _check_secrets(config: Config) -> Iterator[Finding]:
-    """Only if somebody else can see one."""
+    """Report passwords and tokens that somebody else can read."""
     has_password = redact_passwords(config.store) != config.store
     if has_password and config.sources["store"] == SETTINGS["store"].flag:
         yield Finding(
@@ -228,7 +228,7 @@ def _check_file_system(folder: str) -> Finding:
 
 
 def _kind_of_file_system(folder: str) -> str | None:
-    """From the longest mount point above the folder; None where the system does not tell."""
+    """Find the kind by the longest mount point above the folder; None where there is no list."""
     best, kind = "", None
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
@@ -244,7 +244,7 @@ def _kind_of_file_system(folder: str) -> str | None:
 
 
 def _check_unattended(given: Given) -> Iterator[Finding]:
-    """Only if there is something: what an earlier worker of this node has left."""
+    """Report what an earlier worker of this node has left running."""
     if platform.system() != "Linux":
         return
     from stayer.worker.unattended_runs import unattended
@@ -266,7 +266,7 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
 
 
 def _check_refused_results(state: Path) -> Iterator[Finding]:
-    """What the store would not take, and stays on this node for a while."""
+    """Report results that the store would not take, which stay on this node for a while."""
     from stayer.worker.refused_results import KEPT_FOR, refused_results
 
     found = refused_results(state)
@@ -357,7 +357,7 @@ def _check_workers(workers: list[Worker], now: float) -> Finding:
 
 
 def _check_notices(store: Store) -> Iterator[Finding]:
-    """Only if somebody is waiting for them in vain."""
+    """Report notices that could not be delivered, or are overdue."""
     failed = store.notices(None, "failed", None, _MOST_LISTED).notices
     if failed:
         yield Finding(

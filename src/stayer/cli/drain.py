@@ -86,7 +86,7 @@ def _send(pid: int, name: str) -> None:
 
 
 def _hears(pid: int) -> bool:
-    """The signal would not kill it."""
+    """Return whether the process handles the signal, instead of being killed by it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -107,7 +107,7 @@ def _held_by(pid: int) -> list[Path]:
 
 
 def _holder(folder: Path) -> int | None:
-    """Who says to have the state directory."""
+    """Return the process that says it has the state directory."""
     try:
         return int((folder / "lock").read_text())
     except (OSError, ValueError):

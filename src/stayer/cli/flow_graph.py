@@ -19,7 +19,7 @@ _SYMBOLS = {"complete": "●", "failed": "✗", "cancelled": "✗", "started": "
 
 
 def flows_table(flows: Sequence[FlowInfo], now: float) -> Table:
-    """What `flow ls` shows."""
+    """Make the table that `flow ls` shows."""
     table = grid("ID", "NAME*", "STATE", "DONE", "", "AGE", "OWNER*", right=("DONE", "AGE"))
     short = short_ids(flow.id for flow in flows)
     for flow in flows:
@@ -36,7 +36,7 @@ def flows_table(flows: Sequence[FlowInfo], now: float) -> Table:
 
 
 def picture(flow: FlowInfo, height: int | None) -> RenderableType:
-    """What `flow show` shows: a line a part, as many as there is room for."""
+    """Draw what `flow show` shows: a line a part, as many as there is room for."""
     room = _MOST_PARTS if height is None else max(1, height - _LINES_AROUND)
     head = Text.assemble(cell(flow.name, "bold"), "  ", cell(flow.id, "dim"), "  ")
     head.append(flow.state, STYLES[flow.state])
@@ -57,12 +57,12 @@ def picture(flow: FlowInfo, height: int | None) -> RenderableType:
 
 
 def count_done(counts: dict[State, int]) -> str:
-    """`7,412/10,000`: how many are complete of how many."""
+    """Return how many are complete of how many: `7,412/10,000`."""
     return f"{counts.get('complete', 0):,}/{sum(counts.values()):,}"
 
 
 def count_failed(counts: dict[State, int]) -> str:
-    """`3 failed, 1 cancelled`, if there is any."""
+    """Return `3 failed, 1 cancelled`, or nothing if none are."""
     bad: tuple[State, ...] = ("failed", "cancelled")
     return ", ".join(f"{counts[state]:,} {state}" for state in bad if counts.get(state))
 
@@ -80,7 +80,7 @@ def _condition(part: Part, counts: dict[State, int], state: State) -> tuple[Text
 
 
 def _draw_parts(flow: FlowInfo) -> tuple[list[Part], list[Text]]:
-    """The parts in the order of the picture, and the lines in front of each.
+    """Return the parts in the order of the picture, and the lines in front of each.
 
     A part has a column of its own from its line down to the last one that runs after it. It takes
     over the column of one that ends with it, else the first that is free.
@@ -127,7 +127,7 @@ def _line(
 
 
 def _joint(from_left: bool, ends: bool, passes: bool) -> str:
-    """Where the line of an upstream part turns to the one that runs after it."""
+    """Return the sign where the line of an upstream part turns to the one that runs after it."""
     if passes:
         return "┴" if ends else "┼"
     if from_left:

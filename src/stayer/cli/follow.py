@@ -29,7 +29,7 @@ class Printer:
         self._safe_output = SafeOutput() if on_screen() else None
 
     def print(self, pieces: Iterable[LogPiece]) -> None:
-        """These pieces, less what was printed before."""
+        """Print these pieces, less what was printed before."""
         for piece in pieces:
             if piece.start > self.offset:
                 self.end()
@@ -40,7 +40,7 @@ class Printer:
             write_bytes(data if self._safe_output is None else self._safe_output.feed(data))
 
     def end(self) -> None:
-        """Nothing more of this log comes, or not at once."""
+        """Write what was held back: nothing more of this log comes, or not soon."""
         if self._safe_output is not None and sys.stdout is not None:
             write_bytes(self._safe_output.end())
 
@@ -52,7 +52,7 @@ def follow(
     attempt: int | None = None,
     each: Callable[[Task], None] = lambda task: None,
 ) -> Task:
-    """Print what comes until the task has ended, or that attempt; the task as it is then.
+    """Print what comes until the task, or that attempt, has ended; return the task as it is then.
 
     Goes on to the next attempt unless one is named. `each` hears of every look at the task. A store
     that is out of reach for a while is waited for: a task may take days.
@@ -86,7 +86,7 @@ class _Following:
         self._shown = attempt
 
     def is_over(self, task: Task) -> bool:
-        """Print what is new; whether nothing more will come."""
+        """Print what is new; return whether nothing more will come."""
         self._print()
         if self._only is not None:
             return task.attempt > self._only or task.state not in RUNNING
@@ -109,5 +109,5 @@ class _Following:
 
 
 def _has_begun(task: Task) -> bool:
-    """What a worker was given and refused has a new attempt, but never ran."""
+    """Return whether it ran: a task that its worker refused has a new attempt, but never began."""
     return task.state != "reserved" and task.started_at is not None

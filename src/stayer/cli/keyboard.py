@@ -54,7 +54,7 @@ def keys() -> Iterator[Keys]:
 
 
 def _has_keyboard() -> bool:
-    """In the background a program that touches the terminal is stopped."""
+    """Return whether this is in the foreground: elsewhere, touching the terminal stops it."""
     try:
         keyboard = sys.stdin.fileno()
         return os.isatty(keyboard) and os.tcgetpgrp(keyboard) == os.getpgrp()

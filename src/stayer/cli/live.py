@@ -76,7 +76,7 @@ def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> Non
 
 
 def _next_event(store: Store, seen: int) -> int:
-    """The number of the newest one, when there is one or it is time to look anyway."""
+    """Wait for an event, or until it is time to look anyway; return the number of the newest."""
     events = store.watch(seen, _REFRESH_S, _EVENTS_PER_READ)
     # What happened while it was drawn is one picture, not many.
     while len(events) == _EVENTS_PER_READ:
@@ -103,7 +103,7 @@ def _tasks(store: Store, filter: Filter, limit: int, attention: Attention) -> Gr
 def _top(
     store: Store, names: Sequence[str], height: int, loads: Loads, attention: Attention | None
 ) -> Group:
-    """Running tasks, as many as there is room for; below, the queues and a line on the workers."""
+    """Draw running tasks, as many as there is room for; below, queues and a line on the workers."""
     now = store.now()
     queues = store.queues(names)
     shown = queues[: max(1, height // 3)]
@@ -124,7 +124,7 @@ def _top(
 
 
 def _summary(workers: Sequence[Worker], queues: Sequence[QueueInfo], names: Sequence[str]) -> str:
-    """`2 workers, 1 stale; 3 of 8 slots busy`."""
+    """Return `2 workers, 1 stale; 3 of 8 slots busy`."""
     wanted = {queue.name for queue in queues}
     those = [worker for worker in workers if not names or wanted.intersection(worker.queues)]
     stale = sum(worker.state == "STALE" for worker in those)

@@ -83,7 +83,7 @@ def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> N
 
 
 def _offset_since(store: Store, task: Task, attempt: int, moment: float) -> int:
-    """The offset of the first piece that came then or later; the end if there is none."""
+    """Return the offset of the first piece that came then or later; the end if there is none."""
     offset = 0
     for piece in control.log(store, task.id, attempt):
         if piece.at is not None and piece.at >= moment:

@@ -84,7 +84,7 @@ class _Search:
         self.away: dict[str, str] = {}
 
     def tasks(self, limit: int) -> Iterator[Task]:
-        """Up to `limit` of them (0: all), fetching no more than it takes."""
+        """Yield up to `limit` tasks (0: all), fetching no more than it takes."""
         left, cursor = limit or math.inf, None
         while left > 0:
             page = self._page(cursor, int(min(left, control.BATCH)))

@@ -89,7 +89,7 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
     def _run(self, arguments: list[str], extra: dict[str, Any]) -> int:
-        """The exit code of the command; whatever a user may do wrong becomes one line."""
+        """Run the command and return its exit code; what a user does wrong becomes one line."""
         _survive_any_encoding()
         try:
             _refuse_raw_bytes(arguments)
@@ -142,7 +142,7 @@ def cli(context: click.Context) -> None:
 
 
 def _format_click_error(error: click.ClickException) -> str:
-    """What click says, on one line, in our words for what to do."""
+    """Return what click says, on one line, with our hint at what to do."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "stayer"
@@ -150,7 +150,7 @@ def _format_click_error(error: click.ClickException) -> str:
 
 
 def _refuse_raw_bytes(arguments: Sequence[str]) -> None:
-    """What no store could keep, and no JSON say."""
+    """Refuse what no store could keep and no JSON can contain."""
     for argument in arguments:
         try:
             argument.encode()
@@ -160,14 +160,14 @@ def _refuse_raw_bytes(arguments: Sequence[str]) -> None:
 
 
 def _survive_any_encoding() -> None:
-    """A locale that can't show a letter is no reason to fail."""
+    """Write letters that the locale can't show as escapes, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _print_own_error(error: Exception) -> int:
-    """One line about an error of ours; any other is a defect, and shows where."""
+    """Print one line about an error of ours; raise any other, which is a defect and shows where."""
     from stayer.core.errors import StayerError
 
     if not isinstance(error, StayerError):
@@ -177,7 +177,7 @@ def _print_own_error(error: Exception) -> int:
 
 
 def _print_system_error(error: OSError) -> int:
-    """What the system refused wherever the command was: reading where it is, or writing."""
+    """Print what the system refused: the working directory, or writing the output."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
         note("this directory is gone: change to another one")
         return 2

@@ -90,7 +90,7 @@ class Limit(Number):
 
 
 def since(text: str, now: float) -> float:
-    """The moment that `2h` (ago), `20:30` (the last one) or a date means."""
+    """Return the moment that `2h` (ago), `20:30` (the last one) or a date means."""
     if not _EPOCH.fullmatch(text):
         try:
             return now - units.duration(text)
@@ -126,7 +126,7 @@ class Size(Number):
 
 
 class Memory(Size):
-    """The same, as much as a process needs."""
+    """`8G`, as bytes, and no less than a process needs."""
 
     read = staticmethod(units.memory)
 

@@ -31,7 +31,7 @@ _KEPT_WORDS = {
 
 
 def keep_options(function: Decorated) -> Decorated:
-    """`--keep-complete` and the like, given to the function by their names."""
+    """Add `--keep-complete` and the like; the function is given them by their names."""
     for what in reversed(KEPT):
         function = click.option(
             f"--keep-{what}",

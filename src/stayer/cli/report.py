@@ -54,7 +54,7 @@ def report(
 
 
 def _place(variable: str) -> str:
-    """Where the worker wants a file to be."""
+    """Return where the worker wants a file to be."""
     path = os.environ.get(variable)
     if not path:
         from stayer.core.errors import BadInput
@@ -124,7 +124,7 @@ def _save_result(source: str) -> None:
 
 
 def _read(source: str, limit: int) -> bytes:
-    """A file, or stdin; no more of it than it takes to see that it is too large."""
+    """Read a file, or stdin; no more of it than it takes to see that it is too large."""
     if source == "-":
         return stdin().read(limit + 1)
     try:

@@ -67,7 +67,7 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
 
 
 def exit_code(task: Task) -> int:
-    """That of its command, as a shell would tell it."""
+    """Return the exit code of the task's command, as a shell would."""
     if task.state == "complete":
         return 0
     if task.state == "cancelled":
@@ -124,7 +124,7 @@ class Waiting:
         self._said = ""
 
     def explain(self, task: Task) -> None:
-        """Once for each reason, and only if it takes a while."""
+        """Say why it waits, once for each reason, and only if it takes a while."""
         if task.state not in QUEUED:
             self._said = ""
             self._since = time.monotonic()
@@ -161,7 +161,7 @@ class Interruptions:
             signal.signal(number, handler)
 
     def take(self) -> bool:
-        """Whether one came since the last time."""
+        """Return whether one came since the last call."""
         came, self._came = self._came, False
         return came
 

@@ -105,7 +105,7 @@ def run_worker(
 
 
 def _refuse_server(url: str) -> None:
-    """Before it is waited for: no worker can take tasks from there."""
+    """Refuse the URL of a server before it is waited for: no worker can take tasks from there."""
     scheme = url.partition("://")[0]
     if scheme in ("http", "https"):
         raise BadConfig(

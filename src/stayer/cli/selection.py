@@ -175,7 +175,7 @@ def choose(
 def resolve(
     store: Store, ids: Sequence[str], tries: Tries, *, to_change: bool = False
 ) -> list[str]:
-    """The full ids, each once; those that can't be found are noted."""
+    """Find the full ids, each once; those that can't be found are noted."""
     found: dict[str, None] = {}
     for id in ids:
         with tries.each():

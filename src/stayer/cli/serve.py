@@ -78,7 +78,7 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
 
 
 def _server() -> Any:
-    """Imports what it takes; a plain installation has no server."""
+    """Import what a server needs; a plain installation has none."""
     try:
         import httptools  # noqa: F401
         import starlette  # noqa: F401
@@ -130,7 +130,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
 
 
 def _is_unencrypted(settings: Settings) -> bool:
-    """Whether other machines reach it, without TLS."""
+    """Return whether other machines reach it, without TLS."""
     from stayer.http.limits import is_local
 
     return settings.certificate is None and not (
@@ -139,7 +139,7 @@ def _is_unencrypted(settings: Settings) -> bool:
 
 
 def _die_with(parent: int) -> None:
-    """Linux: a server that `stayer up` started is not to outlive it, however that ends."""
+    """End with the parent: a server that `stayer up` started must not outlive it. Linux only."""
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)

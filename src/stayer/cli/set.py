@@ -89,7 +89,7 @@ def _format_limit(name: str, value: float) -> str:
 
 
 def _limit(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
-    """None if it was not asked for; 0 for `none`."""
+    """Parse a limit: None if there is none to set, 0 for `none`."""
     if text is None:
         return None
     if text == "none":

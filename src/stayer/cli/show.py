@@ -48,7 +48,7 @@ def show(given: Given, id: str, as_json: bool) -> None:
 
 
 def _condition(store: Store, task: Task) -> str | None:
-    """Why it does not run, or why nobody hears of it."""
+    """Say why it does not run, or why nobody hears of it."""
     if task.state in QUEUED:
         return f"waits: {explain.why_waiting(store, task)}"
     if task.state in RUNNING:

@@ -101,7 +101,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
 
 
 def _ran(task: Task, heard_at: float) -> str | None:
-    """With how much of it it stood still, if its keeper could count to the end."""
+    """Say how long it ran, and stood still if its keeper could count that to the end."""
     began, ended, used = task.started_at, task.finished_at, task.usage
     if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_USAGE_S:
         return ran(task, heard_at)
@@ -109,7 +109,7 @@ def _ran(task: Task, heard_at: float) -> str | None:
 
 
 def _unsaved(task: Task, now: float) -> str | None:
-    """`12m 03s, since its last checkpoint`."""
+    """Return `12m 03s, since its last checkpoint`."""
     lost = unsaved(task, now)
     if lost is None:
         return None
@@ -196,7 +196,7 @@ def _value(value: Value) -> Text:
 
 
 def _cut(text: str, style: str = "", *, tail: bool = False) -> Text:
-    """What fits a screen; of a traceback the end matters most."""
+    """Cut text to what fits a screen; of a traceback the end matters most."""
     lines = text.splitlines()
     if len(lines) <= _MOST_LINES:
         return Text(text, style, overflow="fold")
@@ -243,7 +243,7 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
 
 
 def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
-    """Those that are shown, and what is to be said where some are not."""
+    """Yield the attempts that are shown, and a text where some are left out."""
     hidden = range(_FIRST_ATTEMPTS, len(attempts) - _LAST_ATTEMPTS)
     last = 0
     for position, attempt in enumerate(attempts):

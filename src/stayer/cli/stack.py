@@ -52,7 +52,7 @@ def stack(given: Given, id: str, patience: float) -> int:
 
 
 def _await_stack(store: Store, task: Task, offset: int, patience: float) -> list[LogPiece]:
-    """What came to the log since, if there is a stack in it."""
+    """Wait for what comes to the log; return it if there is a stack in it."""
     deadline = time.monotonic() + patience
     attention = Attention(store)
     while True:

@@ -27,7 +27,7 @@ class Column(NamedTuple):
 
 
 def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
-    """A table no wider than this, as far as that can be."""
+    """Make a table that is no wider than this, as far as possible."""
     needs = [
         max([cell_len(column.heading), *(row[at].cell_len for row in rows)])
         for at, column in enumerate(columns)

@@ -52,7 +52,7 @@ _UNBOUNDED_WIDTH = 1000
 
 
 def console() -> Console:
-    """Where tables go: as wide as the screen, or as they need where it is none."""
+    """Open the console for tables: as wide as the screen, or as they need where there is none."""
     width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
@@ -71,7 +71,7 @@ def draw(*pictures: RenderableType) -> None:
 
 
 def grid(*columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table; a column in `right` has numbers, one that ends in * may be cut."""
+    """Make an empty table; a column in `right` has numbers, one that ends in * may be cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(
@@ -83,13 +83,13 @@ def grid(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def cell(value: object, style: str = "") -> Text:
-    """A piece of data that can neither style the table nor command the terminal."""
+    """Make a cell of data, which can neither style the table nor command the terminal."""
     text = "" if value is None else safe(str(value))
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Beginnings that are enough to name these tasks; an id that somebody chose stays whole."""
+    """Shorten ids to beginnings that name these tasks; one that somebody chose stays whole."""
     full = sorted(ids)
     short: dict[str, str] = {}
     for index, id in enumerate(full):
@@ -101,13 +101,13 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _common_length(one: str, other: str) -> int:
-    """How many characters they have in common at the beginning."""
+    """Count the characters that they have in common at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
-    """What `queues` shows: of the states, the usual ones, and those that are not empty."""
+    """Make the table of `queues`: with the usual states, and those that are not empty."""
     states = [
         state
         for state in STATES
@@ -132,7 +132,7 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
 
 
 def other_limits(queue: QueueInfo) -> str:
-    """`key 2, key ann 5, rate 100/1h, fair owner`: what a queue has besides its limit."""
+    """List a queue's other limits: `key 2, key ann 5, rate 100/1h, fair owner`."""
     said = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
     said += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
     said += [] if queue.rate is None else [f"rate {rate_limit.written(queue.rate)}"]
@@ -141,7 +141,7 @@ def other_limits(queue: QueueInfo) -> str:
 
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:
-    """What `failures` shows."""
+    """Make the table of `failures`."""
     table = grid(
         "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
         right=("COUNT", "FIRST", "LAST"),
@@ -165,7 +165,7 @@ def failures_table(failures: Sequence[Failure], now: float) -> Table:
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
-    """What queues did."""
+    """Make the table of `stats`."""
     heading = ["FROM", *(["QUEUE"] if by_queue else [])]
     numbers = (*(name.upper() for name in _FIGURE_COLUMNS), "OLDEST", "RAN", "WAITED")
     table = grid(*heading, *numbers, right=numbers)
@@ -184,7 +184,7 @@ def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
 
 
 def workers_table(workers: Sequence[Worker], now: float) -> Table:
-    """What `workers` shows."""
+    """Make the table of `workers`."""
     table = grid(
         "ID", "STATE", "NODE*", "PID", "RUNNING", "QUEUES*", "LAST BEAT", "UP", "VERSION",
         right=("PID", "RUNNING", "LAST BEAT", "UP"),
@@ -212,12 +212,12 @@ def _worker_state(worker: Worker, now: float) -> Text:
 
 
 def age(seconds: float) -> str:
-    """Whole seconds are enough."""
+    """Format an age, in whole seconds."""
     return format_duration(max(0, int(seconds)) if math.isfinite(seconds) else seconds)
 
 
 def local_time(epoch: float | None) -> str:
-    """The user's own time; what no calendar has is a question mark."""
+    """Format a moment in the user's own time zone; what no calendar has is a question mark."""
     if epoch is None:
         return ""
     try:

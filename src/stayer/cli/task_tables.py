@@ -24,7 +24,7 @@ Silent = Mapping[str, float]
 
 
 def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
-    """What `ls` shows."""
+    """Make the table of `ls`."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     columns = [
         Column("ID", least=_WHOLE_ID),
@@ -67,7 +67,7 @@ def _state(task: Task) -> Text:
 
 
 def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
-    """What `top` shows."""
+    """Make the table of `top`."""
     columns = [
         Column("ID", least=_WHOLE_ID),
         Column("KIND", least=8, rank=1),
@@ -111,14 +111,14 @@ def _condition(task: Task, made: Progress) -> Text:
 
 
 def _silence(task: Task, silent: Silent) -> Text | None:
-    """Nobody knows what a task does whose worker is not heard of."""
+    """Say for how long its worker is silent, if it is: then nobody knows what the task does."""
     if task.state not in RUNNING or task.worker is None or task.worker not in silent:
         return None
     return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
 
 
 def last_heard(task: Task, now: float, silent: Silent) -> float:
-    """Until when it is known to have run."""
+    """Return until when the task is known to have run."""
     return now - silent.get(task.worker or "", 0.0)
 
 
@@ -129,7 +129,7 @@ class Loads:
         self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
 
     def of(self, task: Task) -> str | None:
-        """In percent of one processor."""
+        """Return its load in percent of one processor."""
         used = task.usage
         if used is None:
             return None
@@ -141,7 +141,7 @@ class Loads:
 
 
 def bar(made: Progress) -> Text:
-    """`████······  40%`, or a bare number where there is no total."""
+    """Draw `████······  40%`, or a bare number where there is no total."""
     if made.done is None:
         return cell(None)
     if not made.total or not math.isfinite(made.done / made.total):
@@ -154,7 +154,7 @@ def bar(made: Progress) -> Text:
 
 
 def news(task: Task, now: float, silent: Silent) -> Text:
-    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
+    """Say how far it is, what went wrong, or when it is due: whatever matters now."""
     if (unheard := _silence(task, silent)) is not None:
         return unheard
     if task.state == "failed" and task.error:
@@ -167,7 +167,7 @@ def news(task: Task, now: float, silent: Silent) -> Text:
 
 
 def progress(task: Task) -> str:
-    """`40%  2h 03m left  epoch 4`."""
+    """Return `40%  2h 03m left  epoch 4`."""
     made = task.progress
     if made is None:
         return ""
@@ -184,7 +184,7 @@ def progress(task: Task) -> str:
 
 
 def ran(task: Task, now: float) -> str | None:
-    """How long its last attempt ran, or has been running; what it stood still is part of it."""
+    """Return how long its last attempt ran, or has been running, with what it stood still."""
     if task.started_at is None:
         return None
     if task.state == "started":
@@ -195,7 +195,7 @@ def ran(task: Task, now: float) -> str | None:
 
 
 def unsaved(task: Task, now: float) -> float | None:
-    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
+    """Return the seconds of work that a crash would lose: since its checkpoint, else its start."""
     if task.state != "started" or task.started_at is None:
         return None
     return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))

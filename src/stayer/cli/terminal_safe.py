@@ -23,7 +23,7 @@ class SafeOutput:
         self._colours = not os.environ.get("NO_COLOR")
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown by now."""
+        """Return what can be shown by now."""
         text = self._held_back + self._decoder.decode(data)
         unfinished = _UNFINISHED.search(text)
         whole = len(text) if unfinished is None else unfinished.start()
@@ -31,7 +31,7 @@ class SafeOutput:
         return self._escape(text[:whole])
 
     def end(self) -> bytes:
-        """The rest, and the terminal's own colours again."""
+        """Return the rest, and what brings back the terminal's own colours."""
         rest = self._escape(self._held_back + self._decoder.decode(b"", True))
         self._held_back = ""
         coloured, self._coloured = self._coloured, False

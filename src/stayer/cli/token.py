@@ -187,7 +187,7 @@ def link(given: Given, role: Role, url: str | None) -> None:
 
 
 def _tell_where(given: Given, access: Access) -> None:
-    """Another folder has another file, and a server reads but one."""
+    """Say where tokens are kept: another folder has another file, and a server reads one only."""
     note(f"kept in {access.path}: for a server that reads that file, as one started here does")
     if given.config().store.startswith(("http://", "https://")):
         note("that is not the server you talk to: make tokens on its machine, where it is started")

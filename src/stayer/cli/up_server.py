@@ -44,7 +44,7 @@ def server_beside(given: Given, port: int | None) -> Iterator[None]:
 
 
 def _refuse_a_taken_port(settings: Mapping[str, object], port: int | None) -> None:
-    """While it can still be said: the server would find out beside a worker that runs."""
+    """Refuse now: the server would find out only after the worker has begun."""
     host = str(settings.get("host", "127.0.0.1"))
     port = int(str(settings.get("port", 8787))) if port is None else port
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:

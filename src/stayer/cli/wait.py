@@ -56,7 +56,7 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
 def _each_as_it_ends(
     store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
 ) -> Iterator[Task]:
-    """Each task as it ends; those that have not are left in `open_ids`."""
+    """Yield each task as it ends; those that have not are left in `open_ids`."""
     for task in control.wait(store, list(open_ids), timeout, note):
         del open_ids[task.id]
         tries.count(BY_FINAL_STATE[task.state])

@@ -185,7 +185,7 @@ _OPTIONS = (
 
 
 def worker_options(function: Decorated) -> Decorated:
-    """All of them, given to the function by their names; None or empty where nothing was said."""
+    """Add all of them; the function is given them by name, None or empty where nothing was said."""
     decorated: Any = function
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
@@ -209,7 +209,7 @@ class WorkerPlan(NamedTuple):
 
 
 def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> WorkerPlan:
-    """A flag goes before the file; flags that say what to run, before all that it says of that."""
+    """Merge flags and file. A flag goes first; one that says what to run replaces all of these."""
     said = {
         name: value
         for name, value in given.items()
@@ -245,7 +245,7 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
 
 
 def _queues(names: Sequence[str]) -> tuple[str, ...]:
-    """Each once, and none that could never have a task."""
+    """Check the names of queues, and return each once."""
     for name in names:
         check_word("queue", name)
     return tuple(dict.fromkeys(names))

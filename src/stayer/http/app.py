@@ -101,7 +101,7 @@ class Gate:
         """Whose tokens were found good in this turn of the loop, by the header that showed them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection's request, or the beginning and end of the server."""
+        """Handle one request, or the beginning and end of the server."""
         if scope["type"] == "lifespan":
             await _live(receive, send, self.service)
             return
@@ -203,7 +203,7 @@ class Gate:
         return _HEADERS if host in _LOCAL or _is_address(host) else _SECURE_HEADERS
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
-        """Whether the browser means us: a name that somebody let point here is none of ours."""
+        """Refuse a host name that is not ours: anybody can let a name point here."""
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             raise Problem("bad-request", "there are two Host headers: send one")
         said = headers.get(b"host", b"")
@@ -239,7 +239,7 @@ class Gate:
     def _let_in(
         self, scope: Scope, headers: Headers, found: Found, passage: _Passage
     ) -> Principal | None:
-        """Who asks, if the role is enough."""
+        """Return who asks; raise Problem if the role is not enough."""
         needed = found.route.role
         if needed is None:
             return None
@@ -326,7 +326,7 @@ class Gate:
         who: Principal | None,
         hold: Callable[[int], None],
     ) -> bytes:
-        """A body that comes in pieces, or is too large."""
+        """Read a body that comes in pieces, or is too large."""
         body = bytearray()
         received = 0
         most = limit + (_DISCARDED_BYTES if who else _DISCARDED_BYTES_UNKNOWN)
@@ -352,7 +352,7 @@ class Gate:
         return bytes(body)
 
     def _write_down(self, scope: Scope, passage: _Passage) -> None:
-        """Who did what, when, from where, and whether it was done."""
+        """Write to the audit log who did what, when, from where, and whether it was done."""
         who = passage.who
         self.service.audit.note(
             who.name if who else None,
@@ -381,7 +381,7 @@ class Said(NamedTuple):
 
 
 def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
-    """An answer of JSON; what was read may be asked for again by its tag."""
+    """Make an answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)
     headers = [] if answer.headers is None else _raw(answer.headers)
@@ -407,7 +407,7 @@ async def _say(said: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
 
 
 def _with_headers(send: Send, passage: _Passage) -> Send:
-    """Sends what another kind of response says, with the headers that every answer has."""
+    """Send what another kind of response says, with the headers that every answer has."""
 
     async def dressed(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -426,7 +426,7 @@ def _is_json(header: bytes | None) -> bool:
 
 
 def _refuse_foreign(headers: Headers) -> None:
-    """A browser says where a change comes from: it has to be our own page."""
+    """Refuse changes that a browser sends from any page but our own."""
     origin = headers.get(b"origin")
     if origin is None:
         return

@@ -35,14 +35,14 @@ class Audit:
         self, who: str | None, role: str | None, by: str | None, address: str,
         method: str, path: bytes, query: bytes, status: int,
     ) -> None:  # fmt: skip
-        """Something that somebody did, now."""
+        """Note what somebody did now."""
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.write)
         said = _said(who, role, by, address, method, path, query, status)
         self._lines.append(b'{"at":"%b",%b' % (_at(round(time.time(), 3)), said))
 
     def write(self) -> None:
-        """All that is not written yet."""
+        """Write all that is not written yet."""
         lines, self._lines = self._lines, []
         if self._descriptor is None:
             for line in lines:
@@ -54,7 +54,7 @@ class Audit:
                 logging.getLogger(__name__).error("the audit log can't be written: %s", error)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file: nothing more will come."""
         self.write()
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -68,7 +68,7 @@ def _at(moment: float) -> bytes:
 
 
 def _printable(text: bytes) -> str:
-    """What is not ASCII, or is a control character, as an escape."""
+    """Escape what is not ASCII, or is a control character."""
     return text.decode("ascii", "backslashreplace").replace("\x7f", "\\x7f")
 
 

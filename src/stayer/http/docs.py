@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 
 
 def page() -> str:
-    """All routes by group, then all records."""
+    """Make the page: all routes by group, then all records."""
     api = describe()
     info = api["info"]
     parts = [
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def _said(text: str) -> str:
-    """What is in backticks is code."""
+    """Mark what is in backticks as code."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
 

@@ -119,7 +119,7 @@ class Hub:
             raise Closed
 
     def close(self) -> None:
-        """End what waits."""
+        """End all that wait."""
         self.closed = True
         self._generation += 1
         self._arrived.set()

@@ -53,7 +53,7 @@ class LogQuery(Struct, frozen=True, kw_only=True):
 
 
 async def log(call: Call) -> Response:
-    """What a task printed: as text, or as a stream that goes on."""
+    """Answer with what a task printed: as text, or as a stream that goes on."""
     asked: LogQuery = call.query
     if asked.tail is not None and asked.start:
         raise BadInput("give either tail or start, not both")
@@ -76,7 +76,7 @@ async def log(call: Call) -> Response:
 async def _text(
     call: Call, task: Task, attempt: int, start: int, limit: int | None
 ) -> StreamingResponse:
-    """Portion by portion; a line says where something is missing."""
+    """Send the log portion by portion; a line says where something is missing."""
     first = await call.ask(call.store.log, task.id, attempt, start, LOG_BYTES_PER_READ)
 
     async def portions() -> AsyncIterator[bytes]:
@@ -99,7 +99,7 @@ async def _text(
 
 
 def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
-    """Where a client that reconnects has got to: its last id is `attempt:offset`."""
+    """Read where a client that reconnects has got to: its last id is `attempt:offset`."""
     said = call.request.headers.get("last-event-id", "")
     if not said:
         return attempt, start
@@ -112,7 +112,7 @@ def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
 async def _log_stream(
     call: Call, id: str, only: int | None, attempt: int, offset: int
 ) -> AsyncIterator[bytes]:
-    """Messages `log` (`attempt`, `start`, `text`), and at last `end` with the record."""
+    """Send messages `log` (`attempt`, `start`, `text`), and at last `end` with the record."""
     service = call.service
     following = _Following(call, id, only, attempt, offset)
     yield b"retry: 2000\n\n"
@@ -150,7 +150,7 @@ class _Following:
         """There is more to be read at once."""
 
     def look(self) -> list[bytes]:
-        """What is new."""
+        """Return what is new."""
         try:
             task = control.get(self._store, self._id)
         except UnknownTask:
@@ -183,7 +183,7 @@ class _Following:
 
 
 def _join(pieces: list[LogPiece]) -> list[LogPiece]:
-    """What follows on itself as one piece, so that only a gap cuts it."""
+    """Join adjacent pieces, so that only a gap separates two."""
     joined: list[LogPiece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
@@ -195,7 +195,7 @@ def _join(pieces: list[LogPiece]) -> list[LogPiece]:
 
 
 def _whole_letters(data: bytes, *, final: bool) -> tuple[str, int]:
-    """Text, and of how many bytes: a letter that is cut in two waits for its rest."""
+    """Decode text, and count its bytes: a letter that is cut in two waits for its rest."""
     length = len(data)
     if not final:
         for back in range(1, min(4, length) + 1):
@@ -220,7 +220,7 @@ class PiecesQuery(Struct, frozen=True, kw_only=True):
 
 
 def pieces(call: Call) -> Answer:
-    """With the gaps between them."""
+    """Return the pieces, with the gaps between them."""
     asked: PiecesQuery = call.query
     task = control.get(call.store, call.path["id"])
     attempt = which(task, asked.attempt)

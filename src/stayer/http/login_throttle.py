@@ -20,7 +20,7 @@ class Failures:
         self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def count(self, address: str) -> int:
-        """One more failure; how many seconds to wait, 0 while there are few."""
+        """Count a failure; return how many seconds to wait, 0 while there are few."""
         now = time.monotonic()
         address = counted_as(address)
         since, number = self._counts.pop(address, (now, 0))

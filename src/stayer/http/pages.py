@@ -17,7 +17,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def shown_in_full(tasks: Sequence[Task]) -> list[Raw]:
-    """The records of tasks, as JSON."""
+    """Encode the records of tasks as JSON."""
     return [Raw(encode(codec.record(task))) for task in tasks]
 
 

@@ -72,7 +72,7 @@ class Problem(Exception):
 
 
 def status_of(error: type[StayerError]) -> int:
-    """The status of the nearest class that has one."""
+    """Return the status of the nearest class that has one."""
     return next(STATUS[known] for known in error.__mro__ if known in STATUS)
 
 
@@ -114,7 +114,7 @@ _PLACES = (
 
 
 def without_place(said: str, store: str) -> str:
-    """What is wrong with a store, without where it is, on which machine, and who uses it there."""
+    """Strip from an error where the store is, on which machine, and who uses it there."""
     said = _without_url(said, store)
     path = urlsplit(store).path[1:] if store.startswith("sqlite:") else ""
     if path:

@@ -53,7 +53,7 @@ class Connections:
         self._watch: asyncio.TimerHandle | None = None
 
     def protocol(self) -> type[HttpToolsProtocol]:
-        """What uvicorn makes for each connection."""
+        """Make the class that uvicorn uses for each connection."""
         return type("LimitedConnection", (Connection,), {"room": self})
 
     def add(self, connection: Connection) -> bool:
@@ -77,7 +77,7 @@ class Connections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """It is closed, or about to be."""
+        """Forget a connection that is closed, or about to be."""
         if connection not in self._open:
             return
         del self._open[connection]
@@ -203,7 +203,7 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def is_late(self, now: float) -> bool:
-        """Whether it has not got on in time."""
+        """Return whether it has not got on in time."""
         was_unread = self._unread_since is not None
         if self._note_unread(now):
             return self._reads_too_slowly(now)
@@ -214,7 +214,7 @@ class Connection(HttpToolsProtocol):
         return now >= self._until
 
     def _note_unread(self, now: float) -> bool:
-        """Whether there is something to send that even the kernel has no place for."""
+        """Note whether there is something to send that even the kernel has no room for."""
         unread = self.transport.get_write_buffer_size()
         if not unread:
             self._unread_since = None
@@ -299,7 +299,7 @@ class Connection(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _names_one_host(self) -> bool:
-        """Whether an absolute URI (`GET http://host/path`) means the host of the header."""
+        """Return whether an absolute URI (`GET http://host/path`) means the host of the header."""
         _, _, rest = self.url.partition(b"://")
         named = rest.partition(b"/")[0].partition(b"?")[0]
         return [named.lower()] == [v.lower() for name, v in self.headers if name == b"host"]

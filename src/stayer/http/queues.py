@@ -31,14 +31,14 @@ class QueueNames(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """Those named, or all."""
+    """Answer with the queues that were named, or all."""
     asked: QueueNames = call.query
     found, away = part_of(call.store, asked.name, call.store.queues, asked.partial)
     return Answer({"queues": [codec.queue_record(queue) for queue in found], **away})
 
 
 def show(call: Call) -> Answer:
-    """One of them."""
+    """Answer with one queue."""
     _check(call)
     [queue] = call.store.queues([call.path["name"]])
     return Answer(codec.queue_record(queue))
@@ -51,13 +51,13 @@ def _check(call: Call) -> None:
 
 
 def pause(call: Call) -> Answer:
-    """Let no more of its tasks be taken."""
+    """Let no more tasks of a queue be taken."""
     _check(call)  # a slip in the name must not make a queue
     return Answer(codec.queue_record(control.pause_queue(call.store, call.path["name"])))
 
 
 def resume(call: Call) -> Answer:
-    """Let its tasks be taken again."""
+    """Let tasks of a queue be taken again."""
     _check(call)
     return Answer(codec.queue_record(control.resume_queue(call.store, call.path["name"])))
 
@@ -83,7 +83,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def set_queue(call: Call) -> Answer:
-    """Change settings; the queue is made if it is not there."""
+    """Change the settings of a queue, which is made if it is not there."""
     body: QueueBody = call.body
     name = call.path["name"]
     checks.new_task(queue=name)  # checks the name
@@ -103,7 +103,7 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 
 
 def peek(call: Call) -> Answer:
-    """What would be taken next: as many as fit into a page."""
+    """Answer with the tasks that would be taken next: as many as fit into a page."""
     name, limit = call.path["name"], call.query.limit
     first = shown_in_full(call.store.peek(name, min(limit, FIRST_TASKS)))
     fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
@@ -119,7 +119,7 @@ class DropQuery(Struct, frozen=True, kw_only=True):
 
 
 def drop(call: Call) -> Answer:
-    """Delete it with its tasks; of very many a part, and the answer says what is left (202)."""
+    """Delete a queue with its tasks; of very many a part, then 202 says what is left."""
     name = call.path["name"]
     _check(call)
     counts = call.store.queues([name])[0].counts

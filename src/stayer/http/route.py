@@ -165,7 +165,7 @@ class Routes:
         }
 
     def find(self, method: str, path: str) -> Found | set[str]:
-        """The route, or the methods that the path has (none: there is no such path)."""
+        """Find the route, or the methods that the path has (none: there is no such path)."""
         plain = self._plain.get((method, path))
         return self._search(method, path) if plain is None else plain
 
@@ -195,7 +195,7 @@ def _unquote(part: str) -> str:
 
 
 def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
-    """The query as the route understands it; BadInput says what it does not."""
+    """Read the query as the route understands it; BadInput says what it does not."""
     if kind is None and not raw:
         return None
     try:
@@ -245,7 +245,7 @@ def _bare(hint: Any) -> object:
 
 
 def read_body(kind: type | None, raw: bytes) -> Any:
-    """The body as the route understands it; BadInput says what it does not."""
+    """Read the body as the route understands it; BadInput says what it does not."""
     if kind is None:
         if raw and raw.strip() not in (b"{}", b"null"):
             raise BadInput("this takes no body: leave it out")
@@ -261,7 +261,7 @@ def read_body(kind: type | None, raw: bytes) -> Any:
 
 
 def describe_error(error: msgspec.ValidationError, kind: type) -> str:
-    """What is wrong, with the field in front."""
+    """Say what is wrong, with the field in front."""
     problem, field = decode_errors.split(str(error))
     said = decode_errors.in_words(problem, field, kind)
     return f"{field}: {said}" if field else said

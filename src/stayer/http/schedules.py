@@ -52,14 +52,14 @@ class ScheduleChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def find(call: Call) -> Answer:
-    """Those named, or all, with the state of their last task."""
+    """Answer with the schedules that were named, or all, with the state of their last task."""
     found = call.store.schedules(call.query.name)
     tasks = schedules.last_tasks(call.store, found)
     return Answer({"schedules": [_shown(each, tasks.get(each.name)) for each in found]})
 
 
 def show(call: Call) -> Answer:
-    """One of them, with its next ticks."""
+    """Answer with one schedule and its next ticks."""
     found = schedules.get(call.store, call.path["schedule"])
     ticks = schedules.following(call.store, found, _FOLLOWING)
     shown = _answer(call.store, found)
@@ -67,7 +67,7 @@ def show(call: Call) -> Answer:
 
 
 def make(call: Call) -> Answer:
-    """Make one; the same once more is no error."""
+    """Make a schedule; the same once more is no error."""
     wanted = parse.parse(call.body, "body", _usual(call))
     new = not call.store.schedules([wanted.name])
     query: MakeQuery = call.query
@@ -76,7 +76,7 @@ def make(call: Call) -> Answer:
 
 
 def change(call: Call) -> Answer:
-    """Some things about it."""
+    """Change what is named of a schedule."""
     said: ScheduleChange = call.body
     fields = {
         name: value for name, value in msgspec.structs.asdict(said).items() if value is not None
@@ -93,7 +93,7 @@ def change(call: Call) -> Answer:
 
 
 def drop(call: Call) -> Answer:
-    """Forget it; its tasks stay."""
+    """Forget a schedule; its tasks stay."""
     schedules.drop(call.store, call.path["schedule"])
     return Answer(None, 204)
 
@@ -107,7 +107,7 @@ resume = _verb(schedules.resume)
 
 
 def run(call: Call) -> Answer:
-    """Submit its task now, once."""
+    """Submit the task of a schedule now, once."""
     return Answer(codec.record(schedules.run(call.store, call.path["schedule"])), 201)
 
 

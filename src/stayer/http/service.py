@@ -65,7 +65,7 @@ class Service:
     def __init__(
         self, store: Store, access: Access, settings: Settings, connections: int | None = None
     ) -> None:
-        """With room for so many connections (`settings.limits.connections`)."""
+        """Make room for so many connections (`settings.limits.connections`)."""
         self.store = store
         self.access = access
         self.settings = settings
@@ -144,7 +144,7 @@ class Service:
             return await self.call(function, *arguments)
 
     async def probe(self) -> float:
-        """How long the store takes to answer, in seconds; StoreError if it does not.
+        """Measure how long the store takes to answer, in seconds; StoreError if it does not.
 
         In a thread of its own: a store that hangs has one question open, not many.
         """

@@ -46,7 +46,7 @@ class StatsQuery(Struct, frozen=True, kw_only=True):
 
 
 def stats(call: Call) -> Answer:
-    """Sums over queues and workers, and what happened in the last minutes."""
+    """Answer with sums over queues and workers, and what happened in the last minutes."""
     store, asked = call.store, call.query
     now = store.now()
     queues, away = part_of(store, (), store.queues, asked.partial)
@@ -86,7 +86,7 @@ def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
 
 
 def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
-    """What the queues did, in steps."""
+    """Return what the queues did, in steps."""
     assert asked.since is not None
     since = moment(store, "since", asked.since)
     until = now if asked.until is None else moment(store, "until", asked.until)
@@ -119,7 +119,7 @@ def _step(text: str) -> float:
 
 
 def _rates(events: list[Event], now: float) -> JSON:
-    """How often a minute tasks came into a state lately."""
+    """Count how often a minute tasks came into a state lately."""
     # If there were more events than were looked at, the window is the part of it that was.
     full = len(events) >= _RATE_EVENTS
     begun = max(now - _RATE_WINDOW_S, events[0].at if full else now - _RATE_WINDOW_S)

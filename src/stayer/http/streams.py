@@ -52,7 +52,7 @@ class EventsQuery(Struct, frozen=True, kw_only=True):
 
 
 async def events(call: Call) -> Response:
-    """A stream of events; as JSON, the next ones."""
+    """Answer with a stream of events, or as JSON with the next ones."""
     asked: EventsQuery = call.query
     since = _last_event_id(call, asked.since)
     wait = _wait(asked.wait)
@@ -62,7 +62,7 @@ async def events(call: Call) -> Response:
 
 
 def _last_event_id(call: Call, since: int | None) -> int | None:
-    """A browser that reconnects knows better than the URL that it began with."""
+    """Read the last event that a reconnecting browser knows: the URL has only where it began."""
     said = call.request.headers.get("last-event-id", "")
     if not said:
         return since
@@ -88,7 +88,7 @@ def _select_events(events: list[Event], asked: EventsQuery) -> list[Event]:
 
 
 async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: float) -> Response:
-    """Long polling, for programs: up to `limit` events, and where to go on."""
+    """Answer a long poll of a program: up to `limit` events, and where to go on."""
     found: list[Event] = []
     store = call.store
     if wait > 0:
@@ -108,7 +108,7 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
 async def _awaited_events(
     call: Call, asked: EventsQuery, since: int | None, wait: float
 ) -> tuple[int, list[Event]]:
-    """How far it has looked, and what it has found."""
+    """Wait for events; return how far it has looked, and what it has found."""
     found: list[Event] = []
     deadline = time.monotonic() + wait
     hub = call.service.hub
@@ -160,7 +160,7 @@ def count_stream(call: Call) -> Callable[[], None]:
 
 
 async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
-    """A stream of messages, counted while it is open."""
+    """Answer with a stream of messages, counted while it is open."""
     async with call.service.hub.listening():
         pass  # a store that does not answer is said before anything else is
     end = count_stream(call)
@@ -194,7 +194,7 @@ class CountedResponse(StreamingResponse):
 
 
 def sse(data: object, *, id: str | None = None, event: str | None = None) -> bytes:
-    """One message. JSON on one line can't break out of its field."""
+    """Encode one message. JSON on one line can't break out of its field."""
     parts = [b"id: " + id.encode() + b"\n"] if id is not None else []
     if event is not None:
         parts.append(b"event: " + event.encode() + b"\n")
@@ -202,7 +202,7 @@ def sse(data: object, *, id: str | None = None, event: str | None = None) -> byt
 
 
 def still_allowed(call: Call) -> bool:
-    """Whether who began a stream would still be let in. A session that has a stream is used."""
+    """Return whether who began a stream would still be let in, and note the session's use."""
     who = call.who
     if who is None or not call.service.sessions.holds(who):
         return False
@@ -211,7 +211,7 @@ def still_allowed(call: Call) -> bool:
 
 
 def check_still_allowed(call: Call) -> None:
-    """The same for who has waited for one answer."""
+    """Raise Problem if who has waited for an answer would no longer be let in."""
     if not still_allowed(call):
         raise Problem("unauthorized", "this token or session has ended while it waited")
 
@@ -265,7 +265,7 @@ class ResultQuery(Struct, frozen=True, kw_only=True):
 
 
 async def result(call: Call) -> Response:
-    """What a task returned, waiting for it if asked to."""
+    """Answer with what a task returned, waiting for it if asked to."""
     id = call.path["id"]
     deadline = time.monotonic() + _wait(call.query.wait)
     task = await get_task(call, id)
@@ -279,7 +279,7 @@ async def result(call: Call) -> Response:
 
 
 async def get_task(call: Call, id: str) -> Task:
-    """The task, read in a thread."""
+    """Read a task, in a thread."""
     return await call.ask(control.get, call.store, id)
 
 

@@ -34,7 +34,7 @@ class TasksBody(Struct, frozen=True):
 
 
 async def submit(call: Call) -> Answer:
-    """One task (an object), or many (an array, or `{"tasks": […]}`)."""
+    """Submit one task (an object), or many (an array, or `{"tasks": […]}`)."""
     body: bytes = call.body
     if len(body) > INLINE_BODY_BYTES:
         asked = await call.ask(_read_tasks, call, ids.generate)
@@ -56,7 +56,7 @@ async def submit(call: Call) -> Answer:
 
 
 async def _submit_batched(call: Call, tasks: list[NewTask]) -> list[Submitted]:
-    """Accepted, as a part of the trace that the caller or this server has."""
+    """Submit tasks as a part of the trace that the caller or this server has."""
     if any(task.start_before is not None for task in tasks):
         await call.ask(control.refuse_overdue, call.store, tasks)
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
@@ -73,7 +73,7 @@ def _text(header: bytes | None) -> str | None:
 
 
 def _read_tasks(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
-    """What the body asks for; `draw` gives the id of one that has none."""
+    """Read the tasks of the body; `draw` gives the id of one that has none."""
     body: bytes = call.body
     beginning = body.lstrip()[:1]
     if beginning == b"[":

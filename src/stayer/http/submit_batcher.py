@@ -48,13 +48,13 @@ class Submitter:
         self._moment: asyncio.Future[None] | None = None
 
     def draw_id(self) -> str:
-        """A new task id. In a crowd, neighbours share their beginning, as those of one batch do."""
+        """Draw a task id. In a crowd, neighbours share their beginning, as in one batch."""
         if not self._ids:
             self._ids = ids.generate_many(min(self._crowd, BATCH_TASKS))
         return self._ids.pop()
 
     async def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
-        """As the store's own."""
+        """Submit tasks, together with those of others; answers as `Store.submit` does."""
         if self._tasks + len(tasks) > MOST_WAITING_TASKS:
             raise Problem("busy", "many submit at once: try again", {"retry-after": "1"})
         loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ class Submitter:
             self._working = None
 
     async def _gather(self) -> None:
-        """Until as many wait as were here last time, or nobody comes any more."""
+        """Wait until as many are here as last time, or nobody comes any more."""
         loop = asyncio.get_running_loop()
         for _ in range(MOST_GATHERS):
             seen = len(self._waiting)
@@ -93,7 +93,7 @@ class Submitter:
         self._moment = None
 
     def _next(self) -> list[_Waiting]:
-        """All that wait, as far as they fit."""
+        """Take all that wait, as far as they fit."""
         batch: list[_Waiting] = []
         size = 0
         while self._waiting and (not batch or size + len(self._waiting[0][0]) <= BATCH_TASKS):

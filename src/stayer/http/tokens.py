@@ -62,7 +62,7 @@ class Token(Struct, frozen=True):
     """A token for some queues may choose ids that don't begin with the name of its queue."""
 
     def is_valid(self) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires is None or time.time() < self.expires
 
 
@@ -120,12 +120,12 @@ class _Index:
 
 
 def may(role: Role, needed: Role) -> bool:
-    """Whether who has this role may do what needs that one."""
+    """Return whether who has this role may do what needs that one."""
     return ROLES.index(role) >= ROLES.index(needed)
 
 
 def digest(secret: str) -> str:
-    """What is kept of a secret of 256 random bits: nobody can guess back from it."""
+    """Hash a secret of 256 random bits for keeping: nobody can guess back from it."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -151,15 +151,15 @@ class Access:
         return bytes.fromhex(self._current().key)
 
     def tokens(self) -> tuple[Token, ...]:
-        """All there are, by name."""
+        """Return all tokens, by name."""
         return self._current().tokens
 
     def find(self, secret: str) -> Token | None:
-        """Whose token this is; None if it is nobody's, or has expired."""
+        """Find whose token this is; None if it is nobody's, or has expired."""
         return self.holder(digest(secret))
 
     def holder(self, hash: str) -> Token | None:
-        """The token with this hash, if it opens anything still."""
+        """Return the token with this hash, if it still opens anything."""
         found = self._current_index().tokens.get(hash)
         return found if found is not None and found.is_valid() else None
 
@@ -211,14 +211,14 @@ class Access:
         self._change(removing)
 
     def make_code(self, role: Role = "operate", life: float = CODE_LIFE_S) -> str:
-        """A code that opens one session, soon or never."""
+        """Make a code that opens one session, within its life."""
         secret = secrets.token_urlsafe(32)
         code = Code(digest(secret), role, time.time() + life)
         self._change(lambda kept: (replace(kept, codes=(*_fresh(kept.codes), code)), None))
         return secret
 
     def take_code(self, secret: str) -> Role | None:
-        """The role of the session that the code opens, once; None if it opens nothing."""
+        """Use up a code; return the role of the session that it opens, None if it opens nothing."""
         presented = digest(secret)
         if not any(hmac.compare_digest(code.hash, presented) for code in self._current().codes):
             return None
@@ -251,17 +251,17 @@ class Access:
         return Opening(session, cookie, page)
 
     def sessions(self) -> tuple[Session, ...]:
-        """All that are open, the oldest first."""
+        """Return the sessions that are open, the oldest first."""
         self._read_uses()
         return tuple(each for each in self._current().sessions if self._is_open(each))
 
     def find_session(self, cookie: str) -> Session | None:
-        """Whose cookie this is. It opens nothing without the session's other secret."""
+        """Find whose cookie this is. It opens nothing without the session's other secret."""
         found = self._current_index().cookies.get(digest(cookie))
         return found if found is not None and self._is_open(found) else None
 
     def is_session_open(self, id: str) -> bool:
-        """Whether a session has not ended yet."""
+        """Return whether a session has not ended yet."""
         found = self._current_index().sessions.get(id)
         return found is not None and self._is_open(found)
 
@@ -289,16 +289,16 @@ class Access:
         )
 
     def note_use(self, key: str) -> None:
-        """A token (its hash) or a session (its id) is used now."""
+        """Note that a token (its hash) or a session (its id) is used now."""
         self._uses[key] = time.time()
 
     def last_use(self, what: Token | Session) -> float:
-        """When it was last used, within a minute; if it never was, when it was made."""
+        """Return when it was last used, within a minute; if it never was, when it was made."""
         key, made = (what.hash, what.created) if isinstance(what, Token) else (what.id, what.since)
         return max(made, self._uses.get(key, made), self._uses_written.get(key, made))
 
     def was_used(self, token: Token) -> float | None:
-        """When a token was last used; None: never."""
+        """Return when a token was last used; None: never."""
         self._read_uses()
         last = self.last_use(token)
         return last if last > token.created else None
@@ -322,7 +322,7 @@ class Access:
             self._uses.pop(key, None)
 
     def _read_uses(self) -> None:
-        """What is damaged is forgotten: a session may end too early by that, no more."""
+        """Read the last uses. Damaged ones are forgotten: at worst a session ends too early."""
         with suppress(OSError, msgspec.DecodeError):
             written = self._uses_path.read_bytes()
             self._uses_written = msgspec.json.decode(written, type=dict[str, float])
@@ -413,7 +413,7 @@ class Access:
 
 
 def session_record(access: Access, session: Session) -> dict[str, JSON]:
-    """As JSON, for people who look who has logged in."""
+    """Describe a session as JSON, for people who look who has logged in."""
     began = next((each.name for each in access.tokens() if each.hash == session.token), None)
     return {
         "id": session.id, "name": session.name, "role": session.role, "token": began,
