@@ -57,7 +57,7 @@ def acts_on_tasks(function: Decorated) -> Decorated:
     options = (
         click.option("--json", "as_json", is_flag=True, help="Print the records, as JSON."),
         click.option("-y", "--yes", is_flag=True, help="Don't ask before acting on a filter."),
-        click.option("--dry-run", is_flag=True, help="Only print the ids of the tasks meant."),
+        click.option("--dry-run", is_flag=True, help="Only print the ids of the tasks."),
         filter_options,
         ids_argument(),
     )

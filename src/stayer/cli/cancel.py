@@ -24,9 +24,9 @@ from stayer.store import Store, known_workers
 def cancel(given: Given, selection: Selection, manner: Manner, grace: float | None) -> int:
     """Cancel tasks; running ones are asked to stop, then killed.
 
-    Name them, or give a filter: then all unfinished tasks that match are meant, unless --state
-    says otherwise. `stayer wait` tells when a running one is gone. Tasks that were to run after a
-    cancelled one are cancelled with it, unless they were submitted with --when-failed.
+    Name tasks, or give a filter: then it cancels all unfinished tasks that match, unless --state
+    says otherwise. `stayer wait` returns when a running one has ended. Tasks that were to run after
+    a cancelled one are cancelled too, unless they were submitted with --when-failed.
     """
     downstream = _CancelledDownstream(given.store())
     verb = TaskVerb(

@@ -21,7 +21,7 @@ grace_option = click.option(
 from_start_option = click.option(
     "--from-start/--from-checkpoint",
     default=False,
-    help="Forget the checkpoint, the results of finished steps and the progress, or go on from "
+    help="Delete the checkpoint, the results of finished steps and the progress, or go on from "
     "there (the default).",
 )
 

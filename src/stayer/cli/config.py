@@ -28,7 +28,7 @@ _WIDE_COLUMNS = 140
 def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
     """Show each setting and where it comes from.
 
-    A flag goes before the environment, the environment before the file (./stayer.toml, else the
+    A flag comes before the environment, the environment before the file (./stayer.toml, else the
     one in ~/.config/stayer), the file before the default.
     """
     found = given.config()

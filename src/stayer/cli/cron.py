@@ -42,11 +42,11 @@ NAMES = argument(
 
 @click.group(cls=Group)
 def cron() -> None:
-    """Let the clock submit tasks: schedules.
+    """Submit tasks on a schedule.
 
-    They are kept in the store and seen to by its workers: each tick is one task, whichever of them
-    comes first. Those that the tables [[cron]] of stayer.toml declare are put there by `stayer
-    worker` and `stayer up`.
+    Schedules are kept in the store. Its workers look after them: each tick is one task, whichever
+    worker comes first. `stayer worker` and `stayer up` add the schedules that the tables [[cron]]
+    of stayer.toml declare.
     """
 
 
@@ -73,24 +73,24 @@ def cron() -> None:
     type=click.Choice(OVERLAPS),
     default="skip",
     help="If the task before has not ended: leave the new one out (skip, the default), let it "
-    "stand in line (queue), or cancel the one before first (cancel).",
+    "wait (queue), or cancel the one before first (cancel).",
 )
 @click.option(
     "--catch-up",
     type=click.Choice(CATCH_UPS),
     default="last",
-    help="Of the ticks that came while no worker was there, make up for none, for the last one "
-    "(the default), or for all.",
+    help="Of the ticks that were missed while no worker ran, catch up on none, on the last one "
+    "(the default), or on all.",
 )
 @click.option(
     "--jitter",
     type=DURATION,
     default=0.0,
     metavar="DURATION",
-    help="Start each task up to so much later, by chance: not all at once.",
+    help="Start each task up to this much later, at random: not all at once.",
 )
-@click.option("--paused", is_flag=True, help="Not to begin before it is resumed.")
-@click.option("--replace", "replacing", is_flag=True, help="Take the place of one of that name.")
+@click.option("--paused", is_flag=True, help="Make it paused: it starts when it is resumed.")
+@click.option("--replace", "replacing", is_flag=True, help="Replace a schedule of the same name.")
 @submission_options(leave_out=(*parse.NOT_FOR_TASKS, "hold"))
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
@@ -227,7 +227,7 @@ def _remove(store: Store, name: str) -> str:
 @NAMES
 @click.pass_obj
 def pause(given: Given, names: tuple[str, ...]) -> int:
-    """Let schedules tick no more until they are resumed."""
+    """Stop schedules until they are resumed."""
     return _each(given.store(), names, lambda store, name: _next(schedules.pause(store, name)))
 
 
@@ -235,7 +235,7 @@ def pause(given: Given, names: tuple[str, ...]) -> int:
 @NAMES
 @click.pass_obj
 def resume(given: Given, names: tuple[str, ...]) -> int:
-    """Let paused schedules tick again, from now on."""
+    """Let paused schedules go on, from now on."""
     return _each(given.store(), names, lambda store, name: _next(schedules.resume(store, name)))
 
 
@@ -245,7 +245,7 @@ def resume(given: Given, names: tuple[str, ...]) -> int:
 def run(given: Given, schedule: str) -> None:
     """Submit a schedule's task now, once, and print its id.
 
-    Whatever else of it runs, and also while it is paused; its ticks know nothing of it.
+    It does so whatever else of it runs, and also while it is paused; its ticks stay as they are.
     """
     say(schedules.run(given.store(), schedule).id)
 

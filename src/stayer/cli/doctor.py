@@ -51,7 +51,7 @@ _LITTLE_SPACE_BYTES, _NO_SPACE_BYTES = 1_000_000_000, 50_000_000
 def doctor(given: Given, as_json: bool) -> int:
     """Check that all is well, and say what to do if not.
 
-    The exit code is 1 if something failed. Makes no store where there is none.
+    The exit code is 1 if a check failed. It creates no store where there is none.
     """
     findings = list(_look_at_everything(given))
     if as_json:

@@ -37,10 +37,10 @@ _WHAT = "takes no more tasks, and ends when it has none"
     help="The worker of this state directory, on this machine. Default: that of `stayer worker`.",
 )
 def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path | None) -> int:
-    """Let workers finish what they run, and take no more.
+    """Let workers finish what they run, and take no more tasks.
 
-    They end when the last of their tasks has. Those named by id or node may be anywhere: they hear
-    of it through the store. With neither, it is the worker of this machine's state directory.
+    They end after the last of their tasks. Workers named by id or node may be anywhere: they learn
+    of it through the store. Without either, it is the worker of this machine's state directory.
     """
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")

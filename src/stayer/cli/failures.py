@@ -26,13 +26,12 @@ DEFAULT_LIMIT = 20
     "--json", "as_json", is_flag=True, help="Print the faults, and how many there are, as JSON."
 )
 def failures(given: Given, queues: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List what failed, by fault.
+    """List what failed, grouped by fault.
 
-    Failures are of one fault if the same kind of task ended in the same way, with the same type of
-    error, raised at the same place, and with the same message but for numbers, ids, paths and
-    quoted words. FIRST and LAST count those tasks that are there and failed; EXAMPLE is the last
-    one. `stayer retry --fingerprint` runs all tasks of a fault again, `stayer ls --fingerprint`
-    lists them.
+    Failures belong to one fault if the same kind of task ended in the same way, with the same type
+    of error, raised at the same place, and with the same message except for numbers, ids, paths and
+    quoted words. FIRST and LAST are about tasks that still exist; EXAMPLE is the last one. `stayer
+    retry --fingerprint` runs all tasks of a fault again, `stayer ls --fingerprint` lists them.
     """
     store = given.store()
     check_queues(store, queues)

@@ -101,7 +101,9 @@ def ls_(given: Given, limit: int, as_json: bool) -> None:
 
 @flow.command()
 @ID
-@click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Keep running, and draw again when something changes."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the flow, as JSON.")
 @click.pass_obj
 def show(given: Given, id: str, watch: bool, as_json: bool) -> None:

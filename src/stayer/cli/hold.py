@@ -14,8 +14,8 @@ from stayer.service.control import tasks as control
 def hold(given: Given, selection: Selection, manner: Manner) -> int:
     """Keep tasks from being taken until they are released.
 
-    Name them, or give a filter: then all waiting, scheduled and pending tasks that match are
-    meant, unless --state says otherwise. What runs, runs on.
+    Name tasks, or give a filter: then it holds all waiting, scheduled and pending tasks that match,
+    unless --state says otherwise. Running tasks run on.
     """
     verb = TaskVerb(name="hold", act=control.hold, describe=_describe, states=QUEUED, held=False)
     return act_on_tasks(given, verb, selection, manner)

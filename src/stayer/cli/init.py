@@ -11,7 +11,7 @@ from stayer.stores.health import FileStore
 
 @command()
 def init(given: Given) -> None:
-    """Make the store, if it is not there.
+    """Create the store, if it does not exist.
 
     `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
     """

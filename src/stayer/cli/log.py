@@ -18,7 +18,9 @@ from stayer.store import Store
 
 @command()
 @task_id_argument
-@click.option("-f", "--follow", "following", is_flag=True, help="Stay, and print what comes.")
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Keep running, and print what is new."
+)
 @click.option(
     "--attempt",
     type=click.IntRange(1),
@@ -26,13 +28,13 @@ from stayer.store import Store
     help="Of this attempt. Default: the last one; with -f, those that follow too.",
 )
 @click.option(
-    "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last so many lines."
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last N lines."
 )
 @click.option(
     "--since", type=DURATION, metavar="DURATION", help="Begin with what came in the last 10m, 2h …"
 )
 @click.option(
-    "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after so many bytes."
+    "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after this many bytes."
 )
 def log(
     given: Given,
@@ -45,10 +47,10 @@ def log(
 ) -> None:
     """Print what a task wrote to its output.
 
-    As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
-    part are kept: stderr says how much is left out in between. A worker sends news with each beat,
-    eight times in its lease, and every second while somebody follows. Who follows waits for a store
-    that can't be reached, too.
+    The output is printed as it was written; on a terminal, only colours pass. Of a long log the
+    first and the last part are kept: stderr says how much is missing in between. A worker sends
+    news with each heartbeat, eight times in its lease, and every second while somebody follows.
+    With -f, it also waits for a store that can't be reached.
     """
     if sum(given is not None for given in (tail, since, offset)) > 1:
         raise BadInput("give --tail, --since or --offset, only one of them")

@@ -40,7 +40,9 @@ DEFAULT_LIMIT = 50
     metavar="N",
     help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
 )
-@click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Keep running, and draw again when something changes."
+)
 @click.option("--json", "form", flag_value="json", help="Print an array of records, as JSON.")
 @click.option("--jsonl", "form", flag_value="jsonl", help="Print a record a line, as JSON.")
 @click.option("--ids", "form", flag_value="ids", help="Print only the ids, one a line.")
@@ -49,9 +51,9 @@ def ls(
 ) -> int:
     """List tasks, newest first.
 
-    Shows the beginning of a generated id: as much as it takes to name the task. AGE counts from
-    the submission, RAN is how long the last attempt ran (while it stood still, paused or frozen,
-    too; if its worker is silent, until it was last heard of), TRY is its number.
+    Of a generated id it shows the beginning, as much as is needed to name the task. AGE counts from
+    the submission. RAN is how long the last attempt ran, including the time it was paused or
+    frozen; if its worker is silent, until the last sign of life. TRY is its number.
     """
     if watch and (form or not on_screen()):
         raise BadInput("-w draws on a terminal: leave it out to write elsewhere, or as JSON")

@@ -16,7 +16,7 @@ from stayer.service.control import tasks as control
 from stayer.store import Store
 
 _IDS = argument(
-    "ids", nargs=-1, metavar="[ID...]", help="Ids of notices; the beginning of one will do."
+    "ids", nargs=-1, metavar="[ID...]", help="Ids of notices; the beginning of one is enough."
 )
 _FAILED = click.option("--failed", is_flag=True, help="All that have failed.")
 
@@ -31,14 +31,14 @@ _FAILED = click.option("--failed", is_flag=True, help="All that have failed.")
 )
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=50, metavar="N",
-    help="Show at most so many. Default: 50.",
+    help="How many at most. Default: 50.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an array of notices, as JSON.")
 @click.pass_context
 def notices(
     context: click.Context, task: str | None, state: NoticeState | None, limit: int, as_json: bool
 ) -> None:
-    """List what was told, or is to be told, to hooks; try again, or try out a hook.
+    """List notices to hooks; deliver them again, or test a hook.
 
     A task's hooks are named with --notify, a queue's with `stayer queues set`. A notice stays
     pending until it is delivered, or has failed too often.
@@ -94,9 +94,9 @@ def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
 @argument("hook", metavar="HOOK", help="The name of a hook of stayer.toml, or a URL.")
 @click.pass_obj
 def test(given: Given, hook: str) -> int:
-    """Tell a hook of a made-up task, from here and now, and show what comes of it.
+    """Send a hook a notice of an invented task, from here and now, and show the answer.
 
-    With the settings of this stayer.toml; workers elsewhere may have others.
+    It uses the settings of this stayer.toml; workers elsewhere may have others.
     """
     from stayer.service.notify.deliverer import configured, sample, try_once
 

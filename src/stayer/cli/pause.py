@@ -11,10 +11,10 @@ from stayer.service.control import tasks as control
 @command()
 @tasks_or_queues
 def pause(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> int:
-    """Stop tasks where they are; or let no more tasks of a queue be taken.
+    """Pause tasks where they are, or let no more tasks of a queue be taken.
 
     `stayer pause ID` stops all processes of a running task until it is resumed; its worker keeps
-    the slot for it. `stayer pause -q QUEUE` lets what runs run on.
+    the slot for it. `stayer pause -q QUEUE` lets running tasks go on.
     """
     if is_about_tasks(ids, names):
         return ask_tasks(given, ids, control.pause, "asked to pause", as_json)

@@ -15,7 +15,7 @@ from stayer.store import Store
 def release(given: Given, selection: Selection, manner: Manner) -> int:
     """Let held tasks be taken again.
 
-    Name them, or give a filter: then all held tasks that match are meant.
+    Name tasks, or give a filter: then it releases all held tasks that match.
     """
     free: set[str] = set()
 

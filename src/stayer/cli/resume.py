@@ -11,7 +11,7 @@ from stayer.service.control import tasks as control
 @command()
 @tasks_or_queues
 def resume(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> int:
-    """Let paused tasks run on, or tasks of a paused queue be taken again."""
+    """Resume paused tasks, or let tasks of a paused queue be taken again."""
     if is_about_tasks(ids, names):
         return ask_tasks(given, ids, control.resume, "asked to resume", as_json)
     check_queues(given.store(), names)

@@ -18,10 +18,10 @@ from stayer.service.control import tasks as control
 def retry(given: Given, selection: Selection, manner: Manner, from_start: bool, now: bool) -> int:
     """Run finished tasks again.
 
-    Name them, or give a filter: then all failed and cancelled tasks that match are meant, unless
-    --state says otherwise. Counters start at zero. Each goes on from its last checkpoint, and has
-    the results of the steps that it finished; with --from-start both are forgotten, for good. One
-    that was cancelled before its eta waits for that again, unless --now is given.
+    Name tasks, or give a filter: then it retries all failed and cancelled tasks that match, unless
+    --state says otherwise. Counters start at zero. Each task goes on from its last checkpoint, and
+    keeps the results of the steps that it finished; with --from-start both are deleted. A task that
+    was cancelled before its eta waits for that again, unless --now is given.
     """
     verb = TaskVerb(
         name="retry",

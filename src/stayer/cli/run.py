@@ -49,9 +49,9 @@ class Detached(Exception):
 def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> int:
     """Submit a command, show what it prints, and end as it ends.
 
-    `stayer run -- make all` is `make all` on whatever worker is free. The exit code is that of
-    the command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether
-    to cancel it or to leave it running; after a second Ctrl-C, TERM, and where there is no
+    `stayer run -- make all` is `make all` on any worker that is free. The exit code is that of the
+    command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether to
+    cancel the task or to leave it running. After a second Ctrl-C, after TERM, and where there is no
     terminal, it runs on.
     """
     task = submit(given, words, options).task

@@ -54,14 +54,14 @@ _LIST_SETTINGS = ("host_names", "trusted_proxies")
 @click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
 @click.option(
     "--login-link", is_flag=True,
-    help="Print a login link also where stdout is no terminal, but a log perhaps.",
+    help="Print a login link even if stdout is not a terminal, such as a log.",
 )  # fmt: skip
 @click.option("--parent", type=int, hidden=True, help="End when this process does.")
 def serve(given: Given, parent: int | None, login_link: bool, **options: Any) -> None:
     """Serve the HTTP API and the web page, and print a login link.
 
-    Only this machine can reach it unless --host says otherwise. Programs need a token: see
-    `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
+    Only this machine can reach it unless --host says otherwise. Programs need a token: see `stayer
+    token`. What is not given here comes from the table [serve] of stayer.toml.
     """
     from stayer.cli.hide_credentials import hide_credentials
 

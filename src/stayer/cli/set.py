@@ -47,7 +47,7 @@ def set(
 ) -> None:
     """Change the limits, priority or hooks of a task that has not ended.
 
-    A running one hears of limits at once; they hold for later attempts too.
+    A running task gets new limits at once; they hold for later attempts too.
     """
     more = time_limit is not None and time_limit.startswith("+")
     asked = {

@@ -23,9 +23,9 @@ from stayer.store import Store
 def show(given: Given, id: str, as_json: bool) -> None:
     """Show all there is to know about a task.
 
-    How long it ran counts from its start to its end on its node, also if the store heard of that
-    later; where it was paused or frozen, it says for how long. Of a task whose worker is silent it
-    is known only until it was last heard of.
+    How long it ran counts from its start to its end on its node, even if the store learned of it
+    later. If it was paused or frozen, it says for how long. If its worker is silent, the time is
+    known only until the last sign of life.
     """
     store = given.store()
     task = control.get(store, control.resolve(store, id))

@@ -14,8 +14,8 @@ from stayer.service.control import tasks as control
 def signal(given: Given, id: str, name: str) -> None:
     """Send a signal to the process of a running task.
 
-    To its main process only. What ends by it is failed, and run again if it has retries left: to
-    stop a task, cancel it.
+    Only its main process gets it. If that ends by it, the task has failed, and runs again if it has
+    retries left: to stop a task, cancel it.
     """
     store = given.store()
     task = control.signal(store, control.resolve(store, id, to_change=True), name)

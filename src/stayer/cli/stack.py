@@ -33,7 +33,7 @@ _STACK = b"(most recent call first):"
 def stack(given: Given, id: str, patience: float) -> int:
     """Show where a running Python task is: the stacks of its threads.
 
-    It writes them to its log, which its worker sends within a second or two.
+    The task writes them to its log, which its worker sends within a second or two.
     """
     store = given.store()
     task = control.get(store, control.resolve(store, id, to_change=True))

@@ -26,14 +26,14 @@ _MOST_STEPS = 3000
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
     help="Of this queue. May be repeated. Default: all together.",
 )  # fmt: skip
-@click.option("--each", is_flag=True, help="Of every queue by itself.")
+@click.option("--each", is_flag=True, help="Show every queue by itself.")
 @click.option(
     "--since", type=DURATION, default=_DAY_S, metavar="DURATION",
     help="How far back: 2h, 30d … Default: 24h.",
 )  # fmt: skip
 @click.option(
     "--step", type=DURATION, metavar="DURATION",
-    help="In steps of so many minutes, hours or days. Default: a 24th of it.",
+    help="The length of a step: minutes, hours or days. Default: a 24th of --since.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an array of figures, as JSON.")
 def stats(

@@ -24,8 +24,8 @@ ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
 def token() -> None:
     """Make and remove tokens, login links and sessions for HTTP.
 
-    Kept, hashed, in stayer.access.json beside stayer.toml (or in ~/.config/stayer). A server
-    notices at once.
+    They are kept, hashed, in stayer.access.json next to stayer.toml (or in ~/.config/stayer). A
+    server sees changes at once.
     """
 
 
@@ -40,11 +40,11 @@ def _access(given: Given) -> Access:
 )
 @click.option(
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
-    help="For this queue only: others it neither sees nor touches. May be repeated.",
+    help="For this queue only: it can neither see nor change others. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--expires", type=DURATION, metavar="DURATION",
-    help="It opens nothing after this time, such as 30d. Default: until it is removed.",
+    help="It stops working after this time, such as 30d. Default: when it is removed.",
 )  # fmt: skip
 @click.option(
     "--any-id", is_flag=True,
@@ -60,7 +60,7 @@ def add(
     expires: float | None,
     any_id: bool,
 ) -> None:
-    """Make a token and print it, this once.
+    """Make a token and print it, only this once.
 
     Give it to a program as STAYER_TOKEN, or as `Authorization: Bearer …`.
     """
@@ -77,7 +77,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of tokens, as JSON.")
 @click.pass_obj
 def ls(given: Given, as_json: bool) -> None:
-    """List tokens by name and role; what opens is not kept.
+    """List tokens by name and role; the tokens themselves are not kept.
 
     When a token was last used is known within a minute.
     """
@@ -123,7 +123,7 @@ def _record(access: Access, known: Token) -> dict[str, JSON]:
 @argument("name", metavar="NAME", help="Whose token it is.")
 @click.pass_obj
 def rm(given: Given, name: str) -> None:
-    """Remove a token; it opens nothing any more, nor do sessions that it began."""
+    """Remove a token; it and the sessions that it began stop working."""
     _access(given).remove(name)
     say(f"{name} removed")
 

@@ -31,11 +31,11 @@ from stayer.store import Store, known_workers
 def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None:
     """Watch what runs, and the queues and workers.
 
-    Drawn again whenever something happens, and each second, until you press q; once if stdout is
-    no terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long ago
-    it last told how far it is. Of a task whose worker is silent nobody knows how far it is: RAN
-    and UNSAVED end when it was last heard of. While the store can't be reached, it says since when,
-    and goes on when it is back.
+    It draws again whenever something happens, and each second, until you press q; once if stdout is
+    not a terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long
+    ago it last reported progress. If the worker of a task is silent, RAN and UNSAVED end at the
+    last sign of life. If the store can't be reached, it says since when, and goes on when it is
+    back.
     """
     store = given.store()
     check_queues(store, names)

@@ -21,9 +21,9 @@ from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
 )
 @click.option("--no-serve", is_flag=True, help="Run no server.")
 def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
-    """Make the store if need be, and run a worker and a server here.
+    """Create the store if needed, and run a worker and a server here.
 
-    As `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
+    Like `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
     shell here. Say what else to run, and it runs only that. The server is that of `stayer serve`.
     For one machine, and for a first try.
     """

@@ -28,8 +28,8 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
     """Wait until tasks have ended; the exit code says how.
 
     0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
-    is printed as it ends. A store that can't be reached is waited for, too, as long as there is
-    time; if it is not back by then, 4.
+    task is printed as it ends. If the store can't be reached, it waits for that too, as long as
+    there is time; if the store is not back by then, 4.
     """
     deadline = deadline_in(timeout)
 

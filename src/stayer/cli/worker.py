@@ -12,12 +12,12 @@ from stayer.cli.worker_options import plan_worker, worker_options
 @command()
 @worker_options
 def worker(given: Given, **options: Any) -> int:
-    """Take tasks and run them, each in a process of its own, or with --threads in a thread.
+    """Take tasks and run them, each in its own process, or with --threads in a thread.
 
-    The tasks outlive the worker: kill it, upgrade it, start it again, and they run on. TERM or
-    Ctrl-C hands them back to the front of their queue; HUP leaves them running; USR1 lets them end
-    (exit code 5 then); USR2 reads slots and limits anew. Threads end with their worker. A store
-    that can't be reached is waited for, at the start too. What is not given here is taken from the
-    table [worker] of stayer.toml, if it is there.
+    Tasks outlive their worker: kill it, upgrade it, start it again, and they run on. TERM or Ctrl-C
+    puts them back to the front of their queue; HUP leaves them running; USR1 lets them end (exit
+    code 5 then); USR2 reads slots and limits again. Threads end with their worker. If the store
+    can't be reached, the worker waits for it, also at the start. What is not given here comes from
+    the table [worker] of stayer.toml, if there is one.
     """
     return run_worker(given, lambda: plan_worker(given.config(), options))

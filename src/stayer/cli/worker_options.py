@@ -37,12 +37,12 @@ _OPTIONS = (
         metavar="QUEUE",
         help="Take tasks from this queue. May be repeated; the first ones come first.",
     ),
-    click.option("--evenly", is_flag=True, help="Give all queues their turn."),
+    click.option("--evenly", is_flag=True, help="Take tasks from all queues in turn."),
     click.option(
         "--slots",
         type=click.IntRange(1),
         metavar="N",
-        help="How many tasks at once (1; of `up`: one a processor).",
+        help="How many tasks at once (1; with `up`: one per processor).",
     ),
     click.option(
         "--lease",
@@ -86,7 +86,7 @@ _OPTIONS = (
         "--allow-commands",
         is_flag=True,
         panel=HANDLER,
-        help="Run whatever commands and variables tasks bring along: a shell for all who submit.",
+        help="Run any commands, with any variables, that tasks bring: a shell for all who submit.",
     ),
     click.option(
         "--allow-command",
@@ -116,7 +116,7 @@ _OPTIONS = (
         type=DURATION,
         metavar="DURATION",
         panel=LIMITS,
-        help="Between asking a task to end and killing it (30s).",
+        help="How long a task may take between being asked to end and being killed (30s).",
     ),
     click.option(
         "--kill-interval",
@@ -137,7 +137,7 @@ _OPTIONS = (
         type=DURATION,
         metavar="DURATION",
         panel=LIMITS,
-        help="End tasks that neither report nor print anything for so long.",
+        help="End tasks that neither report nor print anything for this long.",
     ),
     click.option(
         "--memory-limit",
@@ -179,7 +179,7 @@ _OPTIONS = (
     click.option(
         "--take-over",
         is_flag=True,
-        help="Take the place of the worker that has the state directory; its tasks run on.",
+        help="Replace the worker that has the state directory; its tasks run on.",
     ),
 )
 

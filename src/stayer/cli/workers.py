@@ -44,9 +44,9 @@ def workers(context: click.Context, as_json: bool) -> None:
 )
 @click.pass_obj
 def drop(given: Given, ids: tuple[str, ...]) -> int:
-    """Give up stale workers, and return what they held to the queue.
+    """Give up stale workers, and return their tasks to the queue.
 
-    Other workers do this by themselves after a while; a worker that is not stale is refused.
+    Other workers do this by themselves after a while. A worker that is not stale is refused.
     """
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids):
