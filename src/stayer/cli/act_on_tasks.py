@@ -11,7 +11,7 @@ import rich_click as click
 
 from stayer.cli.command import Decorated, Given
 from stayer.cli.confirm import confirm
-from stayer.cli.output import many, note, print_json_array, print_lines, say
+from stayer.cli.output import note, plural, print_json_array, print_lines, say
 from stayer.cli.progress import progress
 from stayer.cli.selection import Selection, choose, filter_options, ids_argument
 from stayer.cli.tries import Tries
@@ -73,11 +73,11 @@ def act_on_tasks(given: Given, verb: TaskVerb, selection: Selection, manner: Man
     chosen = choose(store, selection, tries, states=verb.states, held=verb.held)
     if manner.dry_run:
         print_lines(chosen)
-        note(f"to {verb.name}: {many(len(chosen))}; nothing was done")
+        note(f"to {verb.name}: {plural(len(chosen))}; nothing was done")
         return tries.worst
     if by_filter and not chosen:
         note(f"no task to {verb.name} matches")
-    elif by_filter and not confirm(f"{verb.name.capitalize()} {many(len(chosen))}?", manner.yes):
+    elif by_filter and not confirm(f"{verb.name.capitalize()} {plural(len(chosen))}?", manner.yes):
         return 1
     done = _act(store, verb, chosen, tries, forgiving=by_filter)
     if manner.as_json:
@@ -95,9 +95,9 @@ def _print_summary(tasks: Iterator[Task], verb: TaskVerb, total: int) -> None:
     with progress(total, wanted=total > control.BATCH) as advance:
         for task in tasks:
             counts[verb.describe(task)] += 1
-            advance(counts.total(), many(counts.total()))
+            advance(counts.total(), plural(counts.total()))
     for description, number in counts.items():
-        say(f"{many(number)} {description}")
+        say(f"{plural(number)} {description}")
 
 
 def _act(

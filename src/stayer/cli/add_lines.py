@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from stayer.cli.command import Given
-from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
+from stayer.cli.output import note, on_screen, plural, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids
@@ -93,10 +93,10 @@ def add_lines(
     if not tally.accepted:
         note(f"no tasks in {name}")
     if tally.there:
-        note(f"{tally.there:,} of {many(tally.accepted)} were already there")
+        note(f"{tally.there:,} of {plural(tally.accepted)} were already there")
     if tally.deleted:
         was = "was" if tally.deleted == 1 else "were"
-        note(f"{many(tally.deleted)} {was} not accepted: deleted ids are refused for 30 days")
+        note(f"{plural(tally.deleted)} {was} not accepted: deleted ids are refused for 30 days")
     return Refused.exit_code if tally.deleted else 0
 
 
@@ -167,7 +167,7 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
             sent = _with_ids(sent, error.drawn) if error.drawn else sent
             news = _describe_doubt(sent, tally.accepted)
         elif tally.accepted:
-            news = f"the first {many(tally.accepted)} were accepted, the rest was not"
+            news = f"the first {plural(tally.accepted)} were accepted, the rest was not"
         else:
             news = "nothing was accepted"
         said = str(error).replace(UNCHANGED, "") if tally.accepted else error
@@ -178,7 +178,7 @@ def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list
 def _describe_doubt(sent: Sequence[_Line], accepted: int) -> str:
     """Say what is known of each line, and how to go on so that none becomes two tasks."""
     first, last = sent[0].number, sent[-1].number
-    before = f"{many(accepted)} were accepted; " if accepted else ""
+    before = f"{plural(accepted)} were accepted; " if accepted else ""
     unknown = f"{before}lines {first:,} to {last:,} may have been, all or some"
     if not any(line.new.generated for line in sent):
         return f"{unknown}: to submit them again under the same ids makes none twice"
@@ -206,7 +206,7 @@ def _with_progress(
 ) -> Iterator[list[Submitted]]:
     for chunk in answers:
         yield chunk
-        advance(file.tell() if _size(file) else 0, many(tally.accepted))
+        advance(file.tell() if _size(file) else 0, plural(tally.accepted))
 
 
 def _size(file: BinaryIO) -> int | None:

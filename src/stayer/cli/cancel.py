@@ -8,7 +8,7 @@ from functools import cached_property
 from stayer.cli.act_on_tasks import Manner, TaskVerb, act_on_tasks, acts_on_tasks
 from stayer.cli.command import Given, command
 from stayer.cli.common_options import grace_option
-from stayer.cli.output import many, note
+from stayer.cli.output import note, plural
 from stayer.cli.selection import Selection
 from stayer.cli.silent_workers import silent_among
 from stayer.core.errors import StoreUnreachable
@@ -65,7 +65,7 @@ class _CancelledDownstream:
             number = flow_control.forsaken_since(self._store, self._before, self._cancelled)
             if number:
                 were = "was" if number == 1 else "were"
-                note(f"{many(number)} that {were} to run after these {were} cancelled too")
+                note(f"{plural(number)} that {were} to run after these {were} cancelled too")
 
 
 class _Description:

@@ -123,7 +123,7 @@ def add(
     if as_json:
         print_json(parse.record(made))
     else:
-        say(f"{made.name} {_next(made)}")
+        say(f"{made.name} {_describe_next(made)}")
 
 
 @cron.command()
@@ -228,7 +228,9 @@ def _remove(store: Store, name: str) -> str:
 @click.pass_obj
 def pause(given: Given, names: tuple[str, ...]) -> int:
     """Stop schedules until they are resumed."""
-    return _each(given.store(), names, lambda store, name: _next(schedules.pause(store, name)))
+    return _each(
+        given.store(), names, lambda store, name: _describe_next(schedules.pause(store, name))
+    )
 
 
 @cron.command()
@@ -236,7 +238,9 @@ def pause(given: Given, names: tuple[str, ...]) -> int:
 @click.pass_obj
 def resume(given: Given, names: tuple[str, ...]) -> int:
     """Let paused schedules go on, from now on."""
-    return _each(given.store(), names, lambda store, name: _next(schedules.resume(store, name)))
+    return _each(
+        given.store(), names, lambda store, name: _describe_next(schedules.resume(store, name))
+    )
 
 
 @cron.command()
@@ -258,7 +262,7 @@ def _each(store: Store, names: Sequence[str], act: Callable[[Store, str], str]) 
     return tries.worst
 
 
-def _next(schedule: Schedule) -> str:
+def _describe_next(schedule: Schedule) -> str:
     if schedule.paused:
         return "paused"
     return "never" if schedule.next is None else f"next {_local(schedule.next, schedule.zone)}"

@@ -20,7 +20,7 @@ def declare_schedules(config: Config, store: Store) -> None:
     if config.file is not None:
         folder = os.path.dirname(config.file)
         found = [
-            parse.parse(each, f"{config.file}: [[cron]] {number}", _usual(config), folder)
+            parse.parse(each, f"{config.file}: [[cron]] {number}", _task_defaults(config), folder)
             for number, each in enumerate(config.cron, start=1)
         ]
         schedules.declare(store, config.file, found)
@@ -34,7 +34,7 @@ def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collec
 
     if handlers.app is None:
         return
-    usual = _usual(config)
+    usual = _task_defaults(config)
     users = handlers.users.all()
     if users:
         spoken = {
@@ -49,7 +49,7 @@ def declare_app(config: Config, handlers: Handlers, store: Store, queues: Collec
         schedules.declare(store, f"app {handlers.app}", declared)
 
 
-def _usual(config: Config) -> dict[str, Any]:
+def _task_defaults(config: Config) -> dict[str, Any]:
     """Return the defaults for tasks of schedules."""
     return {"queue": config.queue, "owner": config.owner, "retries": config.retries}
 

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from stayer import __version__
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, print_json, safe
+from stayer.cli.output import plural, print_json, safe
 from stayer.cli.redact import redact_passwords
 from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
@@ -259,7 +259,7 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
         yield Finding(
             "left behind",
             "warn",
-            f"{many(len(found))} in {state} with no worker to look after them: {names}",
+            f"{plural(len(found))} in {state} with no worker to look after them: {names}",
             "start a worker there (`stayer worker`): it goes on with what is still its own, and "
             f"kills the rest. Without one, `rm -r {found[0].folder}` ends such a task",
         )
@@ -277,8 +277,8 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
     yield Finding(
         "refused",
         "warn",
-        f"{many(len(found), 'result')} ({size}) in {state / 'run'} that the store would not take, "
-        f"of: {names}",
+        f"{plural(len(found), 'result')} ({size}) in {state / 'run'} that the store would not "
+        f"take, of: {names}",
         f"take what you need from there: it is removed {format_duration(KEPT_FOR)} after its task "
         "ended, or when the task is purged or completes after all",
     )
@@ -287,7 +287,7 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
 def _check_store(store: Store) -> Iterator[Finding]:
     try:
         store.setup()
-        apart = store.now() - _here()
+        apart = store.now() - _local_clock()
         queues, away = partly(store, (), store.queues)
         yield _check_queues(len(queues), away)
         if isinstance(store, CheckedStore):
@@ -314,12 +314,12 @@ def _if_allowed(check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
 
 def _check_queues(number: int, away: dict[str, str]) -> Finding:
     if not away:
-        return Finding("store", "ok", f"answers, {many(number, 'queue')}")
-    message = f"{many(number, 'queue')} can be reached, {len(away):,} can't: {', '.join(away)}"
+        return Finding("store", "ok", f"answers, {plural(number, 'queue')}")
+    message = f"{plural(number, 'queue')} can be reached, {len(away):,} can't: {', '.join(away)}"
     return Finding("store", "fail", message, "what stands below says why")
 
 
-def _here() -> float:
+def _local_clock() -> float:
     return time.time()
 
 
@@ -347,7 +347,7 @@ def _check_workers(workers: list[Worker], now: float) -> Finding:
             "processes (a worker without --threads)",
         )
     if not stale:
-        return Finding("workers", "ok", f"{many(len(workers), 'worker')}, none stale")
+        return Finding("workers", "ok", f"{plural(len(workers), 'worker')}, none stale")
     return Finding(
         "workers",
         "warn",
@@ -382,7 +382,7 @@ def _check_notices(store: Store) -> Iterator[Finding]:
 
 
 def _at_least(number: int, what: str) -> str:
-    return f"over {many(number, what)}" if number == _MOST_LISTED else many(number, what)
+    return f"over {plural(number, what)}" if number == _MOST_LISTED else plural(number, what)
 
 
 def _failure(check: str, error: StayerError) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, note, print_json
+from stayer.cli.output import note, plural, print_json
 from stayer.cli.param_types import complete_queue
 from stayer.cli.queue_names import check_queues
 from stayer.core.insight import failures as faults
@@ -45,4 +45,4 @@ def failures(given: Given, queues: tuple[str, ...], limit: int, as_json: bool) -
 
         draw(failures_table(found.failures, store.now()))
         if found.faults > len(found.failures):
-            note(f"{found.faults:,} faults in {many(found.tasks)}: -n {10 * limit} shows more")
+            note(f"{found.faults:,} faults in {plural(found.tasks)}: -n {10 * limit} shows more")

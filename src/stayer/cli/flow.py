@@ -10,7 +10,7 @@ from stayer.cli.command import Given, Group, argument
 from stayer.cli.common_options import from_start_option, grace_option, timeout_option
 from stayer.cli.confirm import confirm
 from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
-from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
+from stayer.cli.output import note, on_screen, plural, print_json, print_json_array, say, stdin
 from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import working_directory
 from stayer.core.errors import BadInput
@@ -157,9 +157,9 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
     store = given.store()
     found = flow_control.get(store, flow_control.resolve(store, id, to_change=True))
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
-    if left and not confirm(f"Cancel {many(left)} of flow {found.id}?", yes):
+    if left and not confirm(f"Cancel {plural(left)} of flow {found.id}?", yes):
         return 1
-    say(f"{found.id} cancelled: {many(flow_control.cancel(store, found.id, grace))}")
+    say(f"{found.id} cancelled: {plural(flow_control.cancel(store, found.id, grace))}")
     return 0
 
 
@@ -176,7 +176,7 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
     number = flow_control.retry(store, full, from_start=from_start)
-    say(f"{full} goes on: {many(number)} to run again")
+    say(f"{full} goes on: {plural(number)} to run again")
 
 
 def _wait(

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from stayer.cli.keyboard import HINT, keys
-from stayer.cli.output import many, safe
+from stayer.cli.output import plural, safe
 from stayer.cli.silent_workers import silent_among, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
@@ -112,7 +112,7 @@ def _top(
     if attention is not None:
         attention.pay(page.tasks)
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
-    more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
+    more = f"… and {plural(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
     workers = known_workers(store)
     silent = silent_among(workers, now)
     parts: list[RenderableType] = []
@@ -131,4 +131,4 @@ def _summary(workers: Sequence[Worker], queues: Sequence[QueueInfo], names: Sequ
     able = [worker for worker in those if worker.state != "STALE"]
     busy, slots = sum(worker.running for worker in able), sum(worker.slots for worker in able)
     gone = f", {stale} stale" if stale else ""
-    return f"{many(len(those), 'worker')}{gone}; {busy} of {many(slots, 'slot')} busy"
+    return f"{plural(len(those), 'worker')}{gone}; {busy} of {plural(slots, 'slot')} busy"

@@ -7,7 +7,7 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.output import note, plural, print_json_array, say
 from stayer.cli.param_types import complete_task
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import NOTICE_STATES, NoticeState, notice_record
@@ -68,7 +68,7 @@ def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Deliver notices now: those that failed, or wait for their next try."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    say(f"{many(notice_control.retry(store, wanted), 'notice')} will be delivered")
+    say(f"{plural(notice_control.retry(store, wanted), 'notice')} will be delivered")
 
 
 @notices.command()
@@ -79,7 +79,7 @@ def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Forget notices, delivered or not."""
     store = given.store()
     wanted = _choose(store, ids, failed)
-    say(f"{many(notice_control.drop(store, wanted), 'notice')} forgotten")
+    say(f"{plural(notice_control.drop(store, wanted), 'notice')} forgotten")
 
 
 def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:

@@ -107,7 +107,7 @@ def write_bytes(left: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def many(number: int, what: str = "task") -> str:
+def plural(number: int, what: str = "task") -> str:
     """Return `1 task`, `2 tasks`, `12,000 tasks`."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 

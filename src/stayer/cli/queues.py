@@ -9,7 +9,7 @@ import rich_click as click
 
 from stayer.cli.command import Decorated, Given, Group, argument
 from stayer.cli.confirm import confirm
-from stayer.cli.output import many, note, note_unreachable, print_json, print_json_array, say
+from stayer.cli.output import note, note_unreachable, plural, print_json, print_json_array, say
 from stayer.cli.param_types import KEEP, LIMIT, complete_queue
 from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
@@ -81,9 +81,9 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     store = given.store()
     check_queues(store, [name])
     number = sum(store.queues([name])[0].counts.values())
-    if not confirm(f"Delete queue {name} with {many(number)}?", yes):
+    if not confirm(f"Delete queue {name} with {plural(number)}?", yes):
         return 1
-    say(f"{name} dropped with {many(control.drop_queue(store, name, force=force))}")
+    say(f"{name} dropped with {plural(control.drop_queue(store, name, force=force))}")
     return 0
 
 

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.output import json_text, many, safe
+from stayer.cli.output import json_text, plural, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, ran, unsaved
 from stayer.core.attempt_summary import lasted
@@ -82,7 +82,7 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "tags", ", ".join(task.tags)
     yield "tells", " ".join(task.notify)
     yield "flow", task.flow and f"{task.flow} ({task.part})"
-    yield "after", many(task.upstreams) if task.upstreams else None
+    yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
     yield "ran", _ran(task, heard_at)
     yield "unsaved", _unsaved(task, heard_at)

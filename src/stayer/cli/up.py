@@ -9,7 +9,7 @@ from typing import Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, say
+from stayer.cli.output import plural, say
 from stayer.cli.run_worker import run_worker
 from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
 
@@ -52,9 +52,9 @@ def _welcome(given: Given, plan: WorkerPlan) -> None:
     queues = plan.behaviour["queues"]
     queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
     say(f"the store is {url}")
-    hands = many(plan.behaviour["slots"], "slot")
+    hands = plural(plan.behaviour["slots"], "slot")
     if plan.threads is not None:
-        hands = many(plan.threads, "thread")
+        hands = plural(plan.threads, "thread")
     say(f"{hands} for tasks of {', '.join(queues)}")
     say(
         "Ctrl-C stops what runs, and the next `stayer up` begins it again"

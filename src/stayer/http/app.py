@@ -153,7 +153,7 @@ class Gate:
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
     ) -> Response | Said:
         self._check_host(scope, headers)
-        found = self._found(scope)
+        found = self._find_route(scope)
         route = found.route
         passage.route, passage.timed, passage.changes = route.path, route.is_timed, route.changes
         who = self._let_in(scope, headers, found, passage)
@@ -191,7 +191,7 @@ class Gate:
             passage.who = outcome.who
         if isinstance(outcome, Response):
             return outcome
-        return _said(call.scope, call.headers, outcome)
+        return _encode_answer(call.scope, call.headers, outcome)
 
     def _own_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """What every answer has. Names of the machine itself are shared with other servers: https
@@ -220,7 +220,7 @@ class Gate:
         host = _host_name(header)
         return host in self._hosts or (self._everywhere and _is_address(host))
 
-    def _found(self, scope: Scope) -> Found:
+    def _find_route(self, scope: Scope) -> Found:
         raw: bytes = scope["raw_path"]
         path = raw.decode("ascii", "replace")
         if self._prefix and (path == self._prefix or path.startswith(f"{self._prefix}/")):
@@ -243,7 +243,7 @@ class Gate:
         needed = found.route.role
         if needed is None:
             return None
-        who = passage.who = self._known(scope, headers)  # also of one that is refused
+        who = passage.who = self._authenticate(scope, headers)  # also of one that is refused
         if not may(who.role, needed):
             raise Problem(
                 "forbidden",
@@ -253,7 +253,7 @@ class Gate:
             _refuse_foreign(headers)
         return who
 
-    def _known(self, scope: Scope, headers: Headers) -> Principal:
+    def _authenticate(self, scope: Scope, headers: Headers) -> Principal:
         shown = headers.get(b"authorization", b"")
         if (known := self._let_in_now.get(shown)) is not None:
             return known
@@ -313,12 +313,12 @@ class Gate:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         if message.get("more_body", False) or len(body) > limit:
-            body = await self._rest(message, receive, limit, who, hold)
+            body = await self._read_rest(message, receive, limit, who, hold)
         if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
             raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
         return body
 
-    async def _rest(
+    async def _read_rest(
         self,
         message: Message,
         receive: Receive,
@@ -380,7 +380,7 @@ class Said(NamedTuple):
     content: bytes
 
 
-def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
+def _encode_answer(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
     """Make an answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)

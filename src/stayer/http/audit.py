@@ -38,8 +38,8 @@ class Audit:
         """Note what somebody did now."""
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.write)
-        said = _said(who, role, by, address, method, path, query, status)
-        self._lines.append(b'{"at":"%b",%b' % (_at(round(time.time(), 3)), said))
+        said = _format_entry(who, role, by, address, method, path, query, status)
+        self._lines.append(b'{"at":"%b",%b' % (_format_time(round(time.time(), 3)), said))
 
     def write(self) -> None:
         """Write all that is not written yet."""
@@ -62,8 +62,8 @@ class Audit:
 
 
 @lru_cache(maxsize=1)
-def _at(moment: float) -> bytes:
-    """Many come in one millisecond."""
+def _format_time(moment: float) -> bytes:
+    """Format a time. Cached, because many come in one millisecond."""
     return rfc3339(moment).encode()
 
 
@@ -73,11 +73,11 @@ def _printable(text: bytes) -> str:
 
 
 @lru_cache(maxsize=256)
-def _said(
+def _format_entry(
     who: str | None, role: str | None, by: str | None, address: str, method: str, path: bytes,
     query: bytes, status: int,
 ) -> bytes:  # fmt: skip
-    """All but the time: who submits does the same again and again."""
+    """Format all but the time. Cached, because who submits does the same again and again."""
     target = _printable(path)
     if query:
         target += "?" + _printable(query)

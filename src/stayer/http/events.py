@@ -84,9 +84,9 @@ class Hub:
             self._listeners -= 1
             if not self._listeners:
                 # Who polls comes back soon, and would start a thread each time.
-                asyncio.get_running_loop().call_later(_LINGER_S, self._rest)
+                asyncio.get_running_loop().call_later(_LINGER_S, self._stop_if_unused)
 
-    def _rest(self) -> None:
+    def _stop_if_unused(self) -> None:
         if not self._listeners:
             self._generation += 1  # its thread notices, and ends
             self._ready = None
@@ -102,7 +102,7 @@ class Hub:
         store has fallen silent or answers again.
         """
         if self._base <= number >= self._last:
-            await self._something(timeout)
+            await self._wait_for_events(timeout)
         if number < self._base:  # also if the ring has moved on meanwhile
             found: list[Event] = await self._call(self._store.watch, number, 0.0, EVENTS_PER_READ)
             if found:
@@ -110,7 +110,7 @@ class Hub:
         start = bisect_right(self._ring, number, key=lambda event: event.number)
         return self._ring[start : start + EVENTS_PER_READ]
 
-    async def _something(self, timeout: float) -> None:
+    async def _wait_for_events(self, timeout: float) -> None:
         """Wait for events, or for the time to be over."""
         if not self.closed:
             with suppress(TimeoutError):
@@ -143,7 +143,7 @@ class Hub:
     def _watch(self, loop: asyncio.AbstractEventLoop, generation: int, seen: int) -> None:
         def tell(what: Callable[..., None], *arguments: Any) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._told, generation, what, *arguments)
+                loop.call_soon_threadsafe(self._run_if_current, generation, what, *arguments)
 
         tell(self._look_at_clock, generation)
         away = False
@@ -171,8 +171,8 @@ class Hub:
                 seen = events[-1].number
             tell(self._take, events)
 
-    def _told(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
-        """What a watching thread has to tell, unless another one has taken its place."""
+    def _run_if_current(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
+        """Run what a watching thread asks for, unless another one has taken its place."""
         if generation == self._generation:
             what(*arguments)
 

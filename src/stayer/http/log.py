@@ -21,12 +21,12 @@ from stayer.http.streams import (
     CountedResponse,
     count_stream,
     get_task,
-    something,
     sse,
     still_allowed,
     streaming,
+    wait_for_any,
 )
-from stayer.http.tasks import which
+from stayer.http.tasks import which_attempt
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 
@@ -58,7 +58,7 @@ async def log(call: Call) -> Response:
     if asked.tail is not None and asked.start:
         raise BadInput("give either tail or start, not both")
     task = await get_task(call, call.path["id"])
-    attempt = which(task, asked.attempt)
+    attempt = which_attempt(task, asked.attempt)
     start = asked.start
     if asked.tail is not None:
         lines = asked.tail
@@ -132,7 +132,7 @@ async def _log_stream(
             if following.over:
                 return
             if not following.more:
-                position = await something(call, [id], position, _LOG_POLL_S)
+                position = await wait_for_any(call, [id], position, _LOG_POLL_S)
 
 
 class _Following:
@@ -223,7 +223,7 @@ def pieces(call: Call) -> Answer:
     """Return the pieces, with the gaps between them."""
     asked: PiecesQuery = call.query
     task = control.get(call.store, call.path["id"])
-    attempt = which(task, asked.attempt)
+    attempt = which_attempt(task, asked.attempt)
     found = call.store.log(task.id, attempt, asked.start, asked.limit)
     shown: list[JSON] = [codec.log_record(piece) for piece in found]
     following = found[-1].start + len(found[-1].data) if found else asked.start

@@ -137,8 +137,8 @@ class Service:
     async def ask(
         self, who: Principal | None, function: Callable[[Unpack[A]], T], *arguments: *A
     ) -> T:
-        """The same for somebody, who has a part of the threads: others go on, however long what is
-        asked for takes.
+        """Run something that asks the store for somebody, who may use only a part of the threads:
+        others go on, however long it takes.
         """
         async with self.requests.turn("" if who is None else who.account):
             return await self.call(function, *arguments)

@@ -291,10 +291,10 @@ async def _await_task(call: Call, id: str, deadline: float) -> Task:
             left = deadline - time.monotonic()
             if task.state in FINISHED or left <= 0:
                 return task
-            position = await something(call, [id], position, left)
+            position = await wait_for_any(call, [id], position, left)
 
 
-async def something(call: Call, ids: Collection[str], position: int, timeout: float) -> int:
+async def wait_for_any(call: Call, ids: Collection[str], position: int, timeout: float) -> int:
     """Wait until something happens to one of the tasks, or the time is over."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:

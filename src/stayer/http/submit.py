@@ -50,7 +50,9 @@ async def submit(call: Call) -> Answer:
         shown = _encode_answer(call, asked, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
     answers = await _submit_batched(call, asked) if asked else []
-    many = [_told(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
+    many = [
+        _encode_or_refuse(call, new, answer) for new, answer in zip(asked, answers, strict=True)
+    ]
     fresh = any(answer.fresh for answer in answers)
     return Answer(Raw(b'{"tasks":[%b]}' % b",".join(many)), 201 if fresh else 200)
 
@@ -77,14 +79,14 @@ def _read_tasks(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
     body: bytes = call.body
     beginning = body.lstrip()[:1]
     if beginning == b"[":
-        return _many(call, _pieces(body, tuple[Raw, ...]))
+        return _read_many(call, _pieces(body, tuple[Raw, ...]))
     if beginning == b"{" and b'"tasks"' in body:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Raw])
         except msgspec.DecodeError:
             fields = {}  # what is wrong is said below
         if fields.keys() == {"tasks"}:
-            return _many(call, _pieces(body, TasksBody).tasks)
+            return _read_many(call, _pieces(body, TasksBody).tasks)
     return _new_task(call, body, "body", draw)
 
 
@@ -95,7 +97,7 @@ def _pieces(body: bytes, kind: Any) -> Any:
         raise BadInput(f"the body is not a list of tasks: {error}") from None
 
 
-def _many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
+def _read_many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
     if len(pieces) > BATCH_LIMIT:
         raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
     draw = iter(ids.generate_many(len(pieces))).__next__
@@ -122,7 +124,7 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     return new
 
 
-def _told(call: Call, new: NewTask, answer: Submitted) -> bytes:
+def _encode_or_refuse(call: Call, new: NewTask, answer: Submitted) -> bytes:
     """The answer for one of many: what is refused to one is no word about the others, which are
     accepted by now.
     """

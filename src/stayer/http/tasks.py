@@ -102,7 +102,7 @@ class WhichAttempt(Struct, frozen=True, kw_only=True):
     )
 
 
-def which(task: Task, attempt: int | None) -> int:
+def which_attempt(task: Task, attempt: int | None) -> int:
     """Return the attempt that is meant; BadInput if there is none."""
     if attempt is not None and attempt > task.attempt:
         there = f"attempts 1 to {task.attempt}" if task.attempt else "no attempt yet"
@@ -113,7 +113,7 @@ def which(task: Task, attempt: int | None) -> int:
 def usage(call: Call) -> Answer:
     """Answer with what an attempt has used over time."""
     task = _task(call)
-    attempt = which(task, call.query.attempt)
+    attempt = which_attempt(task, call.query.attempt)
     found = call.store.usage(task.id, attempt)
     return Answer({"attempt": attempt, "usage": [codec.usage_record(each) for each in found]})
 
