@@ -106,7 +106,7 @@ def _why_nothing(store: Store, task: Task, attempt: int) -> str:
     if attempt not in {each.attempt for each in store.attempts(task.id)}:
         return (
             f"attempt {attempt} of task {task.id} is no longer kept, nor is its log: of very many "
-            "the first and the last are, stayer show lists them"
+            "attempts only the first and the last are. `stayer show` lists them"
         )
     if task.state in FINISHED:
         return f"task {task.id} is {task.state}: it printed nothing"

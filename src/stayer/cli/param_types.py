@@ -100,7 +100,7 @@ def since(text: str, now: float) -> float:
         moment = units.moment(text, now)
     except BadInput:
         raise BadInput(
-            f"{text!r} is no time: write for example 2h or 3d (ago), 20:30, 2026-11-15, or "
+            f"{text!r} is not a time: write for example 2h or 3d (ago), 20:30, 2026-11-15, or "
             "2026-11-15T20:30:00Z"
         ) from None
     if moment > now and ":" in text and len(text) <= len("20:30:00"):

@@ -52,8 +52,8 @@ def run_worker(
     hide_credentials()
     plan = planned()
     _refuse_server(given.config().store)
-    if plan.left_aside:
-        note(plan.left_aside)
+    if plan.ignored_note:
+        note(plan.ignored_note)
     settings = dict(plan.handlers)
     environment = dict(map(_pair, settings.pop("env", ())))
     users = task_users(plan.task_users, plan.behaviour["queues"])

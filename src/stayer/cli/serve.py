@@ -42,7 +42,7 @@ _LIST_SETTINGS = ("host_names", "trusted_proxies")
     help="Believe what this proxy says of its clients (X-Forwarded-For, -Proto). May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--access-file", metavar="FILE", help="Where tokens are kept. Default: beside stayer.toml."
+    "--access-file", metavar="FILE", help="Where tokens are kept. Default: next to stayer.toml."
 )
 @click.option(
     "--audit-log", metavar="FILE", help="Write here who changed what. Default: to the log."
@@ -116,7 +116,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
     else:
         url = "" if server.url == server_url(given) else f" --url {server.url}"
-        say(f"log in: `stayer token link{url}` prints a link (a log is no place for one)")
+        say(f"log in: `stayer token link{url}` prints a link (not shown here: this may be a log)")
     if _is_unencrypted(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
@@ -144,4 +144,4 @@ def _die_with(parent: int) -> None:
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
     if os.getppid() != parent:
-        raise BadInput("who started this server is gone")
+        raise BadInput("the process that started this server has ended")

@@ -177,7 +177,9 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
     "--role", type=click.Choice(ROLES), default="operate", metavar="ROLE",
     help=f"What may be done then: {ROLE} Default: operate.",
 )  # fmt: skip
-@click.option("--url", metavar="URL", help="Where the server is. Default: as [serve] says.")
+@click.option(
+    "--url", metavar="URL", help="Where the server is. Default: from [serve] of stayer.toml."
+)
 @click.pass_obj
 def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""

@@ -21,7 +21,7 @@ from stayer.core.errors import Refused
 def server_beside(given: Given, port: int | None) -> Iterator[None]:
     """Serve the same store as long as this goes on; it prints where, and the link to log in."""
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        note("no web page: pip install '.[web]' in a checkout adds it (--no-serve: never mind)")
+        note("no web page: pip install '.[web]' in a checkout adds it (or run with --no-serve)")
         yield
         return
     _refuse_a_taken_port(given.config().serve, port)

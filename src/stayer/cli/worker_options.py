@@ -204,7 +204,7 @@ class WorkerPlan(NamedTuple):
     node: str | None
     log: str | None
     take_over: bool
-    left_aside: str | None
+    ignored_note: str | None
     """What is to be said of settings that do not go with the flags."""
 
 
@@ -215,7 +215,7 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
         for name, value in given.items()
         if value is not None and value is not False and value != ()
     }
-    in_file, left_aside = _settings_in_force(config, said)
+    in_file, ignored_note = _settings_in_force(config, said)
     both: dict[str, Any] = {**in_file, **said}
     _refuse_empty_limits(config, said, both)
     if "threads" in both:
@@ -240,7 +240,7 @@ def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wor
         node=both.get("node"),
         log=both.get("log"),
         take_over=both.get("take_over", False),
-        left_aside=left_aside,
+        ignored_note=ignored_note,
     )
 
 
@@ -257,25 +257,25 @@ def _settings_in_force(
     """What the file says that flags leave standing; and, where they do away with more than they
     replace because threads and processes don't go together, what to say of that.
     """
-    in_file, left_aside = dict(config.worker), None
+    in_file, ignored_note = dict(config.worker), None
     if any(name in said for name in _HANDLERS):
         in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
     in_processes = [name for name in _HANDLERS if name in said and name != "app"]
     if in_processes and "threads" in in_file and "threads" not in said:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"
-        left_aside = (
-            f"threads = {threads} in {config.file} is left aside, because {flag} runs tasks in "
+        ignored_note = (
+            f"threads = {threads} in {config.file} is ignored, because {flag} runs tasks in "
             f"processes of their own: start another worker, without {flag}, for the threads"
         )
     if "threads" in said:  # the file may be that of a worker without
         if names := [name for name in _FOR_PROCESSES if name in config.worker and name not in said]:
-            left_aside = (
-                f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} left "
-                "aside, because --threads runs the functions of an app only, in one process: start "
-                "another worker, without --threads, for other tasks"
+            ignored_note = (
+                f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} "
+                "ignored, because --threads runs the functions of an app only, in one process: "
+                "start another worker, without --threads, for other tasks"
             )
         in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
-    return in_file, left_aside
+    return in_file, ignored_note
 
 
 def _refuse_empty_limits(config: Config, said: Mapping[str, Any], both: Mapping[str, Any]) -> None:
