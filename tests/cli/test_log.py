@@ -11,7 +11,7 @@ from stayer.cli.terminal_safe import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Interrupt, Start
 from stayer.core.model import EVERYTHING, LogPiece, Report, Task
-from stayer.service.control import tasks as control
+from stayer.service.control import logs
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
@@ -87,8 +87,8 @@ def test_the_last_lines(stayer: Here, writer: Writer, lines: str, said: str) -> 
 def test_a_tail_may_end_without_a_newline() -> None:
     pieces = [LogPiece(5, b"a\nb"), LogPiece(8, b"\nc")]
 
-    assert [control.beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
-    assert control.beginning_of_tail([], 3) == 0
+    assert [logs.beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
+    assert logs.beginning_of_tail([], 3) == 0
 
 
 def test_an_offset_counts_bytes(stayer: Here, writer: Writer) -> None:

@@ -15,7 +15,7 @@ from stayer.http.problem import Problem
 from stayer.http.service import THREADS, Service, Settings
 from stayer.http.session import by_token
 from stayer.http.tokens import Access, Token
-from stayer.service.control import tasks as control
+from stayer.service.control import logs
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, beat, get, register, started
 from tests.http.serving import Site
@@ -85,7 +85,7 @@ def test_a_tail_of_a_log_of_newlines_is_counted_not_walked(lines: int) -> None:
         find = index = rindex = rfind
 
     pieces = [LogPiece(each * 250_000, Counted(b"\n" * 250_000)) for each in range(4)]
-    found = control.beginning_of_tail(pieces, lines)
+    found = logs.beginning_of_tail(pieces, lines)
     assert found == max(0, 1_000_000 - lines)
 
 

@@ -16,7 +16,6 @@ from stayer.service.control import tasks as control
 from stayer.service.upkeep import due_work
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.health import CheckedStore
 from tests.contract.builders import (
     Clock,
     apply,
@@ -136,7 +135,6 @@ def test_there_is_something_of_everything(data: Old) -> None:
 
 
 def test_the_store_finds_nothing_wrong(data: Old) -> None:
-    assert isinstance(data.store, CheckedStore)
     of_servers = ("server", "memory", "persistence", "replicas", "cluster")
     found = [each for each in data.store.check() if each.check not in of_servers]
     assert [each for each in found if each.status != "ok"] == []

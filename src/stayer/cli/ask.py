@@ -18,9 +18,11 @@ from stayer.cli.selection import Tries, check_queues, ids_argument, note_new_que
 from stayer.core import codec, units
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, LogPiece, QueueInfo, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
-from stayer.store import Store
+from stayer.service.operator import operator_of
+from stayer.store import Operator, Store
 
 _STACK = b"(most recent call first):"
 ID = argument(
@@ -57,7 +59,7 @@ def pause(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: b
     the slot for it. `stayer pause -q QUEUE` lets what runs run on.
     """
     if _is_about_tasks(ids, names):
-        return _ask(given, ids, control.pause, "asked to pause", as_json)
+        return _ask(given, ids, lambda by, id: by.pause(id), "asked to pause", as_json)
     note_new_queues(given.store(), names)  # so that it is paused before its first task comes
     return _switch(given, names, control.pause_queue, "paused", as_json)
 
@@ -67,7 +69,7 @@ def pause(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: b
 def resume(given: Given, ids: tuple[str, ...], names: tuple[str, ...], as_json: bool) -> int:
     """Let paused tasks run on, or tasks of a paused queue be taken again."""
     if _is_about_tasks(ids, names):
-        return _ask(given, ids, control.resume, "asked to resume", as_json)
+        return _ask(given, ids, lambda by, id: by.resume(id), "asked to resume", as_json)
     check_queues(given.store(), names)
     return _switch(given, names, control.resume_queue, "resumed", as_json)
 
@@ -82,7 +84,7 @@ def signal(given: Given, id: str, name: str) -> None:
     stop a task, cancel it.
     """
     store = given.store()
-    task = control.signal(store, control.resolve(store, id, to_change=True), name)
+    task = operator_of(store).signal(control.resolve(store, id, to_change=True), name)
     order = task.orders[-1]
     say(f"{task.id} {order.arguments['signal']} is on its way")
 
@@ -106,7 +108,7 @@ def stack(given: Given, id: str, patience: float) -> int:
     task = control.get(store, control.resolve(store, id, to_change=True))
     before = _end_of_log(store, task, 0)
     offset = before[-1].start + len(before[-1].data) if before else 0
-    task = control.stack(store, task.id)
+    task = operator_of(store).stack(task.id)
     found = _await_stack(store, task, offset, patience)
     if not found:
         note(f"task {task.id} was asked, no answer yet: it comes in `stayer log -f {task.id}`")
@@ -136,7 +138,7 @@ def _await_stack(store: Store, task: Task, offset: int, patience: float) -> list
 
 
 def _end_of_log(store: Store, task: Task, offset: int) -> list[LogPiece]:
-    return list(control.log(store, task.id, task.attempt, offset))
+    return list(logs.read(store, task.id, task.attempt, offset))
 
 
 @command()
@@ -188,8 +190,7 @@ def set(
             "say what to set: --priority, --time-limit, --silence-limit, --memory-limit or --notify"
         )
     store = given.store()
-    task = control.set(
-        store,
+    task = operator_of(store).set(
         control.resolve(store, id, to_change=True),
         priority=priority,
         limits=limits,
@@ -239,15 +240,16 @@ def _is_about_tasks(ids: Sequence[str], names: Sequence[str]) -> bool:
 def _ask(
     given: Given,
     ids: Sequence[str],
-    act: Callable[[Store, str], Task],
+    act: Callable[[Operator, str], Task],
     told: str,
     as_json: bool,
 ) -> int:
     store, tries = given.store(), Tries()
+    operator = operator_of(store)
     asked = []
     for id in resolve(store, ids, tries, to_change=True):
         with tries.each():
-            asked.append(act(store, id))
+            asked.append(act(operator, id))
     if as_json:
         print_json_array(map(codec.record, asked))
     else:

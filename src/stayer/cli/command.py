@@ -83,13 +83,12 @@ class Given:
 def _refuse_what_is_not_there(store: Store) -> None:
     from stayer.config import default_store
     from stayer.core.errors import BadInput, StoreUnusable
-    from stayer.stores.health import FileStore
 
     with suppress(BadInput):  # nobody's home: then this is not the default
         if store.url == default_store(os.environ):
             return
     if (
-        isinstance(store, FileStore)
+        store.path is not None
         and os.path.isdir(os.path.dirname(store.path))
         and not os.path.exists(store.path)
     ):

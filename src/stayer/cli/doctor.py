@@ -23,12 +23,12 @@ from stayer.cli.setup import without_passwords
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
 from stayer.core.errors import StayerError
+from stayer.core.insight.health import Finding
 from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import Worker
 from stayer.core.units import format_duration, format_size
 from stayer.service.degraded.partial import partly
 from stayer.store import Store, known_workers
-from stayer.stores.health import CheckedStore, FileStore, Finding
 
 _SQLITE = (3, 35, 0)
 _NETWORK = {
@@ -84,13 +84,13 @@ def _findings(given: Given) -> Iterator[Finding]:
     except StayerError as error:
         yield from (_versions(), _failed("settings", error))
         return
-    yield _versions_with_sqlite() if isinstance(store, FileStore) else _versions()
+    yield _versions() if store.path is None else _versions_with_sqlite()
     config = given.config()
     yield Finding("settings", "ok", f"store {store.url} (from {config.sources['store']})")
     yield from _passed_over(config)
     yield from _secrets(config)
     yield from _unattended(given)
-    if isinstance(store, FileStore):
+    if store.path is not None:
         is_shared = "shared=" in store.url.partition("?")[2]
         yield from _file(store.path, is_shared, config.sources["store"] == DEFAULT)
         if not os.path.exists(store.path):
@@ -290,8 +290,7 @@ def _store(store: Store) -> Iterator[Finding]:
         apart = store.now() - _here()
         queues, away = partly(store, (), store.queues)
         yield _reached(len(queues), away)
-        if isinstance(store, CheckedStore):
-            yield from store.check()
+        yield from store.check()
         yield _clock(apart)
         yield _workers(known_workers(store), store.now())
         if not away:

@@ -13,7 +13,7 @@ from stayer.core.insight.explanation import Explanation, Span
 from stayer.core.insight.forecast import ENOUGH
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
-from stayer.service.explain import explain as find_reasons
+from stayer.service.operator import operator_of
 
 
 @command()
@@ -26,7 +26,7 @@ def explain(given: Given, id: str, as_json: bool) -> None:
     what half of them would need.
     """
     store = given.store()
-    found = find_reasons(store, control.resolve(store, id))
+    found = operator_of(store).explain(control.resolve(store, id))
     if as_json:
         print_json(explanation.record(found))
         return

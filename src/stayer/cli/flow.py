@@ -19,7 +19,8 @@ from stayer.core.flows.model import FlowInfo
 from stayer.core.model import FINISHED
 from stayer.core.units import format_duration, format_size
 from stayer.service.control import flows as flow_control
-from stayer.service.degraded.retry import deadline_in, ride_out, time_left
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
+from stayer.service.operator import operator_of
 
 READ_LIMIT = 64_000_000
 LIMIT = 20
@@ -145,7 +146,7 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     then, 4.
     """
     deadline = deadline_in(timeout)
-    full = ride_out(lambda: flow_control.resolve(given.store(), id), deadline, note)
+    full = retry_while_unreachable(lambda: flow_control.resolve(given.store(), id), deadline, note)
     return _wait(given, full, timeout, as_json, deadline)
 
 
@@ -166,7 +167,7 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
     if left and not confirm(f"Cancel {many(left)} of flow {found.id}?", yes):
         return 1
-    say(f"{found.id} cancelled: {many(flow_control.cancel(store, found.id, grace))}")
+    say(f"{found.id} cancelled: {many(operator_of(store).cancel_flow(found.id, grace))}")
     return 0
 
 
@@ -182,7 +183,7 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     """
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
-    number = flow_control.retry(store, full, from_start=from_start)
+    number = operator_of(store).retry_flow(full, from_start=from_start)
     say(f"{full} goes on: {many(number)} to run again")
 
 

@@ -12,8 +12,9 @@ from stayer.cli.output import note, on_screen, write_bytes
 from stayer.cli.terminal_safe import Harmless
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.service.live_updates import Attention
 from stayer.store import Store
 
@@ -67,7 +68,7 @@ def follow(
         return seen, task, following.is_over(task)
 
     while True:
-        seen, task, is_over = ride_out(look, None, note)
+        seen, task, is_over = retry_while_unreachable(look, None, note)
         if is_over:
             printer.end()
             return task
@@ -105,7 +106,7 @@ class _Following:
         # Called after the task was read: the last of a log comes before the end of its attempt.
         if self._shown is not None:
             offset = self._printer.offset
-            self._printer.print(control.log(self._store, self._id, self._shown, offset))
+            self._printer.print(logs.read(self._store, self._id, self._shown, offset))
 
 
 def _has_begun(task: Task) -> bool:

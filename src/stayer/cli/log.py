@@ -10,8 +10,9 @@ from stayer.cli.output import note
 from stayer.cli.param_types import DURATION, complete_task
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.store import Store
 
 
@@ -60,14 +61,14 @@ def log(
         shown = attempt or task.attempt
         printer.offset = offset or 0
         if tail is not None:
-            pieces = list(control.log(store, task.id, shown))
-            printer.offset = control.beginning_of_tail(pieces, tail)
+            pieces = list(logs.read(store, task.id, shown))
+            printer.offset = logs.beginning_of_tail(pieces, tail)
         if since is not None:
             printer.offset = _came_since(store, task, shown, store.now() - since)
         return task
 
     if following:
-        task = ride_out(begin, None, note)
+        task = retry_while_unreachable(begin, None, note)
         follow(given.store(), task.id, printer, attempt)
     else:
         _print(given.store(), begin(), printer, attempt)
@@ -75,7 +76,7 @@ def log(
 
 def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> None:
     shown = attempt or task.attempt
-    printer.print(control.log(store, task.id, shown, printer.offset))
+    printer.print(logs.read(store, task.id, shown, printer.offset))
     printer.end()
     if not printer.offset:
         note(_nothing(store, task, shown))
@@ -84,7 +85,7 @@ def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> N
 def _came_since(store: Store, task: Task, attempt: int, moment: float) -> int:
     """The offset of the first piece that came then or later; the end if there is none."""
     offset = 0
-    for piece in control.log(store, task.id, attempt):
+    for piece in logs.read(store, task.id, attempt):
         if piece.at is not None and piece.at >= moment:
             return piece.start
         offset = piece.start + len(piece.data)

@@ -26,10 +26,11 @@ from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import QUEUED, RUNNING, Filter, Page, Task
 from stayer.core.units import format_duration
-from stayer.service import explain
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import partly
-from stayer.service.degraded.retry import deadline_in, ride_out, time_left
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
+from stayer.service.explain import why_silent, why_waiting
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 LIMIT = 50
@@ -163,9 +164,9 @@ def show(given: Given, id: str, as_json: bool) -> None:
 def _condition(store: Store, task: Task) -> str | None:
     """Why it does not run, or why nobody hears of it."""
     if task.state in QUEUED:
-        return f"waits: {explain.why_waiting(store, task)}"
+        return f"waits: {why_waiting(operator_of(store).explain(task.id))}"
     if task.state in RUNNING:
-        return explain.why_silent(store, task)
+        return why_silent(operator_of(store).explain(task.id))
     return None
 
 
@@ -188,7 +189,7 @@ def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: boo
         store, tries = given.store(), Tries()
         return store, tries, resolve(store, ids, tries)
 
-    store, tries, found = ride_out(begin, deadline, note)
+    store, tries, found = retry_while_unreachable(begin, deadline, note)
     open_ids = dict.fromkeys(found)
     ended = _ended(store, open_ids, time_left(deadline), tries)
     if as_json:

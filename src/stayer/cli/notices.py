@@ -102,7 +102,7 @@ def test(given: Given, hook: str) -> int:
 
     whom = configured(given.config())
     answered = try_once(whom, sample(whom, hook))
-    (say if answered.delivered else note)(answered.said)
+    (say if answered.delivered else note)(answered.summary)
     return 0 if answered.delivered else 1
 
 

@@ -17,7 +17,6 @@ from stayer.core import units
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import Filter
 from stayer.store import Store
-from stayer.stores.health import FileStore
 
 if TYPE_CHECKING:
     Seconds: TypeAlias = click.ParamType[float]
@@ -172,7 +171,7 @@ def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
             asked = given(context)
             asked.quiet = True
             store = asked.unopened_store()
-            if isinstance(store, FileStore) and not os.path.exists(store.path):
+            if store.path is not None and not os.path.exists(store.path):
                 return []  # asking would make it
             fit = [word for word in words(store, typed) if word.startswith(typed)]
         except StayerError:

@@ -17,8 +17,9 @@ from stayer.cli.follow import PAUSE, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
-from stayer.service import explain
 from stayer.service.control import tasks as control
+from stayer.service.explain import why_waiting
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 CANCELLED = 3
@@ -108,7 +109,7 @@ def _ask_what_to_do(store: Store, task: Task, interruptions: Interruptions) -> N
             continue
         answer = sys.stdin.readline().strip().lower()
         if answer in ("c", "cancel"):
-            control.cancel(store, task.id)
+            operator_of(store).cancel(task.id)
             note(f"task {task.id} is asked to stop")
             return
         if answer in ("", "d", "detach"):
@@ -132,7 +133,7 @@ class Waiting:
             return
         if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
             return
-        why = explain.why_waiting(self._store, task)
+        why = why_waiting(operator_of(self._store).explain(task.id))
         kind = " ".join(_NUMBERS.sub("", why).split())
         if kind != self._said:
             note(f"task {task.id} waits: {why}")

@@ -144,7 +144,7 @@ def ids_argument(
         shell_complete=complete_task,
         help="Ids of tasks. "
         + (
-            f"The first {control.ENOUGH} letters of an id that was drawn are enough."
+            f"The first {control.PREFIX_LETTERS} letters of an id that was drawn are enough."
             if to_change
             else "The beginning of an id is enough."
         ),

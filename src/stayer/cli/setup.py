@@ -15,7 +15,6 @@ from stayer.cli.output import print_json, say
 from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
-from stayer.stores.health import FileStore
 
 _ROOMY = 140
 """How wide a terminal must be to explain each setting too."""
@@ -30,7 +29,7 @@ def init(given: Given) -> None:
     `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
     """
     store = given.unopened_store()
-    new = isinstance(store, FileStore) and not os.path.exists(store.path)
+    new = store.path is not None and not os.path.exists(store.path)
     store = given.store(make=True)
     say(f"{store.url} {'is made' if new else 'is ready'}")
 

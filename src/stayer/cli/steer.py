@@ -28,6 +28,7 @@ from stayer.core.errors import Refused, StoreUnreachable, UnknownTask
 from stayer.core.model import QUEUED, RUNNING, State, Task, Worker
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store, known_workers
 
 
@@ -91,7 +92,7 @@ def cancel(
         given,
         Steering(
             verb="cancel",
-            act=lambda store, id: forsaken.by(control.cancel(store, id, grace)),
+            act=lambda store, id: forsaken.by(operator_of(store).cancel(id, grace)),
             states=(*QUEUED, *RUNNING),
             told=_Stopped(given.store()).told,
         ),
@@ -184,7 +185,7 @@ def retry(
         given,
         Steering(
             verb="retry",
-            act=lambda store, id: control.retry(store, id, from_start=from_start, now=now),
+            act=lambda store, id: operator_of(store).retry(id, from_start=from_start, now=now),
             states=("failed", "cancelled"),
             told=lambda task: f"{task.state} held" if task.held else task.state,
         ),
@@ -210,7 +211,7 @@ def hold(
         given,
         Steering(
             "hold",
-            control.hold,
+            lambda store, id: operator_of(store).hold(id),
             QUEUED,
             lambda task: (
                 "runs on, and is held if it comes back" if task.state in RUNNING else "held"
@@ -239,7 +240,7 @@ def release(
     def act(store: Store, id: str) -> Task:
         if not control.get(store, id).held:
             free.add(id)
-        return control.release(store, id)
+        return operator_of(store).release(id)
 
     return _steer(
         given,

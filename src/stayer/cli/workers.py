@@ -9,7 +9,7 @@ from stayer.cli.output import many, note, print_json_array, say
 from stayer.cli.param_types import complete_worker
 from stayer.cli.selection import Tries
 from stayer.core import codec
-from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import known_workers
 
 
@@ -51,5 +51,5 @@ def drop(given: Given, ids: tuple[str, ...]) -> int:
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids):
         with tries.each():
-            say(f"{id} dropped, {many(control.drop_worker(store, id))} returned")
+            say(f"{id} dropped, {many(operator_of(store).drop_worker(id))} returned")
     return tries.worst

@@ -27,6 +27,7 @@ from stayer.http.streams import (
     streaming,
 )
 from stayer.http.tasks import which
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 
@@ -63,9 +64,7 @@ async def log(call: Call) -> Response:
     if asked.tail is not None:
         lines = asked.tail
         start = await call.ask(
-            lambda: control.beginning_of_tail(
-                list(control.log(call.store, task.id, attempt)), lines
-            )
+            lambda: logs.beginning_of_tail(list(logs.read(call.store, task.id, attempt)), lines)
         )
     if asked.follow:
         begin = _last_place(call, attempt, start)
