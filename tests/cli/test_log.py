@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stayer.cli.follow import Printer, follow
-from stayer.cli.terminal_safe import Harmless
+from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Interrupt, Start
 from stayer.core.model import EVERYTHING, LogPiece, Report, Task
@@ -146,13 +146,13 @@ def test_a_terminal_obeys_colours_and_nothing_else(apart: Apart, writer: Writer)
 def test_letters_and_colours_may_be_cut_anywhere() -> None:
     whole = "ä\x1b[1;31mé\x1b[0m\rü €\n".encode()
     for cut in range(len(whole) + 1):
-        harmless = Harmless()
+        harmless = SafeOutput()
         shown = harmless.feed(whole[:cut]) + harmless.feed(whole[cut:]) + harmless.end()
         assert shown == whole
 
 
 def test_colours_end_with_the_log() -> None:
-    harmless = Harmless()
+    harmless = SafeOutput()
 
     assert harmless.feed(b"\x1b[31mred\x1b[") == b"\x1b[31mred"
     assert harmless.end() == b"\\x1b[\x1b[0m"

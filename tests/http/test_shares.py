@@ -12,7 +12,7 @@ from stayer.core import limits
 from stayer.core.model import LogPiece, Report
 from stayer.http.limits import Limits, Requests
 from stayer.http.problem import Problem
-from stayer.http.service import THREADS, Service, Settings
+from stayer.http.service import STORE_THREADS, Service, Settings
 from stayer.http.session import by_token
 from stayer.http.tokens import Access, Token
 from stayer.service.control import logs
@@ -57,7 +57,9 @@ def test_who_asks_for_much_keeps_nobody_from_the_store(tmp_path: Path, store: St
 
     async def crowd() -> None:
         service = Service(store, access, Settings())
-        asked = [asyncio.ensure_future(service.ask(one, over.wait)) for _ in range(THREADS * 2)]
+        asked = [
+            asyncio.ensure_future(service.ask(one, over.wait)) for _ in range(STORE_THREADS * 2)
+        ]
         try:
             assert await asyncio.wait_for(service.ask(other, store.last_event), PATIENCE) == 0
             assert not any(each.done() for each in asked)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer.cli.command import Given, argument, command
+from stayer.cli.command import Given, command
+from stayer.cli.common_options import task_id_argument
 from stayer.cli.output import print_json, say
-from stayer.cli.param_types import complete_task
 from stayer.cli.tables import local_time
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation, Span
@@ -17,7 +17,7 @@ from stayer.service.operator import operator_of
 
 
 @command()
-@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@task_id_argument
 @click.option("--json", "as_json", is_flag=True, help="Print reasons and forecast, as JSON.")
 def explain(given: Given, id: str, as_json: bool) -> None:
     """Say why a task is not running, or what it does, and when it will start and end.
