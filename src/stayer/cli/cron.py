@@ -91,7 +91,7 @@ def cron() -> None:
 )
 @click.option("--paused", is_flag=True, help="Not to begin before it is resumed.")
 @click.option("--replace", "replacing", is_flag=True, help="Take the place of one of that name.")
-@submission_options(leave_out=(*parse.NOT_FOR_TASKS, "hold"))
+@submission_options(leave_out=(*parse.NOT_FOR_TASKS, "held"))
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
 def add(
