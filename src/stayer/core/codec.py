@@ -26,11 +26,8 @@ from stayer.core.model import (
     Attempt,
     Checkpoint,
     Event,
-    Fault,
-    Handles,
     LogPiece,
     Policy,
-    Progress,
     QueueInfo,
     Task,
     Usage,
@@ -55,6 +52,7 @@ _INFLATED_LIMIT = 64_000_000
 
 TIMES = frozenset((*named("moment"), "at", "oldest", "next", "last", "next_start"))
 """What is shown as a time, by the names of fields: those of a task, then those of other records."""
+_STRUCTS = frozenset(named("structs"))
 _LISTS = frozenset((*named("words"), "queues", "names", "programs"))
 _SURE = frozenset((str, int, bool))
 """What JSON says as it is, or not at all."""
@@ -334,7 +332,7 @@ def _special(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(
         name
         for name in names
-        if name in TIMES or name.endswith("_at") or name in _LISTS or name == "orders"
+        if name in TIMES or name.endswith("_at") or name in _LISTS or name in _STRUCTS
     )
 
 
@@ -345,9 +343,9 @@ def _shown_field(name: str, value: Any) -> JSON:
         return rfc3339(value)
     if name in _LISTS:
         return list(value)
-    if name == "orders":
-        return [_shown(order) for order in value]
-    return _shown(value) if isinstance(value, Fault | Progress | Usage | Handles) else value
+    if name in _STRUCTS:
+        return [_shown(each) for each in value]
+    return _shown(value) if isinstance(value, Struct) else value
 
 
 def encode(value: JSON) -> str:

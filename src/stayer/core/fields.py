@@ -27,9 +27,9 @@ Kind = Literal[
 """What a field holds. Every way to store, show, read or document it is chosen by this; `words` are
 texts in a list, `variables` texts by name, a `value` is the user's own.
 """
-Setter = Literal["submitter", "flow", "store", "worker"]
-"""Who sets a field: whoever submits, in words of her own; the plan of a flow; the store, when it
-changes the task; the worker, of what it sees.
+Setter = Literal["submitter", "options", "flow", "store", "worker"]
+"""Who sets a field: whoever submits, by the option of that name, or by several options; the plan of
+a flow; the store, when it changes the task; the worker, of what it sees.
 """
 
 
@@ -130,7 +130,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             metavar="ID",
         ),
         "near_wait": Row(
-            "how long it waits for that node; a minute, if nothing is said",
+            "how long it waits for the node of `near`; a minute, if nothing is said",
             None,
             "How long to wait for that node, before any other may take it. Default: 1m.",
         ),
@@ -172,13 +172,13 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             metavar="WORD",
         ),
         "unique_while": Row(
-            "how long it keeps that word to itself: until it is taken, or until it has ended",
+            "how long it keeps its unique word to itself: until it is taken, or until it has ended",
             43,
             "How long it keeps --unique to itself: until it is taken, or until it has ended "
             "(the default).",
         ),
         "unique_for": Row(
-            "and for how long after its end",
+            "how long it keeps its unique word to itself after its end",
             44,
             "Keep --unique to itself for so long after its end, too.",
         ),
@@ -212,7 +212,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "the factor by which each further wait is longer (2, if nothing is said)",
             written=_FACTOR,
         ),
-        "retry_cap": Row("the longest of these waits (1 h, if nothing is said)"),
+        "retry_cap": Row("the longest that it waits before a retry (1 h, if nothing is said)"),
         "retry_on": Row(
             "endings and types of errors after which alone it is retried",
             None,
@@ -233,12 +233,12 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "End it if it runs longer.",
         ),
         "silence_limit": Row(
-            "how long it may give no sign of life; null and 0 as above",
+            "how long it may give no sign of life; null: as its worker says, 0: without end",
             None,
             "End it if it neither reports nor prints anything for so long.",
         ),
         "memory_limit": Row(
-            "how much memory its processes may use together; null and 0 as above",
+            "how much memory its processes may use together; null: as its worker says, 0: any",
             None,
             "End it if its processes use more together.",
         ),
@@ -251,7 +251,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             written=_FACTOR,
         ),
         "time_most": Row(
-            "up to where; null: without end", None, "The most that --time-growth gives."
+            "the longest that `time_limit` gets so; null: without end",
+            None,
+            "The most that --time-growth gives.",
         ),
         "memory_growth": Row(
             "the factor by which `memory_limit` grows in the same way",
@@ -260,7 +262,9 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             written=_FACTOR,
         ),
         "memory_most": Row(
-            "up to where; null: without end", None, "The most that --memory-growth gives."
+            "the most that `memory_limit` gets so; null: without end",
+            None,
+            "The most that --memory-growth gives.",
         ),
         "grace": Row(
             "how long it has between the first TERM and KILL; null: as its worker says",
@@ -273,9 +277,16 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             "What happens to it when its worker's lease is over and the store is out of reach.",
         ),
     },
+    "options": {
+        "policy": Row(
+            'what the submitter decided about its life, such as `{"retries": 3}`; no defaults',
+            25,
+            shown=False,
+        ),
+    },
     "flow": {
         "flow": Row("the flow that it belongs to", 37),
-        "part": Row("its name there; the tasks of a map have one in common", 38),
+        "part": Row("its name in its flow; the tasks of a map have one in common", 38),
         "behind": Row(
             "the tasks that must only have ended, in whatever way, before it", shown=False
         ),
@@ -293,7 +304,7 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "losses": Row("how often in a row its worker died under it", 28, shown=False),
         "ending": Row("how the last attempt ended", 14),
         "worker": Row("the worker that runs it, or ran it last", 12),
-        "node": Row("where that is", 13),
+        "node": Row("the node that it runs on, or ran on last", 13),
         "orders": Row(
             "what was asked of the running task and is not done yet: `number`, `verb`, "
             "`arguments`, `acknowledged`. A `cancel` stays until the task has ended",
@@ -304,25 +315,22 @@ _ROWS: dict[Setter, dict[str, Row]] = {
         "upstreams": Row("how many tasks it was to wait for", 39),
         "dependents": Row("others wait, or have waited, for it", 40, shown=False),
         "near_node": Row("the node that has it for itself while it is pending", 47, shown=False),
-        "near_until": Row("and until when", 48, shown=False),
+        "near_until": Row("until when that node has it for itself", 48, shown=False),
         "fingerprint": Row(
             "while it is failed: the same for all that "
             "[failed in the same way](../how-to/see-what-failed.md)",
             49,
         ),
-        "policy": Row(
-            'what the submitter decided about its life, such as `{"retries": 3}`; no defaults',
-            25,
-            shown=False,
-        ),
         "policy.losses": Row("how often in a row its worker may die under it", shown=False),
     },
     "worker": {
-        "pid": Row("of its process there", 17),
+        "pid": Row("its process on that node", 17),
         "started_at": Row(
             "when its last attempt began on its node, also if the store heard of it later", 16
         ),
-        "finished_at": Row("when that ended", 15),
+        "finished_at": Row(
+            "when its last attempt ended on its node, also if the store heard of it later", 15
+        ),
         "result": Row("what it returned", 6),
         "error": Row("what went wrong", 30),
         "progress": Row("how far it has come", 31),

@@ -38,27 +38,17 @@ Raw: TypeAlias = Any
 T = TypeVar("T")
 
 OWN = ("updated", "created", "seq", "id", "parameters", "result")
-_NUMBERED = {field.row.number: field for field in STORED}
-_OWN_NUMBER = {"seq": 3}
-"""What is in a record besides the fields of a task."""
+_NUMBERED = {field.row.number: field for field in STORED if field.row.number is not None}
 _IN_SCRIPTS = {"part": "flow_part"}
 """What the scripts call a field by another name: there, a PART is something else."""
-NUMBER_OF = dict(
-    sorted(
-        (
-            *(
-                (_IN_SCRIPTS.get(each.name, each.name), number)
-                for number, each in _NUMBERED.items()
-            ),
-            *_OWN_NUMBER.items(),
-        ),
-        key=lambda each: each[1],
-    )
-)
-FIELDS = tuple(NUMBER_OF)
+_NAMES = {3: "seq"} | {
+    number: _IN_SCRIPTS.get(field.name, field.name) for number, field in _NUMBERED.items()
+}
+FIELDS = tuple(_NAMES[number] for number in sorted(_NAMES))
 """The fields of a record in the order of their numbers: what only this task has, then its kind. A
 record may end before the fields that it does not have; `seq` is the number of the event that
 brought the task."""
+NUMBER_OF = {_NAMES[number]: number for number in sorted(_NAMES)}
 _KIND = [_NUMBERED[number] for number in range(len(OWN) + 1, len(FIELDS) + 1)]
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8

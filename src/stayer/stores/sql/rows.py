@@ -90,6 +90,11 @@ _CELL: dict[Kind, str] = {
 _AS_JSON_TEXT: tuple[Kind, ...] = ("words", "variables", "struct", "structs")
 
 
+def cell_kind(field: Field) -> str:
+    """What the cells of a field hold: text, integer, real, or any of them."""
+    return _CELL.get(field.kind, "text")
+
+
 def _never_null(field: Field) -> bool:
     """Whether the column always has a value: the default has a null in its place only where it is
     None, or JSON. (`updated` is null in rows written by hand, until a trigger has seen them.)
@@ -100,7 +105,7 @@ def _never_null(field: Field) -> bool:
 
 def declaration(field: Field) -> str:
     """The column of a field as ALTER TABLE … ADD COLUMN has it."""
-    kind = _CELL.get(field.kind, "text")
+    kind = cell_kind(field)
     declared = column(field.name) if kind == "any" else f"{column(field.name)} {kind.upper()}"
     if not _never_null(field):
         return declared
@@ -115,7 +120,7 @@ def _unusual() -> list[str]:
     counts = [
         field.name
         for field in few
-        if _never_null(field) and _CELL.get(field.kind) == "integer" and not field.default
+        if _never_null(field) and cell_kind(field) == "integer" and not field.default
     ]
     others = [field for field in few if field.name not in counts]
     return [
@@ -182,7 +187,7 @@ def checked(row: Row, form: type[msgspec.Struct]) -> Row:
 
 
 _TASK = form(
-    *(_CELL.get(field.kind, "text") + ("" if _never_null(field) else "?") for field in STORED),
+    *(cell_kind(field) + ("" if _never_null(field) else "?") for field in STORED),
     "integer",
 )
 _READ: dict[Kind, str] = {
