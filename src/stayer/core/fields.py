@@ -228,17 +228,17 @@ _ROWS: dict[Setter, dict[str, Row]] = {
             most=_SHORT_LIST,
         ),
         "time_limit": Row(
-            "how long it may run; null: as its worker says, 0: without end",
+            "how long it may run; null: as its worker says, 0 (by `stayer set`): any time",
             None,
             "End it if it runs longer.",
         ),
         "silence_limit": Row(
-            "how long it may give no sign of life; null: as its worker says, 0: without end",
+            "how long it may give no sign of life; null and 0 as with `time_limit`",
             None,
             "End it if it neither reports nor prints anything for so long.",
         ),
         "memory_limit": Row(
-            "how much memory its processes may use together; null: as its worker says, 0: any",
+            "how much memory its processes may use together; null and 0 as with `time_limit`",
             None,
             "End it if its processes use more together.",
         ),

@@ -15,13 +15,13 @@ from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 _MOST_RETRIES = 2**31
+_LIMITS = ("time_limit", "silence_limit", "memory_limit")
 _FIELDS = {name: field for name, field in SUBMISSION.items() if field.home is Policy}
 _AMOUNTS = tuple(
     name
     for name, field in _FIELDS.items()
     if field.kind in ("seconds", "bytes") and field.optional and name != "near_wait"
 )
-"""Limits: None is what the worker was told, 0 is none."""
 _WAITS = tuple(
     name for name, field in _FIELDS.items() if field.kind == "seconds" and name not in _AMOUNTS
 )
@@ -49,6 +49,13 @@ def _made(**said: Any) -> Policy:
         said.setdefault("retry_wait", DEFAULT_WAIT)
     policy = Policy(**said)
     check(policy)
+    for name in _LIMITS:
+        # In a record, 0 is what `stayer set --time-limit none` leaves: no limit, whatever the
+        # worker says. Whoever submits a task with 0 may as well mean that it is to end at once.
+        if getattr(policy, name) == 0:
+            raise BadInput(
+                f"{name} {shown(said[name])} leaves nothing: leave it out for no limit of its own"
+            )
     return policy
 
 
@@ -73,7 +80,7 @@ def check(policy: Policy) -> None:
             or not 0 <= value <= CENTURY**2
         ):
             unit = _FIELDS[name].kind
-            raise BadInput(f"{name} {shown(value)}: give a number of {unit}, 0 for none")
+            raise BadInput(f"{name} {shown(value)}: give a number of {unit}")
     for name in _WAITS:
         value = getattr(policy, name)
         if value is not None and not 0 <= value <= CENTURY:
