@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from stayer.core import retries
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Fail, decide
 from stayer.core.model import Fault, Policy, Task
+from stayer.core.submit.checks import new_task
 from stayer.core.submit.policy import checked as policy_of
 
 BOOM = Fault("jobs.Boom", "it broke")
@@ -22,7 +22,7 @@ BOOM = Fault("jobs.Boom", "it broke")
 def failed(policy: Policy, failures: int = 0, **fail: object) -> tuple[str, object]:
     task = Task("t", "q", state="started", worker="w", attempt=1, failures=failures, policy=policy)
     change = decide(task, Fail(BOOM, **fail))  # type: ignore[arg-type]
-    return change.to, change.delay
+    return change.to, change.effect.times.get("eta")
 
 
 policies = st.builds(
@@ -98,7 +98,7 @@ def limits_of_tries(policy: Policy, *endings: str) -> list[tuple[float | None, i
     found = []
     for ending in endings:
         change = decide(task, Fail(BOOM, ending=ending))  # type: ignore[arg-type]
-        said = task.policy if change.policy is UNSET else change.policy
+        said = change.effect.sets.get("policy", task.policy)
         task = replace(task, policy=said, failures=task.failures + 1)
         found.append((said.time_limit, said.memory_limit))
     return found
@@ -121,7 +121,7 @@ def test_a_limit_above_the_most_is_not_made_smaller() -> None:
 
 def test_without_a_ladder_nothing_grows() -> None:
     task = Task("t", "q", state="started", worker="w", attempt=1, policy=Policy(2, time_limit=5.0))
-    assert decide(task, Fail(BOOM, ending="timeout")).policy is UNSET
+    assert "policy" not in decide(task, Fail(BOOM, ending="timeout")).effect.sets
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,10 @@ def test_without_a_ladder_nothing_grows() -> None:
 def test_a_ladder_that_makes_no_sense(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         policy_of(**asked)
+
+
+@pytest.mark.parametrize("name", ["time_limit", "silence_limit", "memory_limit"])
+@pytest.mark.parametrize("nothing", [0, 0.0])
+def test_a_limit_that_leaves_nothing_is_refused(name: str, nothing: Any) -> None:
+    with pytest.raises(BadInput, match=f"{name} 0.*: leave it out"):
+        new_task(**{"queue": "q", name: nothing})

@@ -18,16 +18,16 @@ from stayer.core.errors import (
     UNCHANGED,
     BadInput,
     DeletedId,
-    Refused,
     StayerError,
     StoreError,
 )
+from stayer.core.fields import SUBMISSION, Kind
 from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import naming_drawn_ids
-from stayer.store import Store, TransactionalStore
+from stayer.store import Store
 
 CHUNK = 1000
 """How many tasks go to the store at a time."""
@@ -112,22 +112,14 @@ class Options(TaskOptions, total=False):
     delay: Duration | None
 
 
-_READERS: dict[str, Callable[[Any], float]] = {
-    "eta": epoch,
-    "start_before": epoch,
-    "delay": seconds,
-    "expire": seconds,
-    "retry_wait": seconds,
-    "retry_cap": seconds,
-    "time_limit": seconds,
-    "silence_limit": seconds,
-    "memory_limit": units.memory,
-    "grace": seconds,
-    "time_most": seconds,
-    "memory_most": units.memory,
-    "unique_for": seconds,
-    "near_wait": seconds,
+_UNITS: dict[Kind, Callable[[Any], float]] = {
+    "moment": epoch,
+    "seconds": seconds,
+    "bytes": units.memory,
 }
+_READERS = {name: _UNITS[field.kind] for name, field in SUBMISSION.items() if field.kind in _UNITS}
+OPTIONS = SUBMISSION.keys() - {"id", "queue", "parameters"}
+"""What may be said of a task: the keys of `Options`, which a test compares with these."""
 
 
 def build(
@@ -156,10 +148,10 @@ def build(
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:
     for name in options:
-        if name not in Options.__optional_keys__:
+        if name not in OPTIONS:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, Options.__optional_keys__, 1)
+            near = get_close_matches(name, OPTIONS, 1)
             raise TypeError(
                 f"no option of a task is called {name!r}"
                 + (f": did you mean {near[0]!r}?" if near else "")
@@ -255,12 +247,7 @@ def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -
     if connection is None:
         with naming_drawn_ids(store, tasks):
             return store.submit(tasks)
-    if not hasattr(store, "submit_on"):
-        raise Refused(
-            f"{store.url} can't take tasks within your transaction, only an SQL database can: "
-            "submit after it has committed, without `connection`"
-        )
-    return cast(TransactionalStore, store).submit_on(connection, tasks)
+    return store.submit_on(connection, tasks)
 
 
 def _tell(error: Exception, news: str) -> None:

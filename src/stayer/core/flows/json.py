@@ -130,7 +130,7 @@ def _plan(
             raise BadInput(f"{place}.parameters: each item of a map is its task's: leave them out")
         tasks = _for_items(pattern, ties.map, f"{place}.map", extent)
     else:
-        extent.add(size=limits.record_size(pattern))
+        extent.add(size=checks.record_size(pattern))
         tasks = (pattern,)
     return PartPlan(
         name=name,
@@ -160,7 +160,7 @@ def _for_items(
         tasks = []
         for item in items:
             task = for_item(pattern, item)
-            extent.add(size=limits.record_size(task))
+            extent.add(size=checks.record_size(task))
             tasks.append(task)
     except BadInput as error:
         raise _at(place, error) from None

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from stayer.core import codec, ids, limits
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows.model import NewFlow, Part, check_tasks, check_ties, in_order, task_id
-from stayer.core.limits import check_record, shown
+from stayer.core.limits import shown
 from stayer.core.model import NewTask, Value
+from stayer.core.submit.checks import check_record, record_size
 from stayer.core.submit.names import check_id, check_word
 
 ID_LIMIT = PART_LIMIT = 80
@@ -116,7 +117,7 @@ def _check_extent(flow: str, ordered: Sequence[PartPlan]) -> None:
             # Many tasks have the same parameters, which are measured once.
             if (known := sizes.get(id(task.parameters))) is None:
                 known = sizes[id(task.parameters)] = codec.size(task.parameters)
-            extent.add(size=times * (known + limits.record_size(task)))
+            extent.add(size=times * (known + record_size(task)))
 
 
 def throttled(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:

@@ -17,8 +17,9 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.limits import HOOK, SUBMISSION, check_count, check_length, shown
-from stayer.core.model import FINISHED, JSON, QUEUED, Change, State, Task
+from stayer.core.fields import MOST
+from stayer.core.limits import HOOK, check_count, check_length, shown
+from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
 
 NoticeState = Literal["pending", "delivered", "failed"]
@@ -135,7 +136,7 @@ def parse_all(written: Sequence[str]) -> tuple[str, ...]:
     """Hooks as the stores keep them, each once."""
     if isinstance(written, str) or not isinstance(written, Sequence):
         raise BadInput(f"notify {shown(written)}: give a list, such as [{shown(written)}]")
-    check_count("notify", written, SUBMISSION["notify"].items)
+    check_count("notify", written, MOST["notify"].items)
     return tuple(dict.fromkeys(map(parse, written)))
 
 
@@ -173,13 +174,10 @@ def hook_name(target: str) -> str:
     return "" if is_url(target) else target
 
 
-def words(change: Change) -> tuple[str, ...]:
-    """What a change of a task's state means to those who want to hear; nothing, to most."""
-    return meaning(change.state, change.to, change.ending)
-
-
 def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
-    """The same, the word that names the event first."""
+    """What a change of a task's state means to those who want to hear, the word that names the
+    event first; nothing, to most.
+    """
     if to == before:
         return ()
     if to in FINISHED:
