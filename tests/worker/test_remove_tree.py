@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import resource
@@ -9,12 +10,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
 
-from stayer.worker import remove_tree
+from stayer.worker import remove_later, remove_tree
 from stayer.worker.remove_tree import remove
+from stayer.worker.run_directory import discard, strip
 from stayer.worker.state_directory import StateDirectory
 from tests.faults.fleet import Fleet, until
 
@@ -113,13 +116,79 @@ def test_somebody_who_digs_on_does_not_keep_us(
     assert remove(folder)
 
 
+class Unlinked:
+    """Counts what the thread of the test removes itself."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.here = 0
+        real, me = os.unlink, threading.get_ident()
+
+        def unlink(path: str, *, dir_fd: int | None = None) -> None:
+            self.here += threading.get_ident() == me
+            real(path, dir_fd=dir_fd)
+
+        monkeypatch.setattr(remove_tree.os, "unlink", unlink)
+
+
+def fill(folder: Path, count: int) -> None:
+    folder.mkdir(parents=True)
+    for number in range(count):
+        (folder / str(number)).touch()
+
+
+def test_much_is_removed_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remove_later, "IN_PASSING", 100)
+    unlinked = Unlinked(monkeypatch)
+    run = tmp_path / "much.1"
+    fill(run / "task", 500)
+    discard(run)
+    assert not run.exists()
+    assert unlinked.here <= 101
+    until(lambda: not list(tmp_path.iterdir()), "for the rest to go")
+
+    # A few go at once
+    fill(run / "task", 50)
+    discard(run)
+    assert not list(tmp_path.iterdir())
+
+
+def test_much_beside_a_refused_result_is_removed_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remove_later, "IN_PASSING", 100)
+    unlinked = Unlinked(monkeypatch)
+    run = tmp_path / "much.1"
+    fill(run / "task", 300)
+    fill(run / "task" / "deeper", 300)
+    (run / "task" / "result.refused").write_text("much")
+    strip(run)
+    assert unlinked.here <= 102
+    until(lambda: os.listdir(run / "task") == ["result.refused"], "for all but it to go")
+    assert (run / "task" / "result.refused").read_text() == "much"
+
+
+def test_what_can_not_be_removed_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(remove_tree.os, "unlink", forbidden)
+    fill(tmp_path / "run.1", 3)
+    discard(tmp_path / "run.1")
+    assert [record.message for record in caplog.records if "can't be removed" in record.message][
+        1:
+    ] == []
+    assert not remove_later._REMOVER._known
+
+
 def test_a_worker_starts_whatever_its_last_removal_left(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "state", "here")
     for name in (".gone.a.1.5", ".new.b.1"):
         dig(tmp_path / "state" / "run" / name)
     (tmp_path / "state").chmod(0o700)
     state.open()
-    assert not list((tmp_path / "state" / "run").iterdir())
+    until(lambda: not list((tmp_path / "state" / "run").iterdir()), "for them to go")
     state.close()
 
 

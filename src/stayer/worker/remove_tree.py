@@ -13,7 +13,9 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 logger = logging.getLogger("stayer.worker")
@@ -26,21 +28,25 @@ _PATIENCE = 30.0
 left of a run directory goes on at the next tidying."""
 
 
-def remove(path: Path) -> bool:
+def remove(path: Path, steps: Iterator[int] | None = None) -> bool:
     """See to it that nothing is there, and follow no link; False, and logged, if something stays.
-    Raises nothing: what a task left must not keep its worker from others.
+    Raises nothing: what a task left must not keep its worker from others. Each file and folder
+    takes one of the `steps`; where these don't suffice, the answer is False.
     """
+    steps = count() if steps is None else steps
     try:
         if _is_unlinked(str(path), None):
             return True
         top = _open(str(path), None)
         try:
-            _Emptying(top).run()
+            _Emptying(top, steps).run()
         finally:
             os.close(top)
         os.rmdir(path)
     except FileNotFoundError:
         return True
+    except _NoStepsLeft:
+        return False
     except (OSError, _TakesTooLong) as error:
         logger.warning("%s can't be removed: %s", path, error)
         return False
@@ -51,11 +57,16 @@ class _TakesTooLong(Exception):
     """Something else has to be done."""
 
 
+class _NoStepsLeft(Exception):
+    """As much was removed as may be."""
+
+
 class _Emptying:
     """Of one folder, by its descriptor."""
 
-    def __init__(self, top: int) -> None:
+    def __init__(self, top: int, steps: Iterator[int]) -> None:
         self._top = top
+        self._steps = steps
         self._moved = f".{secrets.token_hex(8)}."
         self._count = 0
         self._until = time.monotonic() + _PATIENCE
@@ -94,6 +105,8 @@ class _Emptying:
 
     def _is_file(self, name: str, folder: int) -> bool:
         """It was none of the folders, and is gone, or has to stay."""
+        if next(self._steps, None) is None:
+            raise _NoStepsLeft
         if time.monotonic() > self._until:
             raise _TakesTooLong("it takes too long: the rest is for later")
         try:

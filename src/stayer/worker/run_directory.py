@@ -9,8 +9,9 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task, Value
 from stayer.keeper import tree
 from stayer.keeper.kernel import contents
-from stayer.worker import safe_files
+from stayer.worker import remove_later, remove_tree, safe_files
 
 _FEW = 1_000_000
 """Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
@@ -449,7 +450,7 @@ def discard(folder: Path) -> None:
         return
     except OSError:  # a full disk may have no room for a name: then as it is
         gone = folder
-    safe_files.clear(gone)
+    remove_later.remove(gone)
 
 
 def refused_result(folder: Path) -> Path | None:
@@ -463,13 +464,27 @@ def strip(folder: Path) -> None:
     whose = task_of(folder)
     if whose is not None and not (folder / _WHOSE).exists():
         safe_files.write(folder / _WHOSE, json.dumps({"id": whose}).encode())
+    remove_later.in_passing(folder, partial(_strip, folder))
+
+
+def _strip(folder: Path, steps: Iterator[int]) -> bool:
+    for path in _beside_refused(folder):
+        if refused_result(folder) is None:
+            return True  # by now it is another's
+        if next(steps, None) is None:
+            return False
+        # Something that can't be removed keeps nothing else from being so.
+        if not remove_tree.remove(path, steps) and next(steps, None) is None:
+            return False
+    return True
+
+
+def _beside_refused(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.name == _TASK and path.is_dir() and not path.is_symlink():
-            for each in path.iterdir():
-                if each.name != _REFUSED:
-                    safe_files.clear(each)
+            yield from (each for each in path.iterdir() if each.name != _REFUSED)
         elif path.name not in (_REFUSED, _WHOSE):
-            safe_files.clear(path)
+            yield path
 
 
 def task_of(folder: Path) -> str | None:

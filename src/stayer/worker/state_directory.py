@@ -23,7 +23,7 @@ from stayer.core import ids
 from stayer.core.errors import Refused, StoreUnusable
 from stayer.core.model import Task
 from stayer.keeper import tree
-from stayer.worker import safe_files
+from stayer.worker import remove_later, safe_files
 from stayer.worker.run_directory import GONE, NEW, Run
 
 logger = logging.getLogger("stayer.worker")
@@ -190,8 +190,10 @@ class StateDirectory:
         made: at the start of a worker, under its lock.
         """
         for path in (self.path / "run").iterdir():
-            if path.name.startswith((NEW, GONE)):
+            if path.name.startswith(NEW):
                 safe_files.clear(path)
+            elif path.name.startswith(GONE):
+                remove_later.remove(path)
 
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""
