@@ -11,8 +11,9 @@ from typing import Any
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
+from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Born, born, cells_in_common, json_cell, likeness, task_from_new
+from stayer.stores.sql.rows import Born, born, cells_in_common, json_cell, likeness
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -54,7 +55,7 @@ class Births:
         if isinstance(form, bytes):
             group.bytes, form = form, None
         group.forms.append(form)
-        return task_from_new(new, group.born)
+        return fresh_task(new, *group.born)
 
     def write(self) -> bool:
         """Enter them all; False if an id was there already."""
