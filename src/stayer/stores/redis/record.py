@@ -70,12 +70,12 @@ _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
 _DEFAULT_POLICY = Policy()
-_HEAD = 8
-_OWN_AT = _HEAD + 3
+HEAD_LENGTH = 8
+OWN_AT = HEAD_LENGTH + 3
 """Behind the array's own head, which always takes so much."""
 _ABSENT = [False] * len(FIELDS)
 _birth = struct.Struct(">dxd")
-_BIRTH_AT = _OWN_AT + 10
+CREATED_AT = OWN_AT + 10
 
 
 def pack(value: object) -> bytes:
@@ -113,7 +113,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
         count, kind = _kind(new, dependents)
     else:
         count, kind = _plain_kind(new.queue, new.owner, new.name)
-    length = _OWN_AT - _HEAD + len(own) + len(kind)
+    length = OWN_AT - HEAD_LENGTH + len(own) + len(kind)
     return _head.pack(flags, length, len(own) >> 16, len(own) & 0xFFFF, 0xDC, count) + own + kind
 
 
@@ -269,21 +269,21 @@ def _value(stored: bytes | None, is_text: int) -> Value:
 
 def record_end(value: bytes) -> int:
     """Where the history begins."""
-    return _HEAD + int.from_bytes(value[1:5], "big")
+    return HEAD_LENGTH + int.from_bytes(value[1:5], "big")
 
 
 def birth(value: bytes) -> tuple[float, int]:
     """When a task was made, and its number."""
-    created, seq = _birth.unpack_from(value, _BIRTH_AT)
+    created, seq = _birth.unpack_from(value, CREATED_AT)
     return created, int(seq)
 
 
 def task(value: bytes) -> Task:
     """A task but for what is kept apart: this is the hottest line of a reserve."""
-    own_end = _OWN_AT + int.from_bytes(value[5:_HEAD], "big")
+    own_end = OWN_AT + int.from_bytes(value[5:HEAD_LENGTH], "big")
     kind = value[own_end : record_end(value)]
-    updated, created, _, id, parameters, result = _unpack(b"\x96" + value[_OWN_AT:own_end])
-    alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:_OWN_AT])
+    updated, created, _, id, parameters, result = _unpack(b"\x96" + value[OWN_AT:own_end])
+    alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:OWN_AT])
     task = replace(
         alike, id=id, parameters=None if parameters is False else codec.unpack(parameters),
         result=None if result is False else codec.unpack(result), created=created, updated=updated,

@@ -29,6 +29,14 @@ class Promised(Exception):
     """On a cluster: a unique word is promised to another task: `nonce id`."""
 
 
+GROUP_FIELDS = (
+    "queue", "lane", "priority", "held", "generated", "delay", "eta", "expire", "unique", "first",
+    "ids", "apart",
+)  # fmt: skip
+"""The parts of a group of new tasks (`lib/submit.lua` says what they are)."""
+_IDS, _APART = GROUP_FIELDS.index("ids"), GROUP_FIELDS.index("apart")
+TIE_FIELDS = ("id", "after", "behind", "anyhow", "near")
+"""The parts of what a task is to run after (see `packed_ties`)."""
 FIXED = 7
 """How many arguments of the script come before the values."""
 Form: TypeAlias = "str | bytes | None"
@@ -98,13 +106,14 @@ def _groups(
     for new, form in zip(tasks, forms, strict=True):
         mine = _likeness(new)
         number = arguments.add(from_new(new, form, new.id in needed))
-        if mine != likeness or len(groups[-1][10]) == _AT_ONCE:
+        if mine != likeness or len(groups[-1][_IDS]) == _AT_ONCE:
             likeness = mine
             groups.append((*mine, number, [], []))
-        groups[-1][10].append(new.id)
-        groups[-1][11].append(form if form is not None and apart(form) else False)
+        groups[-1][_IDS].append(new.id)
+        groups[-1][_APART].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[11][:] = [False if form is False else arguments.add(form) for form in group[11]]
+        forms_apart = group[_APART]
+        forms_apart[:] = [False if form is False else arguments.add(form) for form in forms_apart]
     return groups
 
 
