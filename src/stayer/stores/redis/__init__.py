@@ -241,7 +241,7 @@ class RedisStore:
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            refused, values, kept_apart, told = self._run(
+            refused, values, kept_apart, told, went_wrong = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values, meanwhile=meanwhile
             )
         except Said:
@@ -251,7 +251,7 @@ class RedisStore:
         applied = [True] * len(changes)
         for number in refused:
             applied[number] = False
-        if record.without_parameters(values, kept_apart):
+        if went_wrong or record.without_parameters(values, kept_apart):
             tasks, failed = missing_records.readable(values, kept_apart)
             self.commit(failed)
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)

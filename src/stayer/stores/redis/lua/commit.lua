@@ -25,7 +25,7 @@ return {values, apart, told and 1 or 0}
 -- ARGV   3 worker, 4 limit, 5 queues and handles (MessagePack), 6 the changes in groups (MessagePack);
 --        the rest: results that are kept apart
 -- returns {numbers from 0 of the changes that were not applied, values, kept apart, whether others are to hear of
---         it (1 or 0)}, or the error LEASELOST
+--         it (1 or 0), whether something went wrong with the reserve (1 or 0)}, or the error LEASELOST
 -- to be confirmed by replicas: what was given must not be given to another
 -- include: change, reserve, empty_writes
 
@@ -37,5 +37,6 @@ for number = 1, #applied do
 end
 if #refused > 0 then write_something(@last()) end
 local wanted = cmsgpack.unpack(ARGV[5])
-local values, apart = shown(reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2]))
-return {refused, values, apart, told and 1 or 0}
+local given, problem = reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2])
+local values, apart = shown(given)
+return {refused, values, apart, told and 1 or 0, problem and 1 or 0}

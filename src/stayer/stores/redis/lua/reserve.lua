@@ -10,7 +10,9 @@
 local node = node_of(ARGV[3])
 if not node then return redis.error_reply(LEASE_LOST) end
 local wanted = cmsgpack.unpack(ARGV[5])
-return {shown(reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2]))}
+local given, problem = reserve(ARGV[3], node, wanted[1], tonumber(ARGV[4]), wanted[2])
+if problem and #given == 0 then error(problem) end
+return {shown(given)}
 
 -- script: peek
 -- Store.peek: what would be reserved next.

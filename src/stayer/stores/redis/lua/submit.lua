@@ -28,11 +28,23 @@ if only and only[@G_PRIORITY] == 0 and not (only[@G_HELD] or only[@G_DELAY] or o
     local times = struct.pack('>BdBdBd', 203, now, 203, now, 203, number)
     value = string.sub(value, 1, @OWN_AT - 1) .. times .. string.sub(value, @OWN_AT + 27)
     if call('MSETNX', @task(id), value) == 1 then
-      call('ZADD', @state(queue, 'pending'), '0', string.format('%016d', math.floor(now * 1000000 + 0.5)) .. standing)
-      call('SADD', @lanes(queue), lane)
-      call('ZADD', @lane(queue, lane), '0', standing)
-      call('ZADD', @ids(queue), '0', id)
-      call('SADD', @queues(), queue)
+      local created = string.format('%016d', math.floor(now * 1000000 + 0.5))
+      local answers = {
+        redis.pcall('ZADD', @state(queue, 'pending'), '0', created .. standing),
+        redis.pcall('SADD', @lanes(queue), lane),
+        redis.pcall('ZADD', @lane(queue, lane), '0', standing),
+        redis.pcall('ZADD', @ids(queue), '0', id),
+        redis.pcall('SADD', @queues(), queue),
+      }
+      for number = 1, 5 do
+        if type(answers[number]) == 'table' then -- so it goes again, as in lib/submit.lua
+          call('UNLINK', @task(id))
+          redis.pcall('ZREM', @state(queue, 'pending'), created .. standing)
+          redis.pcall('ZREM', @lane(queue, lane), standing)
+          redis.pcall('ZREM', @ids(queue), id)
+          return answers[number]
+        end
+      end
       add_events(number, cmsgpack.pack({{number, now, queue, 'pending', false, false, {id}, 0}}))
       call('SET', @last(), text)
       if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', @events())[2] ~= 0 then
@@ -48,7 +60,7 @@ end
 
 -- include: submit
 
-while is_plain_submit and given[first] and accept_all(given[first]) do first = first + 1 end
+while is_plain_submit and given[first] and accept_all(given[first], tell_all) do first = first + 1 end
 if first > #given then
   tell_all()
   return {NOW, {}, {}, 0}
@@ -76,7 +88,7 @@ end
 
 local known, index, fresh = {}, 0, 0
 for at, one in ipairs(given) do
-  if at >= first and not (at > first and is_plain_submit and accept_all(one)) then
+  if at >= first and not (at > first and is_plain_submit and accept_all(one, flush)) then
     fetch_all(one[@G_IDS])
     for number in ipairs(one[@G_IDS]) do
       local entry, how = accept(one, number)

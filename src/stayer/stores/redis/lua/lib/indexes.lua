@@ -274,10 +274,7 @@ end
 local function write_indexes()
   changed_flows, faults_left = {}, {}
   removals, additions, departures, arrivals = {}, {}, {}, {}
-  for _, entry in ipairs(touched) do
-    move(entry)
-    entry.touched, entry.popped, entry.others = false, false, nil
-  end
+  for _, entry in ipairs(touched) do move(entry) end
   write_collected()
   refresh_touched_lines()
   forget_faults()

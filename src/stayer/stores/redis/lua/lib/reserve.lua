@@ -120,7 +120,7 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
   end
 end
 
--- Gives these, which are out of their lanes. What is too old to be started ends on the way, and what has no record is
+-- Gives these, which are then to be taken out of their lanes. What is too old to be started ends on the way, and what has no record is
 -- passed over: how many these are.
 local function give_all(queue, tickets, worker, node, said, given)
   local ids, leaders, ended = ids_of(tickets), {}, 0
@@ -157,10 +157,10 @@ local function reserve_from_lanes(queue, left, handles, worker, node, said, give
   local enough, ended, late = #given + left, 0, 0
   repeat
     local tickets, lanes = best_of(queue, enough - #given, handles)
-    take_out(queue, lanes)
     late = give_all(queue, tickets, worker, node, said, given)
     ended = ended + late
     if #tickets > 0 then flush() end
+    take_out(queue, lanes) -- not before: what could not be written can be given again
   until late == 0 or #given == enough or ended >= @ARGUMENTS_AT_ONCE
   if ended >= @ARGUMENTS_AT_ONCE then
     wake(queue)
@@ -168,8 +168,9 @@ local function reserve_from_lanes(queue, left, handles, worker, node, said, give
   end
 end
 
+-- What is given, and what went wrong with the first queue of which nothing could be given.
 local function reserve(worker, node, queues, limit, handles)
-  local given = {}
+  local given, problem = {}, nil
   my_node = node
   if drains then return given end
   local said = saying({now, 'reserved', worker, false, false, false, node})
@@ -177,12 +178,16 @@ local function reserve(worker, node, queues, limit, handles)
     local left = math.min(limit - #given, limit > #given and room(queue, limit) or 0)
     if left > 0 then
       local before, settings = #given, settings_of(queue)
-      local take = settings.lined and reserve_from_lines or reserve_from_lanes
-      take(queue, left, handles, worker, node, said, given)
+      local take, done = settings.lined and reserve_from_lines or reserve_from_lanes, nil
+      done, problem = pcall(take, queue, left, handles, worker, node, said, given)
+      if not done then
+        for number = #given, before + 1, -1 do given[number] = nil end
+        break
+      end
       if settings.rate and #given > before then take_tokens(queue, #given - before) end
     end
   end
-  return given
+  return given, problem
 end
 
 local LEASE_LOST = 'LEASELOST the worker is not registered, or was buried'

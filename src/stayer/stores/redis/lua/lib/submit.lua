@@ -35,9 +35,19 @@ local function note_events(ids, queue, event, attempts, worker)
   last, group = last + #ids, nil
 end
 
+-- A key of another type is in the way of new tasks: they go again from where they are already, and what came before
+-- them is finished, so that all of it can be submitted again.
+local function take_back(written, finish, problem)
+  for key, arguments in pairs(written) do
+    for number = 2, #arguments, 2 do redis.pcall('ZREM', key, arguments[number]) end
+  end
+  finish()
+  error(problem)
+end
+
 -- A whole group that is to be pending, if all of it is new; false if something has to be looked at.
--- The caller sees to it that no id comes twice.
-local function accept_all(group)
+-- The caller sees to it that no id comes twice, and says how to finish what came before.
+local function accept_all(group, finish)
   local ids, queue = group[@G_IDS], group[@G_QUEUE]
   if group[@G_DELAY] or group[@G_ETA] or group[@G_EXPIRE] or group[@G_UNIQUE] or is_lined(queue)
     or #ids > @ARGUMENTS_AT_ONCE / 2 or (not group[@G_GENERATED] and any_purged(ids)) then
@@ -57,20 +67,29 @@ local function accept_all(group)
     names[at - 1], names[at] = '0', id
   end
   if call('MSETNX', unpack(records)) == 0 then return false end
+  local shelf = group[@G_HELD] and 'held' or 'pending'
+  local answers = {
+    redis.pcall('ZADD', @state(queue, shelf), unpack(places)),
+    redis.pcall('ZADD', @ids(queue), unpack(names)),
+    redis.pcall('SADD', @queues(), queue),
+  }
+  if not group[@G_HELD] then
+    answers[4] = redis.pcall('SADD', @lanes(queue), group[@G_LANE])
+    answers[5] = redis.pcall('ZADD', @lane(queue, group[@G_LANE]), unpack(tickets))
+    if group[@G_PRIORITY] ~= 0 then answers[6] = redis.pcall('ZADD', @ranked(queue), unpack(tickets)) end
+  end
+  for number = 1, #answers do
+    if type(answers[number]) == 'table' then
+      for each = 1, #records, 2 do call('UNLINK', records[each]) end
+      take_back({[@state(queue, shelf)] = places, [@lane(queue, group[@G_LANE])] = tickets,
+                 [@ranked(queue)] = tickets, [@ids(queue)] = names}, finish, answers[number])
+    end
+  end
   note_events(ids, queue, 'pending', 0, false)
   for number, id in ipairs(ids) do
     local apart = group[@G_APART][number]
     if apart then call('SET', @parameters(id), ARGV[apart]) end
   end
-  local shelf = group[@G_HELD] and 'held' or 'pending'
-  call('ZADD', @state(queue, shelf), unpack(places))
-  if not group[@G_HELD] then
-    call('SADD', @lanes(queue), group[@G_LANE])
-    call('ZADD', @lane(queue, group[@G_LANE]), unpack(tickets))
-    if group[@G_PRIORITY] ~= 0 then call('ZADD', @ranked(queue), unpack(tickets)) end
-  end
-  call('ZADD', @ids(queue), unpack(names))
-  call('SADD', @queues(), queue)
   wake(queue)
   return true
 end

@@ -19,6 +19,7 @@ local function write_records()
       count = count + 2
     end
     if entry.others then write_values(entry.others.pairs_of) end
+    entry.touched, entry.popped, entry.others = false, false, nil
   end
   write_values(pairs_of)
 end
@@ -26,8 +27,10 @@ end
 -- Write all that was changed; entries can be read and changed again afterwards.
 local function flush()
   if #touched > 0 then
-    write_records()
+    -- Only what is in an index can stop at a key of another type. Then no record says that something was done, and it
+    -- can be done again: what was written to indexes up to there is written once more.
     write_indexes()
+    write_records()
     touched = {}
     if write_notices then write_notices() end
   end
