@@ -1,5 +1,5 @@
-"""A script that meets a key of another type has done nothing that counts: it is done again, once that
-key was set aside, and answers as if it had not been there.
+"""A script that meets a key of another type has done nothing that counts: it is done again, once
+that key was set aside, and answers as if it had not been there.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ from stayer.stores.redis import (
     schedules,
 )
 from stayer.stores.redis import flows as ties
-from stayer.stores.redis import workers as hands
+from stayer.stores.redis import workers as worker_codec
 from stayer.stores.redis.connection.open_url import address_of
-from stayer.stores.redis.connection.server import Said, Server
+from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.damage import Mending, retry_after_mending
 from stayer.stores.redis.find import find
 from stayer.stores.redis.health import check, refuse_what_will_not_do
@@ -82,7 +82,7 @@ from stayer.stores.redis.pack.tasks import (
 from stayer.stores.redis.pubsub import waiter_for, watch
 
 SCHEMA = 1
-_AT_ONCE, _ROUNDS = 500, 4
+_RELAY_BATCH, _RELAY_ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
 
 
@@ -143,8 +143,8 @@ class RedisStore:
         answers = self._server.run_each("submit", packed_parts(tasks, parts))
         accepted: list[Submitted] = []
         try:
-            for part, (now, told, *_) in zip(parts, answers, strict=True):
-                accepted += submitted(tasks[part], float(now), told)
+            for part, (now, not_fresh, *_) in zip(parts, answers, strict=True):
+                accepted += submitted(tasks[part], float(now), not_fresh)
         except StoreError as error:
             if not accepted and not error.unsure:
                 raise
@@ -183,10 +183,10 @@ class RedisStore:
         )  # fmt: skip
         if len(answer) == 1:
             ties.refuse(answer[0])
-        told, waiting, ended_before = answer
+        not_fresh, waiting, ended_before = answer
         if ended_before:
             self._relay()
-        return float(now), told, {id.decode() for id in waiting}, needed
+        return float(now), not_fresh, {id.decode() for id in waiting}, needed
 
     @retry_after_mending
     def reserve(
@@ -197,7 +197,7 @@ class RedisStore:
         while True:
             try:
                 answer = self._run("reserve", worker, limit - len(given), wanted)
-            except Said:
+            except ScriptRefusal:
                 raise _may_take_no_tasks(worker) from None
             tasks, failed = missing_records.readable(*answer)
             given += tasks
@@ -211,16 +211,16 @@ class RedisStore:
             return []
         arguments = Arguments(fixed=3)
         packed = record.pack(packed_changes(changes, arguments))
-        values, kept_apart, told = self._run("commit", packed, *arguments.values)
-        if told:
+        values, kept_apart, has_dependents = self._run("commit", packed, *arguments.values)
+        if has_dependents:
             self._relay()
         return record.tasks_or_none(values, kept_apart)
 
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
         with suppress(StoreError):  # the change itself is made, and that must be answered
-            for _ in range(_ROUNDS):
-                if not ties.relay(self._server, _AT_ONCE):
+            for _ in range(_RELAY_ROUNDS):
+                if not ties.relay(self._server, _RELAY_BATCH):
                     break
 
     @retry_after_mending
@@ -241,12 +241,12 @@ class RedisStore:
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            refused, values, kept_apart, told, went_wrong = self._run(
+            refused, values, kept_apart, has_dependents, went_wrong = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values, meanwhile=meanwhile
             )
-        except Said:
+        except ScriptRefusal:
             raise _may_take_no_tasks(worker) from None
-        if told:
+        if has_dependents:
             self._relay()
         applied = [True] * len(changes)
         for number in refused:
@@ -255,13 +255,13 @@ class RedisStore:
             tasks, failed = missing_records.readable(values, kept_apart)
             self.commit(failed)
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
-        return applied, record.Unread(values, kept_apart) if values else []
+        return applied, record.TasksReadLater(values, kept_apart) if values else []
 
     @retry_after_mending
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_, met = self._run("promote", limit, limit)
         if met:
-            self.see_to_strays()
+            self.see_to_missing_records()
             return 0.0
         if noted and ties.relay(self._server, limit):
             return 0.0
@@ -272,21 +272,22 @@ class RedisStore:
         return None if following is None else float(following)
 
     @retry_after_mending
-    def see_to_strays(self) -> int:
+    def see_to_missing_records(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
         return missing_records.see_to_noted(self._server)
 
     @retry_after_mending
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        return self._beat(worker, hands.about(worker, number, nonce), reports)
+        return self._beat(worker, worker_codec.about(worker, number, nonce), reports)
 
-    def _beat(self, worker: Worker, said: record.Raw, reports: Sequence[Report]) -> Beat:
+    def _beat(self, worker: Worker, about: record.Raw, reports: Sequence[Report]) -> Beat:
         arguments = Arguments(fixed=4)
-        packed = record.pack(hands.packed(reports, arguments))
-        about = record.pack(said)
+        packed = record.pack(worker_codec.packed(reports, arguments))
         try:
-            return hands.beat(self._run("beat", about, packed, *arguments.values))
-        except Said:
+            return worker_codec.beat(
+                self._run("beat", record.pack(about), packed, *arguments.values)
+            )
+        except ScriptRefusal:
             raise LeaseLost(
                 f"worker {worker.id} lost its lease: it was given up as dead, or another process "
                 "uses its identity. Its tasks may run elsewhere by now"
@@ -297,7 +298,7 @@ class RedisStore:
         wanted = record.pack([part for pair in silent.items() for part in pair])
         try:
             return _in_order(self._run("bury", judge, wanted))
-        except Said:
+        except ScriptRefusal:
             raise LeaseLost(
                 f"worker {judge} is not registered, or was given up as dead: it can't judge"
             ) from None
@@ -309,7 +310,7 @@ class RedisStore:
 
     @retry_after_mending
     def workers(self) -> list[Worker]:
-        return hands.workers(self._run("workers"))
+        return worker_codec.workers(self._run("workers"))
 
     @retry_after_mending
     def attend(self, workers: Sequence[str], seconds: float) -> None:
@@ -319,17 +320,17 @@ class RedisStore:
     @retry_after_mending
     def drain_worker(self, worker: str) -> Worker:
         try:
-            [found] = hands.workers(self._run("drain_worker", worker))
-        except Said as said:
-            _refuse_drop(worker, said)
+            [found] = worker_codec.workers(self._run("drain_worker", worker))
+        except ScriptRefusal as refusal:
+            _refuse_drop(worker, refusal)
         return found
 
     @retry_after_mending
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         try:
             return _in_order(self._run("drop_worker", worker, "" if number is None else number))
-        except Said as said:
-            _refuse_drop(worker, said)
+        except ScriptRefusal as refusal:
+            _refuse_drop(worker, refusal)
 
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
         return waiter_for(self._server, worker, queues)
@@ -410,9 +411,9 @@ class RedisStore:
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         most = QUEUE["key_limits"].items
         try:
-            answer = self._run("set_queue", name, record.pack(_said(settings)), most)
-        except Said as said:
-            refuse_key_limits(int(said.details))
+            answer = self._run("set_queue", name, record.pack(_packed_settings(settings)), most)
+        except ScriptRefusal as refusal:
+            refuse_key_limits(int(refusal.details))
             raise
         return reads.queues(answer)[0]
 
@@ -432,13 +433,13 @@ class RedisStore:
     def drop_queue(self, name: str, limit: int) -> int:
         try:
             return int(self._run("drop_queue", name, limit))
-        except Said as said:
-            if said.word == "UNKNOWN":
+        except ScriptRefusal as refusal:
+            if refusal.word == "UNKNOWN":
                 raise UnknownQueue(
                     f"no queue {name!r}: `stayer queues` lists those there are"
                 ) from None
             raise Refused(
-                f"queue {name} has {said.details} running tasks: cancel them and wait for their "
+                f"queue {name} has {refusal.details} running tasks: cancel them and wait for their "
                 "end first"
             ) from None
 
@@ -501,33 +502,33 @@ class RedisStore:
 
 def _retention(retention: Mapping[Kept, float | None]) -> bytes:
     """For how long what is kept, as the scripts get it."""
-    said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
-    return record.pack([part for pair in said for part in pair])
+    pairs = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
+    return record.pack([part for pair in pairs for part in pair])
 
 
-def _said(settings: QueueSettings) -> dict[str, record.Raw]:
-    """Settings as the script gets them: false takes one away."""
-    said: dict[str, record.Raw] = {
+def _packed_settings(settings: QueueSettings) -> dict[str, record.Raw]:
+    """Pack settings as the script gets them: false takes one away."""
+    packed: dict[str, record.Raw] = {
         field: False if value is None else value for field, value in settings.items()
     }
     if "paused" in settings:
-        said["paused"] = int(settings["paused"])
+        packed["paused"] = int(settings["paused"])
     for field in ("key_limits", "retention"):
-        if field in said:
-            said[field] = {
-                key: False if value is None else value for key, value in said[field].items()
+        if field in packed:
+            packed[field] = {
+                key: False if value is None else value for key, value in packed[field].items()
             }
     if "notify" in settings:
-        said["notify"] = "\n".join(settings["notify"]) or False
+        packed["notify"] = "\n".join(settings["notify"]) or False
     if rate := settings.get("rate"):
-        said["rate"] = (rate.count, rate.per)
-    return said
+        packed["rate"] = (rate.count, rate.per)
+    return packed
 
 
 def _in_order(answer: record.Raw) -> list[Task]:
-    """As they came into the store."""
+    """Read tasks, and sort them as they came into the store."""
     values, kept_apart = answer
-    numbers = [record.birth(value)[1] for value in values]
+    numbers = [record.created_and_seq(value)[1] for value in values]
     found = zip(numbers, record.tasks(values, kept_apart), strict=True)
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 
@@ -538,8 +539,8 @@ def _may_take_no_tasks(worker: str) -> LeaseLost:
     )
 
 
-def _refuse_drop(worker: str, said: Said) -> NoReturn:
-    match said.word:
+def _refuse_drop(worker: str, refusal: ScriptRefusal) -> NoReturn:
+    match refusal.word:
         case "UNKNOWN":
             raise UnknownWorker(
                 f"no worker {worker!r}: `stayer workers` lists those there are"
@@ -549,7 +550,7 @@ def _refuse_drop(worker: str, said: Said) -> NoReturn:
                 f"worker {worker} is not this one any more: its identity is used elsewhere"
             ) from None
         case _:
-            left = format_duration(float(said.details))
+            left = format_duration(float(refusal.details))
             raise Refused(
                 f"worker {worker} is alive (its lease ends in {left}): only a stale one can be "
                 "dropped. Stop it first"

@@ -117,8 +117,9 @@ What happened
                                    been looked through for strays; identity, what tells this store
                                    from others
 
-    <prefix>:strays                set: what stands somewhere without its record, until strays.lua
-                                   has seen to it (MessagePack: id, queue, ticket or place)
+    <prefix>:strays                set: what stands somewhere without its record, until the
+                                   script missing_records has seen to it (MessagePack: id, queue,
+                                   ticket or place)
     <prefix>:missing               list: JSON of tasks whose records were gone; the newest 1,000
     <prefix>:damaged               hash: key → why it could not be read; what it held is below the
                                    same name, `<prefix>:damaged:…`
@@ -154,7 +155,7 @@ are there in that way too. Beside these, once:
 
     <prefix>:{%lobby}:shards       set: the names of all queues that ever were
     <prefix>:{%copy<copy>}:shards  set: the same once more, copies 0 to 3
-    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the lobby once more
+    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the registry shard once more
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over

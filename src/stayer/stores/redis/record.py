@@ -53,7 +53,7 @@ NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
 BORN_SCHEDULED, BORN_WAITING = 16, 32
-"""The flags: which values have keys of their own, and in which form; the state at birth."""
+"""The flags: which values have keys of their own, and in which form; the state that it began in."""
 
 SHORT = 1024
 """Text that is longer is kept apart, so that changes of state don't write it again and again."""
@@ -212,8 +212,8 @@ def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
     return found
 
 
-class Unread(Sequence[Task]):
-    """The same, read when they are looked at."""
+class TasksReadLater(Sequence[Task]):
+    """The tasks of an answer, read when somebody looks at them."""
 
     def __init__(self, values: Sequence[Raw], kept_apart: Sequence[Raw]) -> None:
         self._answer = values, kept_apart
@@ -235,7 +235,7 @@ class Unread(Sequence[Task]):
 
 
 def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task | None]:
-    """The same where some are not there."""
+    """Read the tasks of an answer in which some are not there."""
     found = [None if value is None else task(value) for value in values]
     for number in range(0, len(kept_apart), 3):
         index, parameters, result = kept_apart[number : number + 3]
@@ -272,8 +272,8 @@ def record_end(value: bytes) -> int:
     return HEAD_LENGTH + int.from_bytes(value[1:5], "big")
 
 
-def birth(value: bytes) -> tuple[float, int]:
-    """When a task was made, and its number."""
+def created_and_seq(value: bytes) -> tuple[float, int]:
+    """Read when a task was made, and the number of the event that brought it."""
     created, seq = _birth.unpack_from(value, CREATED_AT)
     return created, int(seq)
 
@@ -283,12 +283,12 @@ def task(value: bytes) -> Task:
     own_end = OWN_AT + int.from_bytes(value[5:HEAD_LENGTH], "big")
     kind = value[own_end : record_end(value)]
     updated, created, _, id, parameters, result = _unpack(b"\x96" + value[OWN_AT:own_end])
-    alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:OWN_AT])
+    of_kind = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:OWN_AT])
     task = replace(
-        alike, id=id, parameters=None if parameters is False else codec.unpack(parameters),
+        of_kind, id=id, parameters=None if parameters is False else codec.unpack(parameters),
         result=None if result is False else codec.unpack(result), created=created, updated=updated,
     )  # fmt: skip
-    return task if alike.env is None else replace(task, env=dict(alike.env))
+    return task if of_kind.env is None else replace(task, env=dict(of_kind.env))
 
 
 def _task_of_kind(kind: bytes, count: bytes) -> Task:

@@ -1,7 +1,7 @@
 -- script: beat
 -- Store.beat: renew a worker's lease and take its reports.
 -- ARGV   3 the worker (MessagePack: id, node, pid, queues as JSON, slots, version, draining, lease,
---        keeps, number, nonce, handles as JSON or '', alone: the lobby of a cluster has not heard of it), 4 the
+--        keeps, number, nonce, handles as JSON or '', alone: the registry shard of a cluster has not heard of it), 4 the
 --        reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
 -- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
 --        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
@@ -124,7 +124,7 @@ for _, id in ipairs(call('SMEMBERS', @ordered(me))) do
     orders[#orders + 1] = cmsgpack.pack(r[@ORDERS])
   else
     call('SREM', @ordered(me), id)
-    if not r then note_stray(id) end
+    if not r then note_missing_record(id) end
   end
 end
 

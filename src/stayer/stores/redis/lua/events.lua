@@ -11,21 +11,21 @@ local last = tonumber(call('GET', @last()) or newest_number(@events()))
 -- A failover that lost the newest events uses their numbers again: whoever is ahead starts from here.
 local since = math.min(tonumber(ARGV[3]), last)
 local limit, budget = tonumber(ARGV[4]), tonumber(ARGV[5])
-local births = {}
+local first_numbers = {}
 
 -- The number of the event that brought the task which now has this id; nothing if there is none.
-local function birth(id)
-  if births[id] == nil then
+local function first_number(id)
+  if first_numbers[id] == nil then
     local value = call('GET', @task(id))
-    births[id] = value and select(2, birth_of(value)) or false
+    first_numbers[id] = value and select(2, created_and_seq(value)) or false
   end
-  return births[id]
+  return first_numbers[id]
 end
 
 local function is_shown(number, id, event)
   if number <= since then return false end
   if id == '' or event == 'deleted' then return true end
-  local first = birth(id)
+  local first = first_number(id)
   return first and number >= first
 end
 

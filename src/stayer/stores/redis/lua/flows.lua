@@ -78,7 +78,7 @@ local function hear(id, upstream, state)
   local kind = entry and call('HGET', @waits(id), upstream)
   if not kind then
     call('SREM', @waiters(upstream), id)
-    if not entry then note_stray(id) end
+    if not entry then note_missing_record(id) end
     return
   end
   if not entry.heard then

@@ -3,13 +3,13 @@
 -- ends.
 -- ARGV   3 how many may become pending, 4 how many may end
 -- returns {when time brings the next thing or nil, how many came in from outside, how many notes
---         of ends there are, how many became pending, how many ended, how many strays strays.lua has to see to}
+--         of ends there are, how many became pending, how many ended, how many strays missing_records.lua has to see to}
 -- include: expire, limits
 
 -- What stands here for nothing.
 local function take_away(key, id, entry)
   call('ZREM', key, id)
-  if not entry then note_stray(id) end
+  if not entry then note_missing_record(id) end
 end
 
 local late = call('ZRANGEBYSCORE', @expiring(), '-inf', exact(now), 'LIMIT', 0, ARGV[4])

@@ -88,7 +88,7 @@ local function line_up()
         entry.was = {}
         move_lanes(entry, false, true)
       else
-        note_stray(id, name, members[number])
+        note_missing_record(id, name, members[number])
       end
     end
     write_collected()
@@ -108,7 +108,7 @@ local function note_runs(fair)
       if entry then
         call('HSET', @runs(name), entry.r[@ID], exact(reserved_at(entry)) .. ' ' .. share_of(entry.r, fair))
       else
-        note_stray(string.sub(member, 29), name, member)
+        note_missing_record(string.sub(member, 29), name, member)
       end
     end
   end
@@ -169,7 +169,7 @@ flush()
 local function clear_away()
   for _, state in ipairs(LISTS) do
     for _, member in ipairs(call('ZRANGE', @state(name, state), 0, -1)) do
-      note_stray(string.sub(member, 29), name, member)
+      note_missing_record(string.sub(member, 29), name, member)
     end
   end
   for _, lane in ipairs(call('SMEMBERS', @lanes(name))) do call('UNLINK', @lane(name, lane)) end

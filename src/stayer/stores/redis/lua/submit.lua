@@ -102,14 +102,14 @@ local waiting = tie(ties)
 flush()
 if #known > 0 then write_something(@last()) end
 
-local told = {}
+local not_fresh = {}
 for _, each in ipairs(known) do
   local how, entry = each[2], each[3]
   local apart = how == 1 and kept_apart(entry) or {}
-  told[#told + 1] = each[1]
-  told[#told + 1] = how
-  told[#told + 1] = how == 1 and entry.value or entry
-  told[#told + 1] = apart[1] or false
-  told[#told + 1] = apart[2] or false
+  not_fresh[#not_fresh + 1] = each[1]
+  not_fresh[#not_fresh + 1] = how
+  not_fresh[#not_fresh + 1] = how == 1 and entry.value or entry
+  not_fresh[#not_fresh + 1] = apart[1] or false
+  not_fresh[#not_fresh + 1] = apart[2] or false
 end
-return {exact(now), told, waiting, ended_before and 1 or 0}
+return {exact(now), not_fresh, waiting, ended_before and 1 or 0}

@@ -30,7 +30,7 @@ local function held_by(worker)
       held[#held + 1] = entry
     else
       call('SREM', @held(worker), id)
-      if not entry then note_stray(id) end
+      if not entry then note_missing_record(id) end
     end
   end
   return held
@@ -44,8 +44,8 @@ end
 local found = {exact(now)}
 for _, worker in ipairs(call('SMEMBERS', @workers())) do
   if call('SISMEMBER', @dead(), worker) == 0 then
-    local said = call('HGETALL', @worker(worker))
-    if #said > 0 then found[#found + 1] = {said, worker, call('SCARD', @held(worker))} end
+    local fields = call('HGETALL', @worker(worker))
+    if #fields > 0 then found[#found + 1] = {fields, worker, call('SCARD', @held(worker))} end
   end
 end
 return found
@@ -136,8 +136,8 @@ end
 return {shown(lost)}
 
 -- script: bury_here
--- Cluster: the lobby knows the worker no more, or as dead: so it is dead in this shard. One that has beaten here without
--- the lobby may believe in a lease of which the judge has seen nothing: it is refused from now on, and what it
+-- Cluster: the registry shard knows the worker no more, or as dead: so it is dead in this shard. One that has beaten here without
+-- the registry shard may believe in a lease of which the judge has seen nothing: it is refused from now on, and what it
 -- holds is its own until that lease is over for certain.
 -- ARGV   3 the worker, 4 1 if a lease has passed since it was first refused here
 -- returns {values, kept apart} of what it still holds, or {0, 0, its lease}: come again when that has passed

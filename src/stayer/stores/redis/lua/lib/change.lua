@@ -5,7 +5,7 @@
 -- was (0 but in a group of one), the losses that it was decided from, the argument that is its checkpoint (both
 -- false but in a group of one)}; what is not there is false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
 -- is kept apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
--- include: alike, old_history, ends, unique, notices
+-- include: bulk, old_history, ends, unique, notices
 -- scope
 
 local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
@@ -199,7 +199,7 @@ local function apply_group(group, values, keys, applied)
     local leader, kind, own_end, record_end = leader_of(leaders, id, value, result)
     if leader and attempt == leader.r[@ATTEMPT] then
       local event = traced(group, leader.others.before, leader.r, id, attempt)
-      applied[at] = follow(leader, id, place_of(id, birth_of(value)), keys[at], value, own_end, record_end,
+      applied[at] = follow(leader, id, place_of(id, created_and_seq(value)), keys[at], value, own_end, record_end,
                            result ~= 0 and result, event)
     else
       local entry = entry_of(id, value)

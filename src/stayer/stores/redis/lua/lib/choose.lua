@@ -81,13 +81,13 @@ local function merged(lanes, limit)
 end
 
 -- Whether the record is of the task that stands there, and says so too.
-local function is_as_said(entry, standing)
+local function matches_ticket(entry, standing)
   return entry and entry.r[@STATE] == 'pending' and entry.r[@SEQ] - string.sub(standing, 1, 12) == 0
 end
 
--- What stands here without its record; what else there is of it is seen to by strays.lua. Who only looks writes nothing.
+-- What stands here without its record; what else there is of it is seen to by missing_records.lua. Who only looks writes nothing.
 local function pass_over(queue, standing)
-  if my_node then note_stray(string.sub(standing, 13), queue, standing) end
+  if my_node then note_missing_record(string.sub(standing, 13), queue, standing) end
 end
 
 -- The same where there are too many lanes to look into each, say one for every script: along the order of all
@@ -99,7 +99,7 @@ local function along_the_order(queue, limit, handles, looked_at)
     for number = 1, #standing do
       if #tickets == limit then return true end
       local entry = values[number] and opened(values[number])
-      if not is_as_said(entry, standing[number]) then
+      if not matches_ticket(entry, standing[number]) then
         pass_over(queue, standing[number])
       elseif ranked or (entry.r[@PRIORITY] or 0) == 0 then
         local lane = lane_of(entry.r)

@@ -1,7 +1,7 @@
 -- Tasks while a script works on them: read once, changed in memory, written once.
 --
 -- An entry has: r, the record, in which what is not there is nil or false; flags; history; once touched, `was`:
--- what the indexes know of it; and `others`, if it leads some (see lib/alike.lua).
+-- what the indexes know of it; and `others`, if it leads some (see lib/bulk.lua).
 -- include: base, record
 -- scope
 
@@ -46,9 +46,9 @@ local function fetch_all(ids)
   end
 end
 
--- Something stands where only a task with a record may, or with another record: strays.lua sees to the rest of it. Of
+-- Something stands where only a task with a record may, or with another record: missing_records.lua sees to the rest of it. Of
 -- what it stands there with, its queue and its ticket or place, all that is known is given.
-local function note_stray(id, queue, standing)
+local function note_missing_record(id, queue, standing)
   call('SADD', @strays(), cmsgpack.pack({id, queue or false, standing or false}))
 end
 

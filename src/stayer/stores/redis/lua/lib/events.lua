@@ -1,4 +1,4 @@
--- What happened, for those who watch, and who is to be woken by it: noted while a script works, told at its end.
+-- What happened, for those who watch, and who is to be woken by it: noted while a script works, rows at its end.
 -- include: stream
 -- scope
 
@@ -36,16 +36,16 @@ end
 
 local function tell_listeners()
   if call('PUBSUB', #KEYS > 0 and 'SHARDNUMSUB' or 'NUMSUB', @events())[2] == 0 then return end
-  local told = {}
+  local rows = {}
   for _, each in ipairs(groups) do
     for number, id in ipairs(each[7]) do
       local attempt = type(each[8]) == 'table' and each[8][number] or each[8]
-      told[#told + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
+      rows[#rows + 1] = {number = each[1] + number - 1, at = each[2], id = id, queue = each[3],
                          event = each[4], attempt = attempt, worker = each[5] or cjson.null,
                          note = each[6] or cjson.null}
     end
   end
-  publish(@events(), cjson.encode(told))
+  publish(@events(), cjson.encode(rows))
 end
 
 local function write_batch(batch)

@@ -3,7 +3,7 @@
 -- A value is a byte of flags, the lengths of the record (4 bytes) and of the task's own part in it (3), the
 -- record, and the history. The record is a MessagePack array, the head of which always takes three bytes. What
 -- only this task has comes first: updated, created and seq (nine bytes each), id, parameters, result. Tasks that
--- have the rest in common, their kind, are changed alike (see lib/alike.lua).
+-- have the rest in common, their kind, are changed alike (see lib/bulk.lua).
 
 -- Whether it looks like a value of ours: others may write to this server too, and a script that fails has done the half
 -- of what it was to do.
@@ -23,7 +23,7 @@ local function opened(value)
 end
 
 -- When a task was made, and its number.
-local function birth_of(value) return struct.unpack('>dxd', value, @CREATED_AT) end
+local function created_and_seq(value) return struct.unpack('>dxd', value, @CREATED_AT) end
 
 -- Where in a value its own part and its record end; its flags.
 local function ends_of(value)

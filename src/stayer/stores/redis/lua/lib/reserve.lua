@@ -1,5 +1,5 @@
 -- Giving tasks to a worker.
--- include: choose, limits, alike, expire, answer
+-- include: choose, limits, bulk, expire, answer
 -- scope
 
 local function take_out(queue, lanes)
@@ -104,7 +104,7 @@ local function reserve_from_lines(queue, left, handles, worker, node, said, give
     end
     if not best then break end
     local entry = fetch(string.sub(best.ticket, 13))
-    if not is_as_said(entry, best.ticket) then
+    if not matches_ticket(entry, best.ticket) then
       call('ZREM', best.key, best.ticket)
       lanes_changed[best.lane] = true
       pass_over_in_line(queue, best.ticket)
@@ -129,13 +129,13 @@ local function give_all(queue, tickets, worker, node, said, given)
     local id, value = ids[number], values[number]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value)
     local created, seq
-    if leader then created, seq = birth_of(value) end
+    if leader then created, seq = created_and_seq(value) end
     if leader and seq - string.sub(tickets[number], 1, 12) == 0 then
       given[#given + 1] = follow(leader, id, micros(created) .. tickets[number], keys[number], value, own_end,
                                  record_end, nil, note_given(id, leader.r))
     else
       local entry = entry_of(id, value)
-      if not is_as_said(entry, tickets[number]) then
+      if not matches_ticket(entry, tickets[number]) then
         pass_over(queue, tickets[number])
         ended = ended + 1
       elseif is_late(entry.r) then

@@ -5,11 +5,11 @@ local settings_of_queues = {}
 local function settings_of(queue)
   local known = settings_of_queues[queue]
   if not known then
-    local said = call('HMGET', @queue(queue), 'paused', 'limit', 'lined', 'fair', 'key_limit', 'rate',
+    local fields = call('HMGET', @queue(queue), 'paused', 'limit', 'lined', 'fair', 'key_limit', 'rate',
                       'rate_per', 'tokens', 'tokens_at', 'notify')
-    known = {paused = said[1] == '1', limit = said[2], lined = said[3] and true, fair = said[4],
-             key_limit = said[5], rate = said[6], rate_per = said[7], tokens = said[8], tokens_at = said[9],
-             notify = said[10]}
+    known = {paused = fields[1] == '1', limit = fields[2], lined = fields[3] and true, fair = fields[4],
+             key_limit = fields[5], rate = fields[6], rate_per = fields[7], tokens = fields[8], tokens_at = fields[9],
+             notify = fields[10]}
     settings_of_queues[queue] = known
   end
   return known

@@ -1,4 +1,4 @@
--- script: strays
+-- script: missing_records
 -- Take tasks whose records are gone out of all places where they stand. A server that evicts, or a hand, takes a record
 -- away alone. Scripts that meet one pass it over and note it; those that nobody meets are found by looking through
 -- the lists, a part at a time.
@@ -178,7 +178,7 @@ local function look_at(queue, members)
         local id = string.sub(members[number], 29)
         local entry = fetch(id)
         if not entry or entry.r[@SEQ] ~= tonumber(string.sub(members[number], 17, 28)) then
-          note_stray(id, queue, members[number])
+          note_missing_record(id, queue, members[number])
         end
       end
     end

@@ -36,8 +36,8 @@ class TestAUniqueWord:
     @pytest.fixture(autouse=True)
     def hurry(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Who is dead needs no patience."""
-        monkeypatch.setattr(two_phase, "PATIENCE", 0.0)
-        monkeypatch.setattr(two_phase, "FORSAKEN", 0.0)
+        monkeypatch.setattr(two_phase, "PLAN_PATIENCE_S", 0.0)
+        monkeypatch.setattr(two_phase, "PLAN_ABANDONED_S", 0.0)
 
     @pytest.mark.parametrize("promoted", [True, False])
     def test_is_the_flows_or_free(self, cluster: Cluster, promoted: bool) -> None:
@@ -91,13 +91,13 @@ class TestAPlanThatTakesLong:
         other = open_store(url)
 
         def meanwhile() -> None:
-            time.now += 0.3 * two_phase.FORSAKEN
+            time.now += 0.3 * two_phase.PLAN_ABANDONED_S
             other.promote(10)
 
         slow = Slow(url, meanwhile)
         begun = time.now
         assert slow.store.submit_flow(FLOW, tasks())
-        assert time.now - begun > 2 * two_phase.FORSAKEN
+        assert time.now - begun > 2 * two_phase.PLAN_ABANDONED_S
         assert ids(other.find(Filter(), None, 9).tasks) == ["c", "b", "a"]
         other.promote(10)
         check_nothing_is_left_to_do(other)
@@ -117,7 +117,7 @@ class TestAPlanThatTakesLong:
         left = tasks()
 
         def go_on() -> None:
-            time.now += 0.6 * two_phase.PATIENCE
+            time.now += 0.6 * two_phase.PLAN_PATIENCE_S
             if left:
                 assert ours._claim([left.pop(0)], plan) == {}
             else:
@@ -129,7 +129,7 @@ class TestAPlanThatTakesLong:
         assert not second.submit_flow(FLOW, tasks())
 
         # Then it is the first one's that is there
-        assert time.now - 1000.0 > 2 * two_phase.PATIENCE
+        assert time.now - 1000.0 > 2 * two_phase.PLAN_PATIENCE_S
         assert ids(second.find(Filter(), None, 9).tasks) == ["c", "b", "a"]
         check_nothing_is_left_to_do(second)
         first.close()
