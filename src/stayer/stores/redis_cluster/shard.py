@@ -9,7 +9,7 @@ from stayer.core.errors import StoreUnusable
 from stayer.core.model import Beat, Report, Worker
 from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis import workers as worker_codec
+from stayer.stores.redis import workers as beats
 from stayer.stores.redis.connection.server import Call, Server
 from stayer.stores.redis.connection.url import Address
 from stayer.stores.redis.damage import Mending, may_be_damage
@@ -104,8 +104,8 @@ class ShardStore(RedisStore):
     def beat_alone(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat:
-        """A beat that the registry shard has not heard of."""
-        return self._beat(worker, worker_codec.about(worker, number, nonce, alone=True), reports)
+        """Beat here alone: the registry shard has not heard of it."""
+        return self._beat(worker, beats.about(worker, number, nonce, alone=True), reports)
 
     def _relay(self) -> None:
         self._on_end()

@@ -22,6 +22,7 @@ from stayer.core.errors import (
 )
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.failures import Failures
+from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
 from stayer.core.model import (
     Attempt,
@@ -46,8 +47,7 @@ from stayer.core.model import (
 )
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
 from stayer.core.schedules.model import Firing, Schedule
-from stayer.store import Meanwhile, Waiter
-from stayer.stores.health import Finding
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures, notices, queue_stats, reads, schedules
 from stayer.stores.sql import flows as ties
 from stayer.stores.sql import queues as keeping
@@ -160,14 +160,14 @@ def _mended(
     return tried
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """The contract on a SQLite file: each operation is one transaction."""
 
     a_turn = 1000
 
     def __init__(self, url: str, database: Database) -> None:
         self.url = url
-        self.path = database.path
+        self.path: str = database.path
         self._database = database
         self.mending = Mending(database)
         self._read = database.read
