@@ -12,7 +12,7 @@ local groups_of_changes = cmsgpack.unpack(ARGV[3])
 -- What is cancelled can be forgotten next, and who is asked or held keeps more from coming.
 local eases = true
 for _, group in ipairs(groups_of_changes) do
-  eases = eases and (group[C_TO] == 'cancelled' or group[C_TO] == group[C_STATE])
+  eases = eases and (group[@C_TO] == 'cancelled' or group[@C_TO] == group[@C_STATE])
 end
 if eases then whatever_memory_is_left() end
 local applied = apply_all(groups_of_changes)

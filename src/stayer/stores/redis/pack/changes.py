@@ -29,6 +29,12 @@ _ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["o
 _FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
 _NEAR_NODE, _NEAR_UNTIL = NUMBER_OF["near_node"], NUMBER_OF["near_until"]
 _NONE = 0
+GROUP_FIELDS = (
+    "state", "worker", "last_order", "to", "ending", "order", "returned", "late", "note", "delay",
+    "same_error", "same_orders", "from_start", "waits", "sets", "words", "ids", "attempts",
+    "results", "ago", "losses", "checkpoint",
+)  # fmt: skip
+"""The parts of a group of changes (`lib/change.lua` says what they are)."""
 
 
 class Arguments:

@@ -8,21 +8,17 @@
 -- include: bulk, old_history, ends, unique, notices
 -- scope
 
-local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
-  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO, C_LOSSES, C_CHECKPOINT =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22
-
-local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
+local function full_name(group, attempt) return (group[@C_WORKER] or 'None') .. ' ' .. attempt end
 
 -- The state in which a change finds the task as it names it; nothing if it does not.
 local function found_as_named(r, group, attempt)
   if r[@ATTEMPT] ~= attempt then return nil end
-  if group[C_LOSSES] and (r[@LOSSES] or 0) ~= group[C_LOSSES] then return nil end
-  if r[@STATE] == group[C_STATE] and (r[@WORKER] or false) == group[C_WORKER]
-    and (r[@LAST_ORDER] or 0) == group[C_LAST_ORDER] then
+  if group[@C_LOSSES] and (r[@LOSSES] or 0) ~= group[@C_LOSSES] then return nil end
+  if r[@STATE] == group[@C_STATE] and (r[@WORKER] or false) == group[@C_WORKER]
+    and (r[@LAST_ORDER] or 0) == group[@C_LAST_ORDER] then
     return r[@STATE]
   end
-  if group[C_LATE] and r[@STATE] == 'pending' and r[@RETURNED_FROM] == full_name(group, attempt) then
+  if group[@C_LATE] and r[@STATE] == 'pending' and r[@RETURNED_FROM] == full_name(group, attempt) then
     return 'pending'
   end
   return nil
@@ -42,16 +38,16 @@ end
 
 -- When it was; nothing happens before what is known, whatever clock somebody went by.
 local function moment_of(entry, group)
-  if group[C_AGO] == 0 then return math.max(now, RUNNING[entry.r[@STATE]] and entry.r[@STARTED_AT] or now) end
-  return math.max(now - group[C_AGO], entry.r[@STARTED_AT] or reserved_at(entry))
+  if group[@C_AGO] == 0 then return math.max(now, RUNNING[entry.r[@STATE]] and entry.r[@STARTED_AT] or now) end
+  return math.max(now - group[@C_AGO], entry.r[@STARTED_AT] or reserved_at(entry))
 end
 
 local function set_what_follows(entry, group, attempt)
-  local r, from, to, was_at = entry.r, group[C_STATE], group[C_TO], moment_of(entry, group)
+  local r, from, to, was_at = entry.r, group[@C_STATE], group[@C_TO], moment_of(entry, group)
   r[@STATE] = to
   r[@UPDATED] = now
-  r[@RETURNED_FROM] = group[C_RETURNED] and full_name(group, attempt) or nil
-  local delay = group[C_DELAY]
+  r[@RETURNED_FROM] = group[@C_RETURNED] and full_name(group, attempt) or nil
+  local delay = group[@C_DELAY]
   if delay then r[@ETA] = delay ~= 'none' and now + delay or nil end
   if to ~= from then
     if to == 'started' then
@@ -66,27 +62,27 @@ local function set_what_follows(entry, group, attempt)
       r[@FINISHED_AT], r[@ENDING], r[@START_BEFORE], r[@FINGERPRINT] = nil, nil, nil, nil
     end
   end
-  if group[C_ENDING] then r[@ENDING] = group[C_ENDING] end
-  if group[C_LATE] then r[@WORKER] = group[C_WORKER] or nil end
-  if group[C_ORDER] then r[@LAST_ORDER] = (r[@LAST_ORDER] or 0) + 1 end
+  if group[@C_ENDING] then r[@ENDING] = group[@C_ENDING] end
+  if group[@C_LATE] then r[@WORKER] = group[@C_WORKER] or nil end
+  if group[@C_ORDER] then r[@LAST_ORDER] = (r[@LAST_ORDER] or 0) + 1 end
 end
 
 -- What a change says that finds its task in this state; all of a group say the same.
 local function words_of(group, before, r, fault)
-  local to, worker, ending = group[C_TO], group[C_WORKER], group[C_ENDING]
+  local to, worker, ending = group[@C_TO], group[@C_WORKER], group[@C_ENDING]
   local event, note, pid = false, false, false
   if to ~= before then
     event, note = to, ending
-    if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
+    if group[@C_NOTE] then note = note and (note .. ': ' .. group[@C_NOTE]) or group[@C_NOTE] end
     pid = to == 'started' and r[@PID] or false
-  elseif group[C_NOTE] then
-    local from, to = string.find(group[C_NOTE], ': ', 1, true)
-    event = from and string.sub(group[C_NOTE], 1, from - 1) or group[C_NOTE]
-    note = from and string.sub(group[C_NOTE], to + 1) or false
+  elseif group[@C_NOTE] then
+    local from, to = string.find(group[@C_NOTE], ': ', 1, true)
+    event = from and string.sub(group[@C_NOTE], 1, from - 1) or group[@C_NOTE]
+    note = from and string.sub(group[@C_NOTE], to + 1) or false
   end
   ending = worker and ending
   local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
-  if group[C_AGO] ~= 0 then about[#about + 1] = now - group[C_AGO] end
+  if group[@C_AGO] ~= 0 then about[#about + 1] = now - group[@C_AGO] end
   local said = (event or ending) and saying(about)
   return {event = event, note = note, said = said}
 end
@@ -99,12 +95,12 @@ local function traced(group, before, r, id, attempt, fault)
     group[before] = words
   end
   local number = 0
-  if words.event then number = note_event(id, r[@QUEUE], words.event, attempt, group[C_WORKER], words.note) end
+  if words.event then number = note_event(id, r[@QUEUE], words.event, attempt, group[@C_WORKER], words.note) end
   return number, words.said
 end
 
 local function tell(r, group, before)
-  local to = group[C_TO]
+  local to = group[@C_TO]
   -- A new eta may be the next one due: those who sleep until then should look again.
   if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[@QUEUE]) end
   -- A place becomes free, which matters only where they are counted.
@@ -112,9 +108,9 @@ local function tell(r, group, before)
     local settings = settings_of(r[@QUEUE])
     if settings.limit or (settings.lined and r[@KEY]) then wake(r[@QUEUE]) end
   end
-  if group[C_ORDER] then
+  if group[@C_ORDER] then
     wake(r[@QUEUE])
-    if group[C_WORKER] then ordered[group[C_WORKER]] = true end
+    if group[@C_WORKER] then ordered[group[@C_WORKER]] = true end
   end
 end
 
@@ -147,35 +143,35 @@ end
 local function apply(group, entry, attempt, result)
   local before = entry and found_as_named(entry.r, group, attempt)
   if not before then return false end
-  local r, fault, sets = entry.r, false, group[C_SETS]
-  local revives = r[@UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
+  local r, fault, sets = entry.r, false, group[@C_SETS]
+  local revives = r[@UNIQUE] and FINISHED[before] and not FINISHED[group[@C_TO]]
   if revives and (holder_of(r[@QUEUE], r[@UNIQUE], r[@ID]) or promised(r[@UNIQUE], r[@ID])) then return false end
   touch(entry)
-  if QUEUED[group[C_TO]] and group[C_TO] ~= before then r[@NEAR_NODE], r[@NEAR_UNTIL] = nil, nil end
+  if QUEUED[group[@C_TO]] and group[@C_TO] ~= before then r[@NEAR_NODE], r[@NEAR_UNTIL] = nil, nil end
   for number = 1, #sets, 2 do
     r[sets[number]] = sets[number + 1] or nil
     if sets[number] == @NEAR_UNTIL then r[@NEAR_UNTIL] = now + sets[number + 1] end
     if sets[number] == @ERROR then fault = sets[number + 1] end
   end
   set_result(entry, result)
-  if group[C_AGO] ~= 0 or entry.ago then entry.ago = group[C_AGO] end
+  if group[@C_AGO] ~= 0 or entry.ago then entry.ago = group[@C_AGO] end
   set_what_follows(entry, group, attempt)
   local number, said = traced(group, before, r, r[@ID], attempt, fault)
   if said then remember(entry, number, attempt, said) end
-  if group[C_WORDS] and (r[@NOTIFY] or settings_of(r[@QUEUE]).notify) then
-    note_notices(entry, group[C_WORDS], number)
+  if group[@C_WORDS] and (r[@NOTIFY] or settings_of(r[@QUEUE]).notify) then
+    note_notices(entry, group[@C_WORDS], number)
   end
   tell(r, group, before)
   if revives then note_holder(entry) end
-  if group[C_FROM_START] then
+  if group[@C_FROM_START] then
     r[@PROGRESS], r[@CHECKPOINT_AT] = nil, nil
     call('DEL', @checkpoint(r[@ID]))
   end
-  if group[C_CHECKPOINT] then
-    call('HSET', @checkpoint(r[@ID]), 'attempt', attempt, 'at', exact(now), 'data', ARGV[group[C_CHECKPOINT]])
+  if group[@C_CHECKPOINT] then
+    call('HSET', @checkpoint(r[@ID]), 'attempt', attempt, 'at', exact(now), 'data', ARGV[group[@C_CHECKPOINT]])
     r[@CHECKPOINT_AT], r[@LOSSES] = now, nil
   end
-  if group[C_WAITS] then wait_for(r[@ID], group[C_WAITS]) end
+  if group[@C_WAITS] then wait_for(r[@ID], group[@C_WAITS]) end
   if r[@DEPENDENTS] and FINISHED[r[@STATE]] then
     note_end(r[@ID], r[@STATE])
     told = true
@@ -185,16 +181,16 @@ end
 
 -- The same of a group of one change.
 local function apply_one(group)
-  return (apply(group, fetch(group[C_IDS][1]), group[C_ATTEMPTS][1], group[C_RESULTS][1]))
+  return (apply(group, fetch(group[@C_IDS][1]), group[@C_ATTEMPTS][1], group[@C_RESULTS][1]))
 end
 
 -- What became of the changes of a group: an entry, the value of one that has followed another, or false.
 local function apply_group(group, values, keys, applied)
-  if group[C_WAITS] then flush() end -- for it looks at other tasks
-  local may_lead = #group[C_IDS] > 1 and not (group[C_FROM_START] or group[C_ORDER])
-  local leaders, ids, before_it = {}, group[C_IDS], #applied
+  if group[@C_WAITS] then flush() end -- for it looks at other tasks
+  local may_lead = #group[@C_IDS] > 1 and not (group[@C_FROM_START] or group[@C_ORDER])
+  local leaders, ids, before_it = {}, group[@C_IDS], #applied
   for number = 1, #ids do
-    local id, at, attempt, result = ids[number], before_it + number, group[C_ATTEMPTS][number], group[C_RESULTS][number]
+    local id, at, attempt, result = ids[number], before_it + number, group[@C_ATTEMPTS][number], group[@C_RESULTS][number]
     local value = values[at]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value, result)
     if leader and attempt == leader.r[@ATTEMPT] then
@@ -217,7 +213,7 @@ local function apply_all(groups_of_changes)
   local ids, applied = {}, {}
   for _, group in ipairs(groups_of_changes) do
     local before_it = #ids
-    for number = 1, #group[C_IDS] do ids[before_it + number] = group[C_IDS][number] end
+    for number = 1, #group[@C_IDS] do ids[before_it + number] = group[@C_IDS][number] end
   end
   local values, keys = read_all(ids)
   for _, group in ipairs(groups_of_changes) do apply_group(group, values, keys, applied) end
