@@ -80,7 +80,7 @@ class TestAPlanThatTakesLong:
 
     @pytest.fixture(autouse=True)
     def small_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(two_phase, "_AT_ONCE", 1)
+        monkeypatch.setattr(two_phase, "_TASKS_AT_ONCE", 1)
 
     def test_is_not_undone_by_who_promotes(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch

@@ -59,8 +59,8 @@ def plain(store: Store) -> Callable[..., object]:
 
 
 LUA = {
-    "ARGV", "KEYS", "function", "ipairs", "next", "pairs", "pcall", "select", "tonumber", "type",
-    "unpack",
+    "ARGV", "KEYS", "error", "function", "ipairs", "next", "pairs", "pcall", "select", "tonumber",
+    "type", "unpack",
 }  # fmt: skip
 
 

@@ -96,15 +96,15 @@ local function measure(found)
   end
 end
 
+-- What somebody else has written there counts as not known.
 local function joined(known, figures)
-  if not known then return figures end
-  local place, result = 0, {}
-  for word in string.gmatch(known, '%S+') do
-    place = place + 1
-    local other = figures[place]
-    if place > 3 then result[place] = tonumber(word) + other
-    elseif word == '-' or other == '-' then result[place] = word == '-' and other or word
-    else result[place] = math.max(tonumber(word), other) end
+  local before, result = {}, {}
+  for word in string.gmatch(known or '', '%S+') do before[#before + 1] = tonumber(word) or '-' end
+  for place, number in ipairs(figures) do
+    local other = before[place] or '-'
+    if other == '-' or number == '-' then result[place] = other == '-' and number or other
+    elseif place > 3 then result[place] = other + number
+    else result[place] = math.max(other, number) end
   end
   return result
 end
