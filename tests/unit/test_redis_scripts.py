@@ -86,3 +86,10 @@ def test_what_is_shared_in_a_file_stands_before_its_scripts() -> None:
     assert "local function mark_dead" in common
     assert "mark_dead(ARGV[3])" in own
     assert "mark_dead" in script("bury").text
+
+
+def test_no_list_is_searched() -> None:
+    """Removal from a list and the listing of all keys cost more the more there is."""
+    for name in names():
+        commands = set(re.findall(r"call\('(\w+)'", script(name).text))
+        assert not commands & {"LREM", "LPOS", "LINSERT", "KEYS", "SCAN", "SORT"}

@@ -8,38 +8,23 @@ from functools import lru_cache
 from msgspec import UNSET
 
 from stayer.core.lifecycle import told_late
-from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
-from stayer.core.notify.notices import told, words
+from stayer.core.model import AttemptNews, Change, State, Task
+from stayer.core.notify.notices import told
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk_complete import complete, groups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
 from stayer.stores.sql.select_limited import count_run
-from stayer.stores.sql.transaction import Cell, Transaction
+from stayer.stores.sql.transaction import Cell, Row, Transaction
 
-_OPTIONAL = (
-    "held",
-    "pid",
-    "result",
-    "error",
-    "failures",
-    "interruptions",
-    "losses",
-    "priority",
-    "policy",
-    "orders",
-    "notify",
-)
 _RETURNING = (
     " RETURNING seq, queue, share, reserved_at, dependents, notify, "
     "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
 )
-_NOT_BEFORE = {
-    "started_at": "coalesce(reserved_at, 0)",
-    "finished_at": "coalesce(started_at, reserved_at, 0)",
-}
+_NOT_BEFORE = "coalesce(started_at, reserved_at, 0)"
 """Nothing happens before what is known, whatever clock somebody went by."""
 _LONG_WAIT = 1.0
+_NO_NEWS = AttemptNews()
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
 _NOT_TAKEN = (
@@ -58,7 +43,7 @@ def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None
 
 
 def delayed(changes: Sequence[Change], waited: float) -> Sequence[Change]:
-    """The same, of which somebody wanted to tell so many seconds ago, while others were writing."""
+    """Date changes back by how long somebody has waited to tell of them, while others wrote."""
     if waited < _LONG_WAIT:
         return changes
     return [told_late(change, change.ago + waited) for change in changes]
@@ -86,8 +71,9 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
 
 
 def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[bool]:
-    """As `apply`, but plain changes all at once, and the answer says only which were applied. The
-    ledger is not written."""
+    """Apply changes, plain ones all at once; the answer says only which were applied. The ledger is
+    not written.
+    """
     answers: list[bool] = []
     for group in groups(changes):
         done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
@@ -97,77 +83,84 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
-    columns = _columns(change, tx.now)
-    update = _update(tuple(columns), change.order, change.to)
-    before = change.state
+    """Apply the effect of a change, if what it names still holds; the number of its task."""
+    effect = change.effect
     number, line = _line(change, tx.now, ledger)
-    revives = before in FINISHED and change.to not in FINISHED
+    found = _update(tx, change, line)
+    if found is None:
+        return None
+    before, (seq, queue, share, since, dependents, *notify) = found
+    _trace(ledger, change, number, seq, queue, before)
+    if effect.ends_run and before == change.state and share is not None:
+        count_run(tx, queue, share, tx.now - change.ago - since)
+    if effect.ends and dependents:
+        ledger.ended_for_others(change.id, effect.to)
+    if effect.forgets_checkpoint:
+        tx.run("checkpoint.forget", seq)
+    if change.checkpoint is not None:
+        tx.run("report.checkpoint", seq, change.attempt, tx.now, change.checkpoint)
+    if notify != _NOBODY and effect.hook_words:
+        hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
+        ledger.heard_of(seq, number, effect.hook_words, told(hooks, effect.hook_words))
+    if effect.waits is not UNSET:
+        wait_for(tx, seq, effect.waits)
+    return int(seq)
+
+
+def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | None:
+    """Write what becomes of the task and its history; the state that it was in, and what the rest
+    needs to know. None: what the change names does not hold any more.
+    """
+    effect = change.effect
+    values = _values(change, tx.now)
+    update = _statement(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
+                        change.result is not UNSET)  # fmt: skip
     counted = change.losses_before is not None
     row = tx.one(
         f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
-        f"{_NOT_TAKEN if revives else ''}{' AND losses = ?' if counted else ''}{_RETURNING}",
-        *columns.values(),
+        f"{_NOT_TAKEN if change.unique_is_free else ''}{' AND losses = ?' if counted else ''}"
+        f"{_RETURNING}",
+        *values,
         line,
         change.id,
         change.state,
         change.worker,
         change.attempt,
         change.last_order,
-        *((tx.now,) if revives else ()),
+        *((tx.now,) if change.unique_is_free else ()),
         *((change.losses_before,) if counted else ()),
     )
-    if row is None and change.late:
-        before = "pending"
-        row = tx.one(
-            f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
-            *columns.values(),
-            line,
-            change.id,
-            f"{change.worker} {change.attempt}",
-            change.attempt,
-        )
-    if row is None:
-        return None
-    seq, queue, share, since, dependents, *notify = row
-    _trace(ledger, change, number, seq, queue, before)
-    if share is not None and before in RUNNING and change.to not in RUNNING:
-        count_run(tx, queue, share, tx.now - change.ago - since)
-    if dependents and change.to in FINISHED:
-        ledger.ended_for_others(change.id, change.to)
-    if change.from_start:
-        tx.run("checkpoint.forget", seq)
-    if change.checkpoint is not None:
-        tx.run("report.checkpoint", seq, change.attempt, tx.now, change.checkpoint)
-        tx.run("report.saved", tx.now, seq)
-    if notify != _NOBODY and (happened := words(change)):
-        hooks = [hook for cell in notify for hook in hooks_from_cell(cell)]
-        ledger.heard_of(seq, number, happened, told(hooks, happened))
-    if change.waits is not UNSET:
-        wait_for(tx, seq, change.waits)
-    elif before == "waiting" != change.to:
-        wait_for(tx, seq, ())
-    return int(seq)
+    if row is not None or not change.late:
+        return None if row is None else (change.state, row)
+    row = tx.one(
+        f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
+        *values,
+        line,
+        change.id,
+        f"{change.worker} {change.attempt}",
+        change.attempt,
+    )
+    return None if row is None else ("pending", row)
 
 
 def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
     """The number of the event, 0 if it is none, and what the task's history gets."""
-    event, note = _said(change)
-    worker, pid = change.worker, change.pid
-    ending = None if worker is None else change.ending
-    if event is None and ending is None:
+    effect = change.effect
+    if effect.event is None:
         return 0, ""
-    number = 0 if event is None else ledger.numbers()
+    news = effect.attempt or _NO_NEWS
+    number = ledger.numbers()
     return number, history.line(
         number,
         now,
-        event or change.to,
+        effect.event,
         change.attempt,
-        None if worker is None else True,
-        note,
-        ending,
-        None if ending is None or change.error is UNSET else change.error,
+        None if change.worker is None else True,
+        effect.note,
+        news.ending,
+        news.error,
         None,
-        None if event != "started" or pid is UNSET else pid,
+        news.pid,
         now - change.ago if change.ago else None,
     )
 
@@ -175,78 +168,49 @@ def _line(change: Change, now: float, ledger: Ledger) -> tuple[int, str]:
 def _trace(
     ledger: Ledger, change: Change, number: int, seq: int, queue: str, before: State
 ) -> None:
-    attempt, worker = change.attempt, change.worker
-    if change.to != before:
-        ledger.moved(queue, before, change.to)
-    event, note = _said(change)
-    if event is not None:
-        ledger.told(number, [change.id], queue, event, attempt, worker, note)
-        if change.to not in FINISHED:
+    effect = change.effect
+    if effect.to != before:
+        ledger.moved(queue, before, effect.to)
+    if effect.event is not None:
+        ledger.told(
+            number, [change.id], queue, effect.event, change.attempt, change.worker, effect.note
+        )
+        if not effect.ends:
             ledger.grown(seq)
-    if change.order:
-        ledger.ordered(worker)
+    if effect.wakes_queue:
         ledger.woken(queue)
+    if effect.wakes_worker:
+        ledger.ordered(change.worker)
 
 
-def _said(change: Change) -> tuple[str | None, str | None]:
-    """The event, if there is one, and its note."""
-    if change.to != change.state:
-        if change.ending is None or change.note is None:
-            return change.to, change.ending or change.note
-        return change.to, f"{change.ending}: {change.note}"
-    if change.note is None:
-        return None, None
-    event, _, note = change.note.partition(": ")
-    return event, note or None
-
-
-def _columns(change: Change, now: float) -> dict[str, Cell]:
-    """What the change says, and what follows from where it leads."""
-    columns: dict[str, Cell] = {
-        "state": change.to,
-        "updated": now,
-        "returned_from": f"{change.worker} {change.attempt}" if change.returned else None,
-    }
-    for field in _OPTIONAL:
-        value = getattr(change, field)
-        if value is not UNSET:
-            columns[field] = cells(field, value)
-    if change.delay is not UNSET:
-        columns["eta"] = None if change.delay is None else now + change.delay
-    if change.to != change.state:
-        if change.to == "started":
-            columns.update(started_at=now - change.ago, start_before=None)
-        elif change.to in QUEUED:
-            columns.update(worker=None, node=None, pid=None, started_at=None, usage=None)
-            node, wait = change.near or (None, 0.0)
-            columns.update(near_node=node, near_until=None if node is None else now + wait)
-        if change.state == "started":
-            columns["paused"] = False
-        if change.to in FINISHED:
-            columns["finished_at"] = now - change.ago
-            if change.fingerprint is not None:
-                columns["fingerprint"] = change.fingerprint
-        elif change.state in FINISHED:
-            columns.update(finished_at=None, ending=None, start_before=None, fingerprint=None)
-    if change.ending is not None:
-        columns["ending"] = change.ending
-    if change.late:
-        columns["worker"] = change.worker
-    if change.from_start:
-        columns.update(progress=None, checkpoint_at=None)
-    return columns
+def _values(change: Change, now: float) -> list[Cell]:
+    """The values of the columns that the statement for a change sets, in its order."""
+    effect = change.effect
+    values: list[Cell] = [effect.to]
+    values += [cells(field, value) for field, value in effect.sets.items()]
+    values += [now + seconds for seconds in effect.times.values()]
+    if effect.moment is not None:
+        values.append(now - change.ago)
+    if change.result is not UNSET:
+        values.append(cells("result", change.result))
+    return values
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
-    """The statement for this shape of change; there are about a dozen."""
-    bounded = _NOT_BEFORE if to not in QUEUED else {}
-    assignments = ", ".join(
-        f"{column} = max(?, {bounded[column]})" if column in bounded else f"{column} = ?"
-        for column in columns
-    )
-    if to == "pending":
-        assignments += f", share = {SHARE}"
-    if order:
-        assignments += ", last_order = last_order + 1"
-    return f"UPDATE stayer_tasks SET {assignments}, history = history || ? WHERE id = ?"
+def _statement(
+    sets: tuple[str, ...],
+    times: tuple[str, ...],
+    moment: str | None,
+    enters_lane: bool,
+    has_result: bool,
+) -> str:
+    """The statement for this shape of change; there are about two dozen."""
+    assignments = [f"{column} = ?" for column in ("state", *sets, *times)]
+    if moment is not None:
+        assignments.append(f"{moment} = max(?, {_NOT_BEFORE})")
+    if has_result:
+        assignments.append("result = ?")
+    if enters_lane:
+        assignments.append(f"share = {SHARE}")
+    joined = ", ".join(assignments)
+    return f"UPDATE stayer_tasks SET {joined}, history = history || ? WHERE id = ?"
