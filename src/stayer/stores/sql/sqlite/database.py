@@ -14,6 +14,8 @@ from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
 from stayer.stores.sql.rows import (
     FIRST_CREATED,
+    NEW_COLUMNS,
+    NEW_VALUES,
     RESERVED_COLUMNS,
     SCHEDULE_COLUMNS,
     SHARE,
@@ -44,6 +46,8 @@ def statements() -> dict[str, str]:
     texts = load_statements(_HERE / "statements.sql") | load_statements(_HERE / "notices.sql")
     stand_ins = {
         "task": TASK_COLUMNS,
+        "new": NEW_COLUMNS,
+        "new_values": NEW_VALUES,
         "schedule": SCHEDULE_COLUMNS,
         "reserved": RESERVED_COLUMNS,
         "first_created": FIRST_CREATED,
