@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from redis.crc import key_slot
 
 from stayer.core.errors import StoreError, StoreUnreachable
-from stayer.core.ids import generate, is_generated
+from stayer.core.ids import drawn_anew
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import record
@@ -370,11 +370,11 @@ class Shards:
 
     def _with_other_id(self, new: NewTask, absent: Container[Server]) -> NewTask:
         drawn, prefix = new, self.nodes.options.prefix
-        for _ in range(_DRAWS if new.generated and is_generated(new.id) else 0):
+        for _ in range(_DRAWS if new.generated else 0):
             with suppress(StoreUnreachable):
                 if self.nodes.server_of(key("claim", prefix, id=drawn.id)) not in absent:
                     return drawn
-            drawn = replace(new, id=generate())
+            drawn = replace(new, id=drawn_anew(new.id))
         return new
 
     def _claimed(self, tasks: Sequence[NewTask]) -> list[Claim]:
