@@ -14,6 +14,7 @@ from tests.contract.builders import Clock
 from tests.servers.cluster import clustered
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import serving
+from tests.sqlite.several_writers import several_writers
 
 FreshUrl: TypeAlias = Callable[[], str]
 """Makes a store that nobody has used yet; the answer is its URL."""
@@ -22,6 +23,12 @@ FreshUrl: TypeAlias = Callable[[], str]
 @contextmanager
 def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     yield lambda: f"sqlite:///{folders.mktemp('sqlite')}/stayer.db"
+
+
+@contextmanager
+def sqlite_plain(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
+    with several_writers(), sqlite(folders) as fresh:
+        yield fresh
 
 
 @contextmanager
@@ -50,6 +57,7 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
+    "sqlite-plain": sqlite_plain,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,
@@ -57,8 +65,8 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
-ALIKE = ("valkey", "redis-6.2")
-"""Stores with the same scripts as another one."""
+ALIKE = ("sqlite-plain", "valkey", "redis-6.2")
+"""Stores with the same scripts as another one, or the same tables."""
 
 ALSO_ALIKE = (
     "test_bury.py", "test_failures.py", "test_figures.py", "test_flow_model.py", "test_forget.py",

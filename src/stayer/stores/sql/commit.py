@@ -11,7 +11,6 @@ from stayer.core.lifecycle import told_late
 from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
 from stayer.core.notify.notices import told, words
 from stayer.stores.sql import history
-from stayer.stores.sql.bulk_complete import complete, groups
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
 from stayer.stores.sql.select_limited import count_run
@@ -89,8 +88,7 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
     """As `apply`, but plain changes all at once, and the answer says only which were applied. The
     ledger is not written."""
     answers: list[bool] = []
-    for group in groups(changes):
-        done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
+    for group, done in tx.bulk.complete(tx, changes, ledger):
         for change in group:
             answers.append(change.id in done or _apply(tx, change, ledger) is not None)
     return answers

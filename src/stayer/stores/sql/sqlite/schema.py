@@ -34,25 +34,25 @@ def setup(database: Database) -> None:
     if outdated:
         with database.write() as tx:
             if _is_outdated(tx):
-                tx.run(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
-                tx.run(_trigger())
+                tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
+                tx.sql(_trigger())
     if version == VERSION:
         return
     with database.write() as tx:
         # Somebody else may have done it while this process stood in line.
         for step in range(_version(tx, database.path) + 1, VERSION + 1):
             for statement in _split((_HERE / _STEPS[step]).read_text(encoding="utf-8")):
-                tx.run(statement)
-            tx.run(_WRITE, str(step))
-        tx.run(_NAME, uuid4().hex)
+                tx.sql(statement)
+            tx.sql(_WRITE, str(step))
+        tx.sql(_NAME, uuid4().hex)
 
 
 def _is_outdated(tx: SqliteTransaction) -> bool:
     """Whether the trigger for rows by hand is one of an older Stayer. It is replaced without
     another version of the tables, which an older Stayer would refuse: it need not know.
     """
-    row = tx.one("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
-    return row is None or _revision(row[0]) < _revision(_trigger())
+    rows = tx.sql("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
+    return not rows or _revision(rows[0][0]) < _revision(_trigger())
 
 
 def _revision(trigger: str) -> int:
@@ -68,11 +68,11 @@ def _trigger() -> str:
 
 
 def _version(tx: SqliteTransaction, path: str) -> int:
-    if tx.one(_KNOWN) is None:
+    if not tx.sql(_KNOWN):
         return 0
-    row = tx.one(_READ)
+    rows = tx.sql(_READ)
     try:
-        version = int(row[0]) if row else 0
+        version = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
             f"{path}: the version of its tables can't be read: fix it in stayer_meta, or restore "

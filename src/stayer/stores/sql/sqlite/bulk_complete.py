@@ -94,7 +94,7 @@ def _parts(tx: Transaction, texts: dict[str, str]) -> list[tuple[int | None, lis
     """
     all_of_them = list(texts)
     longest = max(map(len, texts.values()))
-    found = tx.one("commit.seqs", json_cell(all_of_them)) if longest <= _WIDEST else None
+    found = tx.one("commit.seqs", tx.array(all_of_them)) if longest <= _WIDEST else None
     seqs = [] if found is None else seqs_from_cell(found[0])
     if len(seqs) < len(texts):
         return [(None, all_of_them)]

@@ -1,0 +1,32 @@
+"""What keeps those who write at the same time out of each other's way.
+
+Where there is one writer (`Dialect.lock` is empty) nothing has to be done, and nothing is asked of
+the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stayer.stores.sql.transaction import Transaction
+
+
+def lock_queues(tx: Transaction, names: Iterable[str]) -> bool:
+    """Let nobody else change these queues, take from them where they have limits, or claim a unique
+    word there, until the end of the transaction. Whether that had to be done: if so, what was read
+    before may have changed. Always in the order of their names, so that nobody waits in a circle.
+    """
+    if not tx.dialect.lock:
+        return False
+    wanted = sorted(set(names))
+    tx.many("queue.make", [(name,) for name in wanted])
+    tx.all("queue.lock", tx.array(wanted))
+    return True
+
+
+def claimed(tx: Transaction, seqs: list[int]) -> list[int]:
+    """Those of the chosen tasks that can still be taken, from now on by nobody else."""
+    if not tx.dialect.claim:
+        return seqs
+    still = {seq for (seq,) in tx.all("reserve.claim", tx.array(seqs))}
+    return [seq for seq in seqs if seq in still]
