@@ -68,7 +68,7 @@ class Floor:
                 SQL["fast.reserve_stretch"], (now, "w", "node", first, *line, *stretch)
             )
         first_seq = numbers[0] if numbers else 0
-        [(read, _)] = self._db.execute(SQL["fast.reserve_read"], (seqs, first_seq)).fetchall()
+        [(read, _)] = self._db.execute(SQL["reserve.read"], (seqs, first_seq)).fetchall()
         rows = json.loads(read)
         if rows:
             self._tell(first, [row[1] for row in rows], now, "reserved", 1, "w", None)

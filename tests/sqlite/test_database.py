@@ -191,7 +191,7 @@ class TestPlans:
         "reserve",
         "fast.reserve",
         "fast.reserve_stretch",
-        "fast.reserve_read",
+        "reserve.read",
         "reserve.before",
         "reserve.standing",
         "reserve.behind",

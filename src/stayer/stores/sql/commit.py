@@ -12,9 +12,10 @@ from stayer.core.model import FINISHED, QUEUED, RUNNING, Change, State, Task
 from stayer.core.notify.notices import told, words
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
+from stayer.stores.sql.locking import lock_queue_of
+from stayer.stores.sql.rows import by_seq, cells, hooks_from_cell
 from stayer.stores.sql.select_limited import count_run
-from stayer.stores.sql.transaction import Cell, Transaction
+from stayer.stores.sql.transaction import Cell, Composed, Transaction
 
 _OPTIONAL = (
     "held",
@@ -29,24 +30,22 @@ _OPTIONAL = (
     "orders",
     "notify",
 )
-_RETURNING = (
-    " RETURNING seq, queue, share, reserved_at, dependents, notify, "
-    "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
-)
-_NOT_BEFORE = {
-    "started_at": "coalesce(reserved_at, 0)",
-    "finished_at": "coalesce(started_at, reserved_at, 0)",
-}
+_NOT_BEFORE = {"started_at": "started_at.bounded", "finished_at": "finished_at.bounded"}
 """Nothing happens before what is known, whatever clock somebody went by."""
 _LONG_WAIT = 1.0
+_FENCES = {
+    (revives, counted): (
+        "commit.id",
+        "commit.fence",
+        *(("commit.unique_is_free",) if revives else ()),
+        *(("commit.losses",) if counted else ()),
+    )
+    for revives in (False, True)
+    for counted in (False, True)
+}
+"""What has to hold, if the task is to run again after its end, and if its losses are named."""
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
-_NOT_TAKEN = (
-    ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
-    'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
-    "AND h.seq <> stayer_tasks.seq))"
-)
-"""What has ended and is to run again must not meet another that holds its unique word."""
 
 
 def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
@@ -79,7 +78,7 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         if not tx.run("waits.again", seq, id):
             tx.run("waits.more", seq, id)
     if waits:
-        named = json_cell(list(waits))
+        named = tx.array(waits)
         tx.run("upstreams.needed", named)
         tx.run("outbox.ended", tx.now, named)
 
@@ -96,14 +95,15 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
 
 def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     columns = _columns(change, tx.now)
-    update = _update(tuple(columns), change.order, change.to)
+    assigned = _assigned(tuple(columns), change.order, change.to)
     before = change.state
     number, line = _line(change, tx.now, ledger)
     revives = before in FINISHED and change.to not in FINISHED
+    if revives:
+        lock_queue_of(tx, change.id)  # nobody else may claim its unique word now
     counted = change.losses_before is not None
     row = tx.one(
-        f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
-        f"{_NOT_TAKEN if revives else ''}{' AND losses = ?' if counted else ''}{_RETURNING}",
+        Composed("commit", _FENCES[revives, counted], assigned),
         *columns.values(),
         line,
         change.id,
@@ -117,7 +117,7 @@ def _apply(tx: Transaction, change: Change, ledger: Ledger) -> int | None:
     if row is None and change.late:
         before = "pending"
         row = tx.one(
-            f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
+            Composed("commit", ("commit.id", "commit.returned"), assigned),
             *columns.values(),
             line,
             change.id,
@@ -236,15 +236,11 @@ def _columns(change: Change, now: float) -> dict[str, Cell]:
 
 
 @lru_cache(maxsize=256)
-def _update(columns: tuple[str, ...], order: bool, to: State) -> str:
-    """The statement for this shape of change; there are about a dozen."""
+def _assigned(columns: tuple[str, ...], order: bool, to: State) -> tuple[str, ...]:
+    """What the statement for this shape of change sets; there are about a dozen."""
     bounded = _NOT_BEFORE if to not in QUEUED else {}
-    assignments = ", ".join(
-        f"{column} = max(?, {bounded[column]})" if column in bounded else f"{column} = ?"
-        for column in columns
+    return (
+        *(bounded.get(column, column) for column in columns),
+        *(("share.anew",) if to == "pending" else ()),
+        *(("last_order.next",) if order else ()),
     )
-    if to == "pending":
-        assignments += f", share = {SHARE}"
-    if order:
-        assignments += ", last_order = last_order + 1"
-    return f"UPDATE stayer_tasks SET {assignments}, history = history || ? WHERE id = ?"

@@ -153,7 +153,7 @@ class Statements(dict[Named, str]):
 
     def __missing__(self, key: Named) -> str:
         if not isinstance(key, Composed):
-            return key  # XXX commit.py
+            raise KeyError(key)
         conditions = " AND ".join(self._texts[name] for name in key.conditions)
         sets = ", ".join(
             self._texts.get(f"set.{column}", f"{column} = ?") for column in key.columns

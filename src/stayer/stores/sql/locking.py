@@ -24,6 +24,13 @@ def lock_queues(tx: Transaction, names: Iterable[str]) -> bool:
     return True
 
 
+def lock_queue_of(tx: Transaction, id: str) -> None:
+    """Lock the queue of a task, if there is one."""
+    found = tx.one("get.seq", id) if tx.dialect.lock else None
+    if found is not None:
+        lock_queues(tx, [found[1]])
+
+
 def claimed(tx: Transaction, seqs: list[int]) -> list[int]:
     """Those of the chosen tasks that can still be taken, from now on by nobody else."""
     if not tx.dialect.claim:

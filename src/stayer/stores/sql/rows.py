@@ -53,11 +53,6 @@ SCHEDULE_COLUMNS = (
     "last, last_task, waiting"
 )
 
-SHARE = (
-    "(SELECT CASE q.fair WHEN 'owner' THEN ifnull(owner, '') WHEN 'key' THEN ifnull(key, '') "
-    "ELSE '' END FROM stayer_queues AS q WHERE q.name = queue AND q.lined)"
-)
-"""What `share` has to be in a row that becomes pending."""
 _USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
 _KNOWN = (
     "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
@@ -186,7 +181,7 @@ def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
     """Tasks by their number in the table, in the order asked for."""
     if not seqs:
         return []
-    rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
+    rows = {row[-1]: row for row in tx.all("get.seqs", tx.array(seqs))}
     return [task_from_row(rows[seq]) for seq in seqs]
 
 
@@ -220,7 +215,7 @@ def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[Sequence[Any],
     """Nothing if one of them is not what it seems: then they are read with more care. And when the
     first was made, which is null in the others that were made then.
     """
-    row = tx.one("reserve.read", json_cell(seqs), seqs[0])
+    row = tx.one("reserve.read", tx.array(seqs), seqs[0])
     try:
         return ([], None) if row is None else (_rows.decode(row[0]), row[1])
     except (msgspec.DecodeError, UnicodeError):

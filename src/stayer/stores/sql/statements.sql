@@ -288,6 +288,47 @@ WHERE queue = ? AND state = 'complete' AND state NOT IN ('reserved', 'started')
 ORDER BY created DESC
 LIMIT ?;
 
+-- name: commit
+-- The values of the columns, a line of history, then what the conditions ask for. Conditions are those below.
+UPDATE stayer_tasks SET {sets}, history = history || ?
+{where}
+{returning seq, queue, share, reserved_at, dependents, notify,
+    (SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)};
+
+-- name: commit.id
+id = ?;
+
+-- name: commit.fence
+-- What a change names: state, worker, attempt, last_order.
+state = ? AND worker {same} ? AND attempt = ? AND last_order = ?;
+
+-- name: commit.losses
+losses = ?;
+
+-- name: commit.returned
+-- What burial took from a worker: returned_from, attempt.
+state = 'pending' AND returned_from = ? AND attempt = ?;
+
+-- name: commit.unique_is_free
+-- now. What has ended and is to run again must not meet another that holds its unique word.
+("unique" IS NULL OR NOT EXISTS (
+    SELECT 1 FROM stayer_tasks AS h
+    WHERE h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ?
+        AND h.seq <> stayer_tasks.seq
+));
+
+-- name: set.started_at.bounded
+started_at = {greatest}(?, coalesce(reserved_at, 0));
+
+-- name: set.finished_at.bounded
+finished_at = {greatest}(?, coalesce(started_at, reserved_at, 0));
+
+-- name: set.share.anew
+share = {share};
+
+-- name: set.last_order.next
+last_order = last_order + 1;
+
 -- name: history.add
 UPDATE stayer_tasks SET history = history || ? WHERE seq = ?;
 

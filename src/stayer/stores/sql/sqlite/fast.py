@@ -13,68 +13,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
-from stayer.core import codec
-from stayer.core.model import Change, NewTask, Policy, Task
+from stayer.core.model import Change, NewTask, Task
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
-    TASK_COLUMNS,
+    FIRST_CREATED,
+    RESERVED_COLUMNS,
+    UNUSUAL,
     Born,
     born,
-    by_seq,
     cells_in_common,
     json_cell,
+    just_reserved,
     likeness,
+    seqs_from_cell,
     task_from_new,
 )
 from stayer.stores.sql.sqlite.bulk_complete import complete, groups
 from stayer.stores.sql.transaction import Cell, Transaction
 
-_USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
-_KNOWN = (
-    "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while", "fingerprint",
-)  # fmt: skip
-"""What a task that was just reserved has for certain (see the statement `reserve`), or only if it
-has something else that is unusual."""
-_COUNTS = ("failures", "interruptions", "losses", "upstreams", "dependents")
-_LONG = 8192
-_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
-_FIRST_CREATED = "(SELECT first.created FROM stayer_tasks AS first WHERE first.seq = ?2)"
-_AS_JSON = {
-    "parameters": f"iif({_SHORT}, parameters, NULL)",
-    # SQLite itself would round it, and those that came together have it in common.
-    "created": f"iif(created = {_FIRST_CREATED}, NULL, format('%!.17g', created))",
-    # What others wrote here may be bytes, of which JSON knows nothing.
-    **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
-}
-_UNUSUAL = (
-    f"nullif({' | '.join(_COUNTS)}, 0)",
-    "nullif(unique_for, 0)",
-    f"iif({_SHORT}, NULL, parameters)",
-    *(
-        column
-        for column in TASK_COLUMNS.split(", ")
-        if column not in {*_USUAL, *_KNOWN, *_COUNTS, "unique_for"}
-    ),
-)
-"""What few tasks have; all null where one has nothing of it."""
 COLUMNS = {
-    "reserved": ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL))),
-    "unusual": ", ".join(_UNUSUAL),
-    "first_created": _FIRST_CREATED,
+    "reserved": RESERVED_COLUMNS,
+    "unusual": UNUSUAL,
+    "first_created": FIRST_CREATED,
 }
 """What stands for columns in fast.sql."""
-
-_seqs = msgspec.json.Decoder(list[int])
-_rows = msgspec.json.Decoder(
-    list[tuple[int, str, str | None, str | None, int, int, str | None, str | None, int, int]]
-)
-_DEFAULT_POLICY = Policy()
 
 
 class FastBulk(Bulk):
@@ -85,7 +50,7 @@ class FastBulk(Bulk):
 
     def seqs(self, tx: Transaction, statement: str, *parameters: Cell) -> list[int]:
         found = tx.one(statement.partition(" ")[0] + ".json", *parameters)
-        return [] if found is None else _seqs.decode(found[0])
+        return [] if found is None else seqs_from_cell(found[0])
 
     def take(
         self, tx: Transaction, seqs: list[int], first: int, queue: str, worker: str, node: str
@@ -96,7 +61,7 @@ class FastBulk(Bulk):
             tx.run("fast.reserve_stretch", *attempt, seqs[0], seqs[-1])
         else:
             tx.run("fast.reserve", *attempt, tx.array(seqs))
-        return _just_reserved(tx, seqs, queue, worker, node)
+        return just_reserved(tx, seqs, queue, worker, node)
 
     def complete(
         self, tx: Transaction, changes: Sequence[Change], ledger: Ledger
@@ -158,40 +123,3 @@ class _BirthsInGroups(Births):
             note_births(ledger, first, group.ids, group.new.queue, group.born)
         ledger.write()
         return True
-
-
-def _just_reserved(
-    tx: Transaction, seqs: Sequence[int], queue: str, worker: str, node: str
-) -> list[Task]:
-    """Read tasks of one queue that this worker took just now. Most have little more than a name and
-    parameters, and reading all columns would be half the work of a reserve.
-    """
-    tasks: dict[int, Task] = {}
-    unusual: list[int] = []
-    rows, first_created = _read_reserved(tx, seqs)
-    for seq, id, name, parameters, attempt, priority, owner, created, last_order, usual in rows:
-        if not usual:
-            unusual.append(seq)
-            continue
-        tasks[seq] = Task(
-            id, queue, name, None, None, None,
-            None if parameters is None else codec.unpack(parameters),
-            "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, first_created if created is None else float(created), tx.now, None, None,
-            None, _DEFAULT_POLICY, 0, (), last_order,
-        )  # fmt: skip
-    if len(tasks) < len(seqs):
-        unusual = unusual or [seq for seq in seqs if seq not in tasks]
-        tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
-    return [tasks[seq] for seq in seqs]
-
-
-def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[Sequence[Any], Cell]:
-    """Nothing if one of them is not what it seems: then they are read with more care. And when the
-    first was made, which is null in the others that were made then.
-    """
-    row = tx.one("fast.reserve_read", tx.array(seqs), seqs[0])
-    try:
-        return ([], None) if row is None else (_rows.decode(row[0]), row[1])
-    except (msgspec.DecodeError, UnicodeError):
-        return [], None

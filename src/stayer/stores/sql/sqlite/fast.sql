@@ -50,7 +50,7 @@ UPDATE stayer_tasks
 SET {taken}, history = history || '[' || (?4 + seq - ?7) || ?5 || (attempt + 1) || ?6
 WHERE seq BETWEEN ?7 AND ?8;
 
--- name: fast.reserve_read
+-- name: reserve.read
 -- seqs, the first of them: what most tasks have, as one JSON array of arrays (see reserve.next), and
 -- when the first was made. The last of each is 1 if this one has nothing more. As bytes: what others
 -- wrote need not be text.
