@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 import threading
 import time
@@ -14,11 +13,10 @@ from typing import Any
 
 from stayer import Client, Listener, NotHeld, Refused, Task, TaskHandle
 from stayer.service.control import tasks as control
+from tests.processes import PROCESSES
 
 PATIENCE = 60.0
 """After so many seconds something has gone wrong."""
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def until(condition: Callable[[], Any]) -> Any:
@@ -62,8 +60,8 @@ def process(
     actor: Callable[..., None], *arguments: object
 ) -> Iterator[tuple[Connection, BaseProcess]]:
     """An actor of this module in a process of its own, and the line to it; killed at the end."""
-    here, there = SPAWN.Pipe()
-    running = SPAWN.Process(target=actor, args=(there, *arguments), daemon=True)
+    here, there = PROCESSES.Pipe()
+    running = PROCESSES.Process(target=actor, args=(there, *arguments), daemon=True)
     running.start()
     there.close()
     try:

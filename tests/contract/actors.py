@@ -6,7 +6,6 @@ actors of the test go at the same time, and returns what it saw.
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import traceback
 from collections import Counter
@@ -24,10 +23,9 @@ from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import PATIENCE, beat, commit, get, ids, new, register, take
+from tests.processes import PROCESSES
 
 Ready: TypeAlias = Callable[[], object]
-
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def together(actor: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -37,11 +35,13 @@ def together(actor: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) ->
 
 def all_of(parts: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]) -> list[Any]:
     """Run each actor with its arguments, all at once, each in its own process."""
-    barrier = SPAWN.Barrier(len(parts))
+    barrier = PROCESSES.Barrier(len(parts))
     running = []
     for actor, arguments in parts:
-        here, there = SPAWN.Pipe()
-        process = SPAWN.Process(target=_run, args=(there, barrier, actor, arguments), daemon=True)
+        here, there = PROCESSES.Pipe()
+        process = PROCESSES.Process(
+            target=_run, args=(there, barrier, actor, arguments), daemon=True
+        )
         process.start()
         there.close()
         running.append((process, here))

@@ -34,6 +34,7 @@ from tests.contract.builders import (
 )
 from tests.contract.test_flows import after, pass_on, states
 from tests.contract.test_kill import hear
+from tests.processes import PROCESSES
 
 ROUNDS = 3
 WIDTH = 6
@@ -113,8 +114,8 @@ def test_a_flow_of_a_killed_worker_is_finished_by_another(timely: Store, url: st
     register(timely, "survivor")
     for round in range(ROUNDS):
         name = f"victim {round}"
-        here, there = actors.SPAWN.Pipe()
-        victim = actors.SPAWN.Process(
+        here, there = PROCESSES.Pipe()
+        victim = PROCESSES.Process(
             target=actors.flow_dangerously, args=(there, url, name), daemon=True
         )
         victim.start()

@@ -20,6 +20,7 @@ from tests.contract.builders import (
     register,
     take_one,
 )
+from tests.processes import PROCESSES
 
 ROUNDS = 8
 
@@ -41,8 +42,8 @@ def test_a_killed_client_takes_nothing_with_it(timely: Store, url: str) -> None:
     for round in range(ROUNDS):
         # Given a client in the midst of it
         name = f"victim {round}"
-        here, there = actors.SPAWN.Pipe()
-        victim = actors.SPAWN.Process(
+        here, there = PROCESSES.Pipe()
+        victim = PROCESSES.Process(
             target=actors.live_dangerously, args=(there, url, name), daemon=True
         )
         victim.start()

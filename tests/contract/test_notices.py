@@ -44,6 +44,7 @@ from tests.contract.builders import (
 )
 from tests.contract.test_flow_crashes import ON_ONE_SERVER, commands
 from tests.contract.test_kill import hear
+from tests.processes import PROCESSES
 
 LEASE, AGE = 60.0, 86400.0
 FAULT = Fault("ValueError", "no")
@@ -491,8 +492,8 @@ class TestRaces:
         self, timely: Store, url: str, round: int
     ) -> None:
         # Given one that ends tasks as fast as it can
-        here, there = actors.SPAWN.Pipe()
-        victim = actors.SPAWN.Process(
+        here, there = PROCESSES.Pipe()
+        victim = PROCESSES.Process(
             target=notice_actors.end_dangerously, args=(there, url, "victim"), daemon=True
         )
         victim.start()

@@ -22,10 +22,10 @@ from stayer.service.notify.deliverer import HANDS, Deliverer, Whom, configured, 
 from stayer.service.notify.webhook import Answered
 from stayer.store import Store
 from stayer.stores import open_store
-from tests.contract.actors import SPAWN
 from tests.contract.builders import new, register, submit, take
 from tests.delivery import actors
 from tests.delivery.receiver import PATIENCE, Receiver, eventually, hang, status
+from tests.processes import PROCESSES
 from tests.servers.finding import redis_binary
 from tests.servers.redis import RedisServer, serving
 
@@ -196,8 +196,10 @@ def test_who_is_killed_between_telling_and_saying_so_is_followed_by_another(
     whom = Whom(rules=Rules(hosts=OPEN.hosts, time_limit=1.0), margin=0.5)
 
     # Given one that has told it, and does not know yet how that was taken
-    here, there = SPAWN.Pipe()
-    victim = SPAWN.Process(target=actors.deliver_until_killed, args=(there, url, whom), daemon=True)
+    here, there = PROCESSES.Pipe()
+    victim = PROCESSES.Process(
+        target=actors.deliver_until_killed, args=(there, url, whom), daemon=True
+    )
     victim.start()
     assert here.poll(PATIENCE)
     receiver.await_number(1)

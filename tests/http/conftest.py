@@ -13,6 +13,12 @@ from tests.contract.builders import register
 from tests.http.serving import Process, Site, make_access, served_here
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave what only the long tests have, and what is slow to collect, to them."""
+    is_short = config.getoption("markexpr") == "not long"
+    return True if is_short and collection_path.name == "test_schema_edges.py" else None
+
+
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/stayer.db"

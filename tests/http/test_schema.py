@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -34,8 +34,9 @@ CHECKS = [
 ]
 JSON_ONLY = ("/v1/events",)
 """Streams without end: asked for as JSON."""
-
-schema = schemathesis.openapi.from_dict(describe())
+DESCRIBED = [
+    (method.upper(), path) for path, methods in describe()["paths"].items() for method in methods
+]
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +59,24 @@ BOUNDED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@schema.parametrize()
-@settings(**BOUNDED, phases=[Phase.generate])
-def test_every_route_keeps_what_its_description_says(case: Any, busy: Site) -> None:
-    check(case, busy)
+@pytest.fixture(scope="module")
+def api() -> Any:
+    """Make the description ready for use: it takes seconds, so only where a test needs it."""
+    return schemathesis.openapi.from_dict(describe())
 
 
-@pytest.mark.long
-@schema.parametrize()
-@settings(**{**BOUNDED, "max_examples": 15}, phases=[Phase.explicit, Phase.generate])
-def test_every_edge_is_what_the_description_says(case: Any, busy: Site) -> None:
-    check(case, busy)
+@pytest.mark.parametrize(
+    ("method", "path"), [pytest.param(*each, id=" ".join(each)) for each in DESCRIBED]
+)
+def test_every_route_keeps_what_its_description_says(
+    method: str, path: str, api: Any, busy: Site
+) -> None:
+    @settings(**BOUNDED, phases=[Phase.generate])
+    @given(case=api[path][method].as_strategy())
+    def ask(case: Any) -> None:
+        check(case, busy)
+
+    ask()
 
 
 def check(case: Any, busy: Site) -> None:
@@ -84,12 +92,7 @@ def check(case: Any, busy: Site) -> None:
 
 
 def test_every_route_is_in_the_description() -> None:
-    described = {
-        (method.upper(), path)
-        for path, methods in describe()["paths"].items()
-        for method in methods
-    }
-    assert described == {(route.method, route.path) for route in ROUTES}
+    assert set(DESCRIBED) == {(route.method, route.path) for route in ROUTES}
     names = [
         operation["operationId"]
         for methods in describe()["paths"].values()

@@ -32,6 +32,7 @@ from tests.contract.builders import (
     take,
 )
 from tests.contract.test_waiter import calm
+from tests.processes import PROCESSES
 from tests.redis import pushing
 
 
@@ -295,7 +296,7 @@ class TestExactlyOnce:
         self, store: RedisStore, url: str, push: Callable[..., None]
     ) -> None:
         for round in range(5):
-            victim = actors.SPAWN.Process(target=pushing.take_for_ever, args=(url,), daemon=True)
+            victim = PROCESSES.Process(target=pushing.take_for_ever, args=(url,), daemon=True)
             victim.start()
             push(*({"id": f"{round} {n}", "queue": "q"} for n in range(100)))
             while not counts(store):
