@@ -26,7 +26,8 @@ CROSS JOIN stayer_tasks AS best
         LIMIT ?4
     )
 ORDER BY best.priority DESC, best.created, best.seq
-LIMIT ?4;
+LIMIT ?4
+{claim best};
 
 -- name: count
 -- How many more tasks are in each state (1–8), whether somebody should look (9), the queue (10).
