@@ -37,9 +37,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 SAID_ELSEWHERE = {
     "redis/test_faults.py": ("healthy_task", "chaos", "silent_worker_that_keeps", "draining"),
     "faults/test_cluster.py": ("healthy_task", "draining", "runs_again", "stopped_worker", "hup"),
-    "faults/test_limits.py": ("redis",),
+    "faults/test_limits.py": ("redis", "killed[sqlite-key]"),
+    "faults/test_app_of_task_user.py": ("from_starting[{", "from_starting[[", "from_starting[s"),
+    "faults/test_thread_harm.py": ("failure[inf", "failure[soon", "failure[nan-retry"),
+    "faults/test_cluster_deaf.py": ("threads_go_on",),
 }
-"""Tests that cost much, and that another store has in the short run: left to the long tests."""
+"""Tests that cost much, and have their like in the short run (on another store, or with another
+value): left to the long tests.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

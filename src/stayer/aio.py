@@ -27,9 +27,10 @@ from stayer.core.model import State, Task, Value
 
 __all__ = ["Client", "FlowHandle", "Listener", "Processor", "Queue", "TaskHandle"]
 
-SLICE = 10.0
+WAIT_SLICE_S = 10.0
 """How long a thread waits at a time, in seconds: so long it lives on when nobody awaits it."""
-BATCH = 100
+READ_BATCH = 100
+"""How many handles a thread reads at a time."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +61,7 @@ class _Facade(Generic[S]):
 def _awaited(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[_Facade[S], P], Awaited[R]]:
-    """The same method, run in a thread."""
+    """Make a method awaited: it runs in a thread."""
 
     @functools.wraps(method)
     async def call(self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,7 +73,7 @@ def _awaited(
 def _handled(
     method: Callable[Concatenate[S, P], sync.TaskHandle[Value]],
 ) -> Callable[Concatenate[_Facade[S], P], Awaited[TaskHandle[Value]]]:
-    """The same method, run in a thread, whose answer is a handle."""
+    """Make a method awaited whose answer is a handle."""
 
     @functools.wraps(method)
     async def call(self: _Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[Value]:
@@ -84,7 +85,7 @@ def _handled(
 def _handled_many(
     method: Callable[Concatenate[S, P], list[sync.TaskHandle[Value]]],
 ) -> Callable[Concatenate[_Facade[S], P], Awaited[list[TaskHandle[Value]]]]:
-    """The same for several."""
+    """Make a method awaited whose answer is several handles."""
 
     @functools.wraps(method)
     async def call(
@@ -99,7 +100,7 @@ def _handled_many(
 def _lazily(
     method: Callable[Concatenate[sync.Client, P], S], facade: Callable[[Callable[[], S]], F]
 ) -> Callable[Concatenate[Client, P], F]:
-    """The same method, which does nothing yet: what it makes is made when it is first used."""
+    """Make a method do nothing yet: what it makes is made when it is first used."""
 
     @functools.wraps(method)
     def call(self: Client, /, *args: P.args, **kwargs: P.kwargs) -> F:
@@ -111,14 +112,14 @@ def _lazily(
 def _streamed(
     method: Callable[Concatenate[sync.Client, P], Iterator[sync.TaskHandle[Value]]],
 ) -> Callable[Concatenate[Client, P], AsyncIterator[TaskHandle[Value]]]:
-    """The same method, whose answer is read in batches."""
+    """Make a method awaited whose answer is read in batches."""
 
     @functools.wraps(method)
     async def call(
         self: Client, /, *args: P.args, **kwargs: P.kwargs
     ) -> AsyncIterator[TaskHandle[Value]]:
         found = await asyncio.to_thread(lambda: method(self.sync, *args, **kwargs))
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield TaskHandle(handle)
 
@@ -147,15 +148,15 @@ async def _patiently(ends_within: Callable[[float], bool], timeout: Duration | N
     """Wait for an end, a slice at a time."""
     deadline = None if timeout is None else time.monotonic() + seconds(timeout)
     while True:
-        left = SLICE if deadline is None else max(0.0, deadline - time.monotonic())
-        look = functools.partial(ends_within, min(SLICE, left))
+        left = WAIT_SLICE_S if deadline is None else max(0.0, deadline - time.monotonic())
+        look = functools.partial(ends_within, min(WAIT_SLICE_S, left))
         try:
             if await asyncio.wrap_future(_in_thread(look)):
                 return True
         except StoreUnreachable:
-            if left <= SLICE and deadline is not None:
+            if left <= WAIT_SLICE_S and deadline is not None:
                 raise
-        if left <= SLICE and deadline is not None:
+        if left <= WAIT_SLICE_S and deadline is not None:
             return False
 
 
@@ -189,7 +190,7 @@ class TaskHandle(_Facade[sync.TaskHandle[R]], TaskView, Generic[R]):
         return await _patiently(self.sync.ends_within, timeout)
 
     async def wait(self, timeout: Duration | None = None) -> R:
-        """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait for the result; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         await self.ends_within(timeout)
         return await asyncio.to_thread(self.sync.wait, 0)
 
@@ -248,7 +249,7 @@ class FlowHandle(_Facade[sync.FlowHandle]):
 
     @property
     def state(self) -> State:
-        """As if it were one task."""
+        """The state that it would have if it were one task."""
         return self.sync.state
 
     async def ends_within(self, timeout: Duration | None = None) -> bool:
@@ -256,7 +257,7 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         return await _patiently(self.sync.ends_within, timeout)
 
     async def wait(self, timeout: Duration | None = None) -> Self:
-        """Until all of it is complete: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait until all is complete; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         await self.ends_within(timeout)
         await asyncio.to_thread(self.sync.wait, 0)
         return self
@@ -279,13 +280,13 @@ class FlowHandle(_Facade[sync.FlowHandle]):
         return self
 
     async def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
-        """The task of a part, or at a place of a map."""
+        """Get the task of a part, or at a place of a map."""
         return TaskHandle(await asyncio.to_thread(self.sync.task, part, place))
 
     async def tasks(self) -> AsyncIterator[TaskHandle[Value]]:
-        """All of its tasks, newest first."""
+        """List all of its tasks, newest first."""
         found = self.sync.tasks()
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield TaskHandle(handle)
 
@@ -310,7 +311,7 @@ class Queue(_Facade[sync.Queue]):
     drop = _awaited(sync.Queue.drop)
 
     async def peek(self, limit: int = 10) -> list[TaskHandle[Value]]:
-        """What would be taken next, best first, without taking it."""
+        """List what would be taken next, best first, without taking it."""
         found = await asyncio.to_thread(lambda: self.sync.peek(limit))
         return [TaskHandle(handle) for handle in found]
 
@@ -346,7 +347,7 @@ class Processor(_Facade[sync.Processor]):
         return self.sync.inputs
 
     async def is_cancelled(self) -> bool:
-        """Whether somebody wants the task gone: then stop the work and say `stopped()`."""
+        """Tell whether somebody wants the task gone: then stop the work and say `stopped()`."""
         return await asyncio.to_thread(lambda: self.sync.cancelled)
 
 
@@ -362,7 +363,7 @@ class Listener(_Facade[sync.Listener]):
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[TaskHandle[Value]]:
-        """Tasks as they come, until the listener is closed."""
+        """Give tasks as they come, until the listener is closed."""
         while True:
             try:
                 task = await self.listen()
@@ -393,7 +394,7 @@ class Listener(_Facade[sync.Listener]):
         return None if task is None else TaskHandle(task)
 
     def _give_back(self, listened: Future[sync.TaskHandle[Value] | None]) -> None:
-        """What was claimed for nobody; if that fails, it is the next one to be claimed."""
+        """Give back what was claimed for nobody; if that fails, it is claimed next."""
         with suppress(StayerError):
             if (task := listened.result()) is not None:
                 self.sync.give_back(task)
@@ -436,22 +437,22 @@ class Client(_Facade[sync.Client]):
         return FlowHandle(await asyncio.to_thread(lambda: self.sync.submit(flow)))
 
     async def get_flow(self, id: str) -> FlowHandle:
-        """The flow with this id; UnknownFlow if there is none."""
+        """Get the flow with this id; UnknownFlow if there is none."""
         return FlowHandle(await asyncio.to_thread(lambda: self.sync.get_flow(id)))
 
     async def flows(self) -> AsyncIterator[FlowHandle]:
-        """All flows, newest first."""
+        """List all flows, newest first."""
         found = await asyncio.to_thread(sync.Client.flows, self.sync)
-        while batch := await asyncio.to_thread(lambda: list(islice(found, BATCH))):
+        while batch := await asyncio.to_thread(lambda: list(islice(found, READ_BATCH))):
             for handle in batch:
                 yield FlowHandle(handle)
 
     async def get_task(self, id: str) -> TaskHandle[Value]:
-        """The task with this id; UnknownTask if there is none."""
+        """Get the task with this id; UnknownTask if there is none."""
         return TaskHandle(await asyncio.to_thread(lambda: self.sync.get_task(id)))
 
     def get_processor(self, task: TaskHandle[Any] | Task) -> Processor:
-        """Who works on a claimed task: also one that another process has claimed."""
+        """Get who works on a claimed task: also one that another process has claimed."""
         claimed = task if isinstance(task, Task) else task.sync
         return Processor(lambda: self.sync.get_processor(claimed))
 

@@ -181,7 +181,7 @@ class App:
         return hook
 
     def is_async(self, name: str) -> bool:
-        """Whether the task of this name is awaited."""
+        """Tell whether the task of this name is awaited."""
         return isinstance(self._functions.get(name), AsyncTaskFunction)
 
     def call(self, task: Task | TaskHandle[object] | Context) -> Value:
@@ -202,7 +202,7 @@ class App:
                 hook(task)
 
     async def call_async(self, task: Context) -> Value:
-        """The same in an event loop that is there already."""
+        """Call it in an event loop that is there already."""
         function = self._function_of(task)
         for hook in self._before:
             hook(task)
@@ -268,7 +268,7 @@ class TaskFunction(Generic[P, R]):
         connection: object = None,
         **options: Unpack[Life],
     ) -> Self:
-        """The same function, to be submitted with these options."""
+        """Make the same function that is submitted with these options."""
         changed = copy.copy(self)
         changed._options = {**self._options, **options}
         changed._id = self._id if id is None else id
@@ -279,7 +279,7 @@ class TaskFunction(Generic[P, R]):
         return changed
 
     def s(self, *args: P.args, **kwargs: P.kwargs) -> FunctionCall:
-        """A call that is not submitted yet, for a flow."""
+        """Make a call that is not submitted yet, for a flow."""
         return FunctionCall(self, self._arguments.pack(*args, **kwargs))
 
     def _made(
@@ -290,10 +290,12 @@ class TaskFunction(Generic[P, R]):
         otherwise: str | None,
         options: Mapping[str, Any],
     ) -> NewTask:
-        """A task of this function for a flow, in this queue; `otherwise`: if it has none itself."""
+        """Make a task of this function for a flow, in this queue; `otherwise`: if it has none
+        itself.
+        """
         own = None if self._queue == self._app.queue else self._queue
-        said = {"eta": self._eta, "delay": self._delay, **self._options, **options}
-        return build(queue or own or otherwise or self._queue, parameters, name=self.name, **said)
+        merged = {"eta": self._eta, "delay": self._delay, **self._options, **options}
+        return build(queue or own or otherwise or self._queue, parameters, name=self.name, **merged)
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle[R]:
         """Submit a call to be run by a worker."""
@@ -318,11 +320,11 @@ class TaskFunction(Generic[P, R]):
         ]
 
     def pattern(self, arguments: Mapping[str, object]) -> NewTask:
-        """What a call with these keyword arguments would submit."""
+        """Build what a call with these keyword arguments would submit."""
         return self._new(self._arguments.pack(**arguments), Defaults())
 
     def get_task(self, id: str) -> TaskHandle[R]:
-        """A task of this function that was submitted before; its result has the right type."""
+        """Get a task of this function that was submitted before; its result has the right type."""
         found = self._app.client.get_task(id)
         if found.name != self.name:
             raise BadInput(f"task {id} is one of {found.kind or 'no function'}, not of {self.name}")
@@ -338,7 +340,7 @@ class TaskFunction(Generic[P, R]):
         return self._stored(result)
 
     async def call_async(self, parameters: Value, context: Context) -> Value:
-        """The same in an event loop that is there already."""
+        """Call it in an event loop that is there already."""
         result = self._begin(parameters, context)
         if isinstance(result, Coroutine):
             result = await result
@@ -394,7 +396,7 @@ class FunctionCall:
         otherwise: str | None,
         options: Mapping[str, Any],
     ) -> NewTask:
-        """The task that it is."""
+        """Build the task."""
         return self._function._made(build, self._parameters, queue, otherwise, options)
 
 
@@ -407,7 +409,7 @@ class AsyncTaskFunction(TaskFunction[P, R]):
 
 
 def _stable_name(function: Callable[..., object]) -> str:
-    """Where the function is, by the name under which others import its module."""
+    """Tell where the function is, by the name under which others import its module."""
     name: str = function.__qualname__.replace("<locals>.", "")
     if "<lambda>" in name:
         raise BadInput("a lambda has no name of its own: give the task a name")

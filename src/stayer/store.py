@@ -1,7 +1,8 @@
 """The contract that every database keeps.
 
-Called by `control`, `client`, `heart` and the worker; kept by what lives in `stores/`. Another
-store is one folder there that implements `Store` and passes `tests/contract/`.
+One protocol for each kind of caller: readers, submitters, workers, operators, upkeep, delivery.
+`Store` is their sum, kept by what lives in `stores/`: another store is one folder there that
+inherits from `Store` and passes `tests/contract/`.
 
 Rules that hold for every operation:
 
@@ -21,15 +22,15 @@ Rules that hold for every operation:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, Unpack, runtime_checkable
+from typing import Protocol, Unpack
 
 from stayer.core.availability import Reach
-from stayer.core.errors import StoreUnreachable
+from stayer.core.errors import Refused, StoreUnreachable
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
 from stayer.core.insight.explanation import Explanation
 from stayer.core.insight.failures import Failures
+from stayer.core.insight.health import Finding
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.lifecycle import Happening
 from stayer.core.model import (
     Attempt,
     Beat,
@@ -95,15 +96,78 @@ class Waiter(Protocol):
         """Stop listening."""
 
 
-class Store(Protocol):
-    """A database that holds tasks, queues and workers."""
+class Operator(Protocol):
+    """Carries out the verbs of an operator: over a store (`service.operator`), or by asking a
+    server, which decides itself. So nobody who may steer tasks can bring a server a change that no
+    verb leads to.
+
+    What each verb means stands where it is done, in `service.control`.
+    """
+
+    def cancel(self, id: str, grace: float | None = None) -> Task:
+        """Cancel a task: at once if it waits, else by asking its worker."""
+
+    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+        """Run a finished task again."""
+
+    def hold(self, id: str) -> Task:
+        """Keep a task from being taken until it is released."""
+
+    def release(self, id: str) -> Task:
+        """Let a held task be taken again."""
+
+    def pause(self, id: str) -> Task:
+        """Stop a running task where it is, until it is resumed."""
+
+    def resume(self, id: str) -> Task:
+        """Let a paused task run on."""
+
+    def signal(self, id: str, name: str) -> Task:
+        """Send a signal to a running task's process."""
+
+    def stack(self, id: str) -> Task:
+        """Let a running Python task write to its log where it is."""
+
+    def set(
+        self,
+        id: str,
+        *,
+        priority: int | None = None,
+        limits: Mapping[str, float] | None = None,
+        more_time: float | None = None,
+        notify: Sequence[str] | None = None,
+    ) -> Task:
+        """Change the priority, the limits, or who hears of a task that has not ended."""
+
+    def explain(self, id: str) -> Explanation:
+        """Give all reasons why a task is where it is, and a forecast."""
+
+    def cancel_flow(self, id: str, grace: float | None = None) -> int:
+        """Cancel all of a flow that has not ended; how many tasks that was."""
+
+    def retry_flow(self, id: str, *, from_start: bool = False) -> int:
+        """Run again what failed or was cancelled of a flow; how many tasks that is."""
+
+    def drop_worker(self, worker: str) -> int:
+        """Give a stale worker up and return what it held to the queue; how many tasks that was."""
+
+
+class StoreBase(Protocol):
+    """What everybody needs of a store: where it is, of what kind, and its clock."""
 
     url: str
     """Where it is, with any password left out."""
-    a_turn: int
-    """How many tasks a `turn` should take at most: others wait for as long as that takes."""
-
-    # Life
+    path: str | None = None
+    """The file on this machine that it is; None: it is something else."""
+    in_parts: bool = False
+    """Whether it is in several places, each of which may be away by itself. What is asked of all
+    queues fails then; whoever wants to see the rest names the queues that can be reached. What
+    takes several steps, and failed, may be finished by whoever comes next.
+    """
+    remote_operator: Operator | None = None
+    """The server between, which carries out the verbs of an operator; None: whoever calls decides
+    and commits. No worker works through a server.
+    """
 
     def setup(self) -> None:
         """Make or upgrade the tables, under a lock; quick and harmless when there is nothing to do.
@@ -115,14 +179,148 @@ class Store(Protocol):
         """Release all connections. Using the store again opens new ones."""
 
     def now(self) -> float:
-        """The store's clock."""
+        """Read the store's clock."""
 
     def identity(self) -> str:
-        """A name that no other store has, made at random by the first `setup`: the same by whatever
-        URL the store is reached, for as long as it keeps its data.
+        """Give a name that no other store has, made at random by the first `setup`: the same by
+        whatever URL the store is reached, for as long as it keeps its data.
         """
 
-    # The one road: submit, reserve, commit
+
+class ReadStore(StoreBase, Protocol):
+    """What readers need: people who look, whoever waits for tasks to end, and all who act on what
+    they read.
+    """
+
+    def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """Read the tasks with these ids, in this order."""
+
+    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
+        """Find tasks that match, newest first, from the cursor of the page before on."""
+
+    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
+        """Tell what each of these tasks was to run after, in the order in which it was named."""
+
+    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
+        """List up to `limit` of the ids that the task waits for now, and how many they are."""
+
+    def flows(self, cursor: str | None, limit: int) -> FlowPage:
+        """List flows, newest first, from the cursor of the page before on. A flow is there as long
+        as any of its tasks is.
+        """
+
+    def flow(self, id: str) -> FlowInfo | None:
+        """Read the flow with this id."""
+
+    def peek(self, queue: str, limit: int) -> list[Task]:
+        """List what would be reserved next if nothing were limited, best first."""
+
+    def ahead(self, id: str) -> int:
+        """Count the tasks of its queue that stand before a pending one: those that can be taken and
+        have a higher priority, or the same and are older. 0 if it is not there, or not pending.
+        """
+
+    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
+        """Tell how long complete tasks of a queue took in their last attempt, from its start to its
+        end: kind and seconds, those submitted last first.
+        """
+
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        """Group the failed tasks of these queues (or of all) by fingerprint: up to `limit` of the
+        faults, the most frequent first, and how many faults and tasks there are altogether.
+        """
+
+    def attempts(self, id: str) -> list[Attempt]:
+        """List all attempts, oldest first, the one that goes on included. Where events were dropped
+        (see `events`), those attempts are missing of which they told the beginning or the end; but
+        never the newest.
+        """
+
+    def events(self, id: str) -> list[Event]:
+        """List all that happened to the task, oldest first. Their numbers tell that order; only
+        those of `watch` are the same count for all tasks.
+
+        Of a task to which more than `HISTORY_HEAD` + `HISTORY_TAIL` things happened, about so many
+        are kept. An event `dropped` stands for those between, and says in its note how many they
+        were; its time is that of the next.
+        """
+
+    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
+        """Read pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap
+        between two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped. `at` is when a piece
+        came, by the store's clock.
+        """
+
+    def usage(self, id: str, attempt: int) -> list[Usage]:
+        """Read the series of what the attempt has used, oldest first; `at` is the store's clock."""
+
+    def checkpoint(self, id: str) -> Checkpoint | None:
+        """Read the newest checkpoint."""
+
+    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
+        """List these queues (those that exist), or all, by name."""
+
+    def figures(
+        self, since: float, until: float, step: int, queues: Sequence[str] | None
+    ) -> list[Figures]:
+        """Read the figures of the stretches of this length (one of `core.insight.queue_stats.KEPT`)
+        that began from `since` on and before `until`, by time and queue: of these queues, of every
+        one if none is named, or with None of all together. One that is not there: nobody looked, or
+        the queue was at rest.
+        """
+
+    def workers(self) -> list[Worker]:
+        """List all that are not buried; `STALE` when their lease is over."""
+
+    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
+        """List these schedules (those that exist), or all, by name."""
+
+    def notices(
+        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
+    ) -> NoticePage:
+        """List notices, newest first, of this task and in this state if they are named, from the
+        cursor of the page before on. They may outlive their task.
+        """
+
+    def reach(self, queues: Sequence[str]) -> Reach:
+        """Tell which of these queues, or of all, can be reached now. Raises StoreUnreachable if
+        none can, or if nobody can say which there are.
+        """
+        return Reach(tuple(info.name for info in self.queues(queues)), {})
+
+    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
+        """List workers as `workers` does; what they run is counted in these queues, which can be
+        reached. While the place that knows all workers is away: those that are known there. Who is
+        not among them need not be dead. No queues named: all workers, or StoreUnreachable.
+        """
+        return self.workers()
+
+    def check(self) -> list[Finding]:
+        """Look at tables, integrity and counters, for `stayer doctor`; changes nothing."""
+        return []
+
+    # Watching
+
+    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
+        """Read up to `limit` events after number `since`, waiting for the first one up to
+        `timeout`.
+
+        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
+        store may keep only the newest 100,000 events or so for this: whoever was away for longer
+        gets those there are, and reads the tasks to know the rest. `events` has a task's own.
+        """
+
+    def last_event(self) -> int:
+        """Give the number of the newest event; 0 if there is none."""
+
+    def attend(self, workers: Sequence[str], seconds: float) -> None:
+        """Somebody watches what these workers run: for so long their beats say `watched`. Wakes
+        them, unless they know already.
+        """
+
+
+class SubmitStore(StoreBase, Protocol):
+    """What submitters need."""
 
     def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
         """Accept tasks, in this order. An id that is there, or was purged less than `REMEMBERED`
@@ -150,6 +348,23 @@ class Store(Protocol):
         """Accept a whole flow in one step. False, doing nothing, if a flow with its id is there.
         Raises Refused, accepting nothing, if an id of its tasks is or was in use; else as `submit`.
         """
+
+    def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
+        """Accept tasks as `submit` does, on the caller's own connection to the same database,
+        inside its transaction (begun if there is none): the tasks exist if and only if the caller
+        commits. Raises Refused unless the store is an SQL database.
+        """
+        raise Refused(
+            f"{self.url} can't take tasks within your transaction, only an SQL database can: "
+            "submit after it has committed, without `connection`"
+        )
+
+
+class WorkerStore(ReadStore, Protocol):
+    """What workers and listeners need: taking tasks, the one road of every change, the lease."""
+
+    a_turn: int
+    """How many tasks a `turn` should take at most: others wait for as long as that takes."""
 
     def reserve(
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
@@ -225,23 +440,7 @@ class Store(Protocol):
         at.
         """
 
-    def promote(self, limit: int) -> float | None:
-        """Make up to `limit` due tasks `pending`, and end up to `limit` that have not been started
-        by their `start_before` (as `decide(task, Expire())` says). The answer is when time brings
-        the next thing: a task that is due, one that expires, a schedule to be looked at, the next
-        start that a queue's rate allows while tasks wait for it; None if nothing will come.
-
-        Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
-        task is taken from the set of what a dependent waits for, and `core.flows.relayed` says what
-        becomes of the dependent. A note leaves the outbox when all dependents have heard of it, or
-        when its task is not ended any more; one that was deleted before its end counts as
-        `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
-
-        The answer may lie in the past: then there are more, call again; or `due_schedules` has
-        some.
-        """
-
-    # Workers
+    # The lease
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
         """Renew the worker's lease and take its reports; brings open orders and suspects.
@@ -269,20 +468,7 @@ class Store(Protocol):
         """
 
     def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        """What the worker holds according to the store, in these queues; none named: in all."""
-
-    def workers(self) -> list[Worker]:
-        """All that are not buried; `STALE` when their lease is over."""
-
-    def attend(self, workers: Sequence[str], seconds: float) -> None:
-        """Somebody watches what these workers run: for so long their beats say `watched`. Wakes
-        them, unless they know already.
-        """
-
-    def drain_worker(self, worker: str) -> Worker:
-        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
-        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
-        """
+        """List what the worker holds in these queues; none named: in all."""
 
     def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
         """Bury on somebody's word: only a stale one (else Refused), or, with its own last number,
@@ -290,117 +476,25 @@ class Store(Protocol):
         to be decided as lost. Raises UnknownWorker.
         """
 
-    # Waiting
-
     def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
-        """A waiter for tasks becoming available in these queues and for orders to this worker."""
-
-    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
-        """Up to `limit` events after number `since`, waiting for the first one up to `timeout`.
-
-        Numbers only grow. Of a task that is gone one event is left, `deleted`, for a day or so. A
-        store may keep only the newest 100,000 events or so for this: whoever was away for longer
-        gets those there are, and reads the tasks to know the rest. `events` has a task's own.
+        """Make a waiter for tasks that become available in these queues, and for orders to this
+        worker.
         """
 
-    def last_event(self) -> int:
-        """The number of the newest event; 0 if there is none."""
 
-    # Reading
+class AdminStore(ReadStore, Protocol):
+    """What operators change besides tasks, for which they have the one road (`commit`)."""
 
-    def get(self, ids: Sequence[str]) -> list[Task | None]:
-        """The tasks with these ids, in this order."""
-
-    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
-        """Tasks that match, newest first, from the cursor of the page before on."""
-
-    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        """What each of these tasks was to run after, in the order in which it was named."""
-
-    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
-        """Up to `limit` of the ids that the task waits for now, and how many they are."""
-
-    def flows(self, cursor: str | None, limit: int) -> FlowPage:
-        """Flows, newest first, from the cursor of the page before on. A flow is there as long as
-        any of its tasks is.
+    def drain_worker(self, worker: str) -> Worker:
+        """Ask it to finish what it runs and take no more: from now on its beats say `drain`. Wakes
+        it. The answer is the worker as it is. Raises UnknownWorker, also for one that is buried.
         """
-
-    def flow(self, id: str) -> FlowInfo | None:
-        """The flow with this id."""
-
-    def peek(self, queue: str, limit: int) -> list[Task]:
-        """What would be reserved next if nothing were limited, best first, without taking it."""
-
-    def ahead(self, id: str) -> int:
-        """How many tasks of its queue stand before a pending one: those that can be taken and have
-        a higher priority, or the same and are older. 0 if it is not there, or not pending.
-        """
-
-    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        """How long complete tasks of a queue took in their last attempt, from its start to its end:
-        kind and seconds, those submitted last first.
-        """
-
-    def failures(self, queues: Sequence[str], limit: int) -> Failures:
-        """The failed tasks of these queues (or of all), gathered by fingerprint: up to `limit` of
-        the faults, the most frequent first, and how many faults and tasks there are altogether.
-        """
-
-    def attempts(self, id: str) -> list[Attempt]:
-        """All attempts, oldest first, the one that goes on included. Where events were dropped (see
-        `events`), those attempts are missing of which they told the beginning or the end; but
-        never the newest.
-        """
-
-    def events(self, id: str) -> list[Event]:
-        """All that happened to the task, oldest first. Their numbers tell that order; only those of
-        `watch` are the same count for all tasks.
-
-        Of a task to which more than `HISTORY_HEAD` + `HISTORY_TAIL` things happened, about so many
-        are kept. An event `dropped` stands for those between, and says in its note how many they
-        were; its time is that of the next.
-        """
-
-    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
-        """Pieces of the attempt's log from the offset on, up to about `limit` bytes. A gap between
-        two pieces is what the caps (`LOG_HEAD`, `LOG_TAIL`) dropped. `at` is when a piece came,
-        by the store's clock.
-        """
-
-    def usage(self, id: str, attempt: int) -> list[Usage]:
-        """The series of what the attempt has used, oldest first; `at` is the store's clock."""
-
-    def checkpoint(self, id: str) -> Checkpoint | None:
-        """The newest checkpoint."""
-
-    # Queues and history
-
-    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
-        """These queues (those that exist), or all, by name."""
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         """Change those of a queue's settings that are named, making it if need be.
 
         Cheap but for the step between a queue whose keys are limited, or whose owners take turns,
         and one where neither is so: that takes as long as there are tasks waiting.
-        """
-
-    def sample(self) -> float:
-        """Write down the figures of the minutes that are over and that nobody has counted yet: by
-        the minute, the hour and the day (`core.figures.KEPT`). Of several who do this at once, one
-        counts. What was submitted and what ended is counted in arrears, from indexes, so nothing
-        that runs pays for it; of very many it may be reckoned from a part. An end counts in the
-        minute in which the store heard of it. The answer is in how many seconds there is more to
-        do.
-        """
-
-    def figures(
-        self, since: float, until: float, step: int, queues: Sequence[str] | None
-    ) -> list[Figures]:
-        """The figures of the stretches of this length (one of `core.figures.KEPT`) that began from
-        `since` on and before `until`, by time and queue: of these queues, of every one if none is
-        named, or with None of all together. One that is not there: nobody looked, or the queue
-        was at rest.
         """
 
     def drop_queue(self, name: str, limit: int) -> int:
@@ -418,57 +512,6 @@ class Store(Protocol):
         `REMEMBERED`. Leaves alone what a task that has not ended was to run after.
         """
 
-    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        """Forget what has been kept for long enough by its queue's retention, or by the one given
-        for what the queue does not say: whole tasks as `purge` does, logs, results. About `limit`
-        at a time; the answer is how many were seen to: 0 if nothing is left to be forgotten.
-
-        The newest task of a schedule is kept, however old.
-        """
-
-    # Notices
-
-    def take_notices(
-        self, hooks: Sequence[str], limit: int, lease: float, age: float
-    ) -> list[Notice]:
-        """Up to `limit` pending notices whose time has come, the longest due first, to hooks of
-        these names ('' stands for all that go to a URL): one more of their `tries`, and nobody else
-        is given them before `lease` seconds are over.
-
-        Also lets fail those of other hooks that have been due for longer than `age`, and forgets
-        what has been delivered, or has failed, `core.notices.KEPT` after it was made; some
-        of each at a time. Cheap if there is nothing to do.
-        """
-
-    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
-        """Note what came of a try; whether it was still this one's to tell: nothing is done unless
-        the notice is pending and has just as many `tries`, and, if it was not delivered, as many
-        `forgiven`: whoever had it retried meanwhile was promised another try.
-        """
-
-    def notices(
-        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
-    ) -> NoticePage:
-        """Notices, newest first, of this task and in this state if they are named, from the cursor
-        of the page before on. They may outlive their task.
-        """
-
-    def retry_notices(self, ids: Sequence[str]) -> int:
-        """Let these be pending again and due now, their `tries` forgiven and their age counted
-        anew; how many had failed, or were pending. What is delivered stays so.
-        """
-
-    def drop_notices(self, ids: Sequence[str]) -> int:
-        """Forget these; how many there were."""
-
-    # Schedules
-
-    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        """These schedules (those that exist), or all, by name."""
-
-    def due_schedules(self, limit: int) -> list[Schedule]:
-        """Up to `limit` that are to be looked at by now, the longest due first; no paused ones."""
-
     def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
         """Make a schedule, or change the one of that name. `last_task` stays, and so does `last`,
         unless it gets another expression or zone, or goes on after a pause: then, and at first, it
@@ -479,6 +522,42 @@ class Store(Protocol):
         or if there is no such schedule any more.
         """
 
+    def drop_schedule(self, name: str) -> bool:
+        """Forget a schedule; whether there was one. Its tasks stay."""
+
+    def retry_notices(self, ids: Sequence[str]) -> int:
+        """Let these be pending again and due now, their `tries` forgiven and their age counted
+        anew; how many had failed, or were pending. What is delivered stays so.
+        """
+
+    def drop_notices(self, ids: Sequence[str]) -> int:
+        """Forget these; how many there were."""
+
+
+class UpkeepStore(StoreBase, Protocol):
+    """What time brings, done by whoever is there: every worker and every server."""
+
+    def promote(self, limit: int) -> float | None:
+        """Make up to `limit` due tasks `pending`, and end up to `limit` that have not been started
+        by their `start_before` (as `decide(task, Expire())` says). The answer is when time brings
+        the next thing: a task that is due, one that expires, a schedule to be looked at, the next
+        start that a queue's rate allows while tasks wait for it; None if nothing will come.
+
+        Passes on what is in the outbox to up to about `limit` of those that wait for it: an ended
+        task is taken from the set of what a dependent waits for, and `core.flows.model.relayed`
+        says what becomes of the dependent. A note leaves the outbox when all dependents have heard
+        of it, or when its task is not ended any more; one that was deleted before its end counts as
+        `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
+
+        The answer may lie in the past: then there are more, call again; or `due_schedules` has
+        some.
+        """
+
+    def due_schedules(self, limit: int) -> list[Schedule]:
+        """List up to `limit` that are to be looked at by now, the longest due first; no paused
+        ones.
+        """
+
     def fire(self, firing: Firing) -> bool:
         """In one step, if the schedule's `updated` and `last` are those that the firing names:
         submit the tasks (an id that is there is not accepted again), and set `last`, `next` and
@@ -486,64 +565,61 @@ class Store(Protocol):
         if there is none, it stays. `waiting` is the firing's. Whether that was done.
         """
 
-    def drop_schedule(self, name: str) -> bool:
-        """Forget a schedule; whether there was one. Its tasks stay."""
+    def sample(self) -> float:
+        """Write down the figures of the minutes that are over and that nobody has counted yet: by
+        the minute, the hour and the day (`core.insight.queue_stats.KEPT`). Of several who do this
+        at once, one counts. What was submitted and what ended is counted in arrears, from indexes,
+        so nothing that runs pays for it; of very many it may be reckoned from a part. An end counts
+        in the minute in which the store heard of it. The answer is in how many seconds there is
+        more to do.
+        """
 
+    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
+        """Forget what has been kept for long enough by its queue's retention, or by the one given
+        for what the queue does not say: whole tasks as `purge` does, logs, results. About `limit`
+        at a time; the answer is how many were seen to: 0 if nothing is left to be forgotten.
 
-class TransactionalStore(Store, Protocol):
-    """A store that can make tasks part of a transaction of the caller's (SQL databases)."""
-
-    def submit_on(self, connection: object, tasks: Sequence[NewTask]) -> list[Submitted]:
-        """As `submit`, on the caller's own connection to the same database, inside its
-        transaction (begun if there is none): the tasks exist if and only if the caller commits.
+        The newest task of a schedule is kept, however old.
         """
 
 
-@runtime_checkable
-class PartedStore(Protocol):
-    """A store in several places, each of which may be away by itself. What is asked of all queues
-    fails then; whoever wants to see the rest names the queues that can be reached.
+class DeliveryStore(StoreBase, Protocol):
+    """What whoever delivers notices needs."""
+
+    def take_notices(
+        self, hooks: Sequence[str], limit: int, lease: float, age: float
+    ) -> list[Notice]:
+        """Take up to `limit` pending notices whose time has come, the longest due first, to hooks
+        of these names ('' stands for all that go to a URL): one more of their `tries`, and nobody
+        else is given them before `lease` seconds are over.
+
+        Also lets fail those of other hooks that have been due for longer than `age`, and forgets
+        what has been delivered, or has failed, `core.notify.notices.KEPT` after it was made; some
+        of each at a time. Cheap if there is nothing to do.
+        """
+
+    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
+        """Note what came of a try; whether it was still this one's to tell: nothing is done unless
+        the notice is pending and has just as many `tries`, and, if it was not delivered, as many
+        `forgiven`: whoever had it retried meanwhile was promised another try.
+        """
+
+
+class Store(SubmitStore, WorkerStore, AdminStore, UpkeepStore, DeliveryStore, Protocol):
+    """A database that holds tasks, queues and workers: all that its six kinds of callers need.
+
+    A store inherits from this. What has a body above is so for a store in one place, that is no
+    file and no SQL database, until it says otherwise.
     """
 
-    def reach(self, queues: Sequence[str]) -> Reach:
-        """Which of these queues, or of all, can be reached now. Raises StoreUnreachable if none
-        can, or if nobody can say which there are.
-        """
 
-    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `Store.workers`; what they run is counted in these queues, which can be reached. While
-        the place that knows all workers is away: those that are known there. Who is not among them
-        need not be dead. No queues named: all workers, or StoreUnreachable.
-        """
-
-
-def known_workers(store: Store) -> list[Worker]:
-    """All of them, to be looked at; while a part of the store is away, as the rest knows them."""
+def known_workers(store: ReadStore) -> list[Worker]:
+    """List all workers for people to look at; while a part of the store is away, as the rest knows
+    them.
+    """
     try:
         return store.workers()
     except StoreUnreachable:
-        if not isinstance(store, PartedStore):
+        if not store.in_parts:
             raise
         return store.workers_of(store.reach(()).queues)
-
-
-@runtime_checkable
-class ServedStore(Protocol):
-    """A store behind a server, which decides itself what becomes of a task: so nobody who may
-    steer tasks can bring it a change that no verb leads to.
-    """
-
-    def ask(self, id: str, happening: Happening) -> Task:
-        """Let the server decide and commit what an operator wants; the task as it is then."""
-
-    def explain(self, id: str) -> Explanation:
-        """As `explain.explain`."""
-
-    def give_up(self, worker: str) -> int:
-        """As `control.drop_worker`."""
-
-    def cancel_flow(self, id: str, grace: float | None) -> int:
-        """As `flow_control.cancel`."""
-
-    def retry_flow(self, id: str, from_start: bool) -> int:
-        """As `flow_control.retry`."""

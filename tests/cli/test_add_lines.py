@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stayer.cli.bulk import CHUNK
+from stayer.cli.add_lines import CHUNK_TASKS
 from stayer.core.codec import PARAMETERS_LIMIT
 from stayer.core.model import Filter
 from stayer.service.control import tasks as control
@@ -27,7 +27,9 @@ def everything(store: Store) -> list[str]:
 
 def test_the_ids_come_in_the_order_of_the_lines(stayer: Here, store: Store, folder: Path) -> None:
     # Given more lines than go to the store at a time
-    (folder / "many.jsonl").write_text(lines(*({"parameters": n} for n in range(2 * CHUNK + 10))))
+    (folder / "many.jsonl").write_text(
+        lines(*({"parameters": n} for n in range(2 * CHUNK_TASKS + 10)))
+    )
 
     # When they are submitted
     done = stayer("add", "-q", "q", "--jsonl", "many.jsonl").works()
@@ -35,7 +37,7 @@ def test_the_ids_come_in_the_order_of_the_lines(stayer: Here, store: Store, fold
     # Then each id is that of its line
     assert done.lines == everything(store)
     found = control.find_all(store, Filter(queues=("q",)))
-    assert [task.parameters for task in found][::-1] == list(range(2 * CHUNK + 10))
+    assert [task.parameters for task in found][::-1] == list(range(2 * CHUNK_TASKS + 10))
 
 
 def test_every_field_reaches_the_task(stayer: Here, store: Store) -> None:
@@ -140,21 +142,21 @@ def test_a_bad_line_is_named_and_nothing_of_its_chunk_accepted(
 
 
 def test_what_was_accepted_before_a_bad_line_is_said(stayer: Here, store: Store) -> None:
-    good = lines(*[{}] * (CHUNK + 5))
+    good = lines(*[{}] * (CHUNK_TASKS + 5))
 
     done = stayer("add", "--jsonl", "-", input=f"{good}oops\n")
 
     assert done.code == 2
-    assert f"stdin:{CHUNK + 6}: not JSON" in done.err
+    assert f"stdin:{CHUNK_TASKS + 6}: not JSON" in done.err
     assert "the first 1,000 tasks were accepted, the rest was not" in done.err
     assert done.lines == everything(store)
-    assert len(done.lines) == CHUNK
+    assert len(done.lines) == CHUNK_TASKS
 
 
 def test_json_stays_json_when_a_line_is_bad(stayer: Here) -> None:
-    done = stayer("add", "--json", "--jsonl", "-", input=f"{lines(*[{}] * CHUNK)}oops\n")
+    done = stayer("add", "--json", "--jsonl", "-", input=f"{lines(*[{}] * CHUNK_TASKS)}oops\n")
 
-    assert (done.code, len(done.json)) == (2, CHUNK)
+    assert (done.code, len(done.json)) == (2, CHUNK_TASKS)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_a_network_file_system_is_a_warning(
 def test_clocks_that_disagree_are_a_warning(
     stayer: Here, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "_here", lambda: store.now() - 90)
+    monkeypatch.setattr(doctor, "_local_clock", lambda: store.now() - 90)
 
     found = findings(stayer, 0)["clock"]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from stayer.cli.follow import Printer, follow
-from stayer.cli.terminal_safe import Harmless
+from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done, Interrupt, Start
 from stayer.core.model import EVERYTHING, LogPiece, Report, Task
-from stayer.service.control import tasks as control
+from stayer.service.control import logs
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
@@ -87,8 +87,8 @@ def test_the_last_lines(stayer: Here, writer: Writer, lines: str, said: str) -> 
 def test_a_tail_may_end_without_a_newline() -> None:
     pieces = [LogPiece(5, b"a\nb"), LogPiece(8, b"\nc")]
 
-    assert [control.beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
-    assert control.beginning_of_tail([], 3) == 0
+    assert [logs.beginning_of_tail(pieces, number) for number in range(5)] == [10, 9, 7, 5, 5]
+    assert logs.beginning_of_tail([], 3) == 0
 
 
 def test_an_offset_counts_bytes(stayer: Here, writer: Writer) -> None:
@@ -146,13 +146,13 @@ def test_a_terminal_obeys_colours_and_nothing_else(apart: Apart, writer: Writer)
 def test_letters_and_colours_may_be_cut_anywhere() -> None:
     whole = "ä\x1b[1;31mé\x1b[0m\rü €\n".encode()
     for cut in range(len(whole) + 1):
-        harmless = Harmless()
+        harmless = SafeOutput()
         shown = harmless.feed(whole[:cut]) + harmless.feed(whole[cut:]) + harmless.end()
         assert shown == whole
 
 
 def test_colours_end_with_the_log() -> None:
-    harmless = Harmless()
+    harmless = SafeOutput()
 
     assert harmless.feed(b"\x1b[31mred\x1b[") == b"\x1b[31mred"
     assert harmless.end() == b"\\x1b[\x1b[0m"

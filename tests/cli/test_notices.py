@@ -76,7 +76,7 @@ def test_the_doctor_tells_of_those_who_wait_in_vain(
         apply(store, started(store, id=id, notify=(f"ended:{hook}",)), Done())
     assert "notice" not in stayer("doctor").out
     store.settle_notice(store.take_notices(["mail"], 1, 60, 86400)[0], Delivery(False, "410 Gone"))
-    monkeypatch.setattr("stayer.cli.doctor._OVERDUE", -60.0)
+    monkeypatch.setattr("stayer.cli.doctor._NOTICE_OVERDUE_S", -60.0)
     said = stayer("doctor").out
     assert "1 notice could not be delivered, the last to mail: 410 Gone" in said
     assert "1 notice to typo should have been delivered" in said

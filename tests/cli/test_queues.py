@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.cli.worker import declare_queues
+from stayer.cli.declare import declare_queues
 from stayer.config import load
 from stayer.core.lifecycle import Done
 from stayer.core.model import Rate

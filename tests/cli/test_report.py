@@ -41,7 +41,7 @@ def test_a_report_is_a_line(run: Path, stayer: Here, arguments: list[str], line:
 
 @pytest.mark.parametrize("amount", ["half", "1/2/3", "1e999", "", "1%/2"])
 def test_what_is_no_amount_is_refused(run: Path, stayer: Here, amount: str) -> None:
-    stayer("report", amount).refuses("is no amount", "40/100")
+    stayer("report", amount).refuses("is not an amount", "40/100")
     assert not (run / "report").exists()
 
 
@@ -53,7 +53,7 @@ def test_nothing_to_report_is_refused(run: Path, stayer: Here) -> None:
     "arguments", [["1"], ["--message", "x"], ["--checkpoint", "-"], ["--result", "1"]]
 )
 def test_outside_of_a_task_it_is_refused(stayer: Here, arguments: list[str]) -> None:
-    stayer("report", *arguments).refuses("this is no task", "STAYER_")
+    stayer("report", *arguments).refuses("this is not a task", "STAYER_")
 
 
 def test_a_checkpoint_is_kept_byte_by_byte(run: Path, stayer: Here, folder: Path) -> None:

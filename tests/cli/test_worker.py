@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from stayer import config
-from stayer.cli.worker_options import Wanted, wanted
+from stayer.cli.worker_options import WorkerPlan, plan_worker
 from stayer.core.errors import BadConfig
 from stayer.worker.threads.commit_outcomes import Failures
 from tests.cli.running import Apart, Here
@@ -47,8 +47,8 @@ log = "/var/log/w.log"
 def plan(folder: Path, environment: dict[str, str]):
     """What these flags make of a worker, with the file of settings that is there."""
 
-    def plan(**flags: object) -> Wanted:
-        return wanted(config.load({}, environment, folder), flags)
+    def plan(**flags: object) -> WorkerPlan:
+        return plan_worker(config.load({}, environment, folder), flags)
 
     return plan
 
@@ -115,6 +115,7 @@ def test_config_shows_what_the_file_says_about_workers(stayer: Here, folder: Pat
         ('fence = "no"', ["worker.fence", "freeze, kill, keep"]),
         ('allow_commands = "yes"', ["worker.allow_commands", "neither true nor false"]),
         ("memory_limit = 1.5", ["worker.memory_limit", "not a size"]),
+        ("time_limit = 0", ["time_limit 0", "leave it out"]),
         ("queues = [7]", ["worker.queues", "not text"]),
     ],
 )
@@ -130,6 +131,7 @@ def test_a_worker_needs_something_to_run(stayer: Here) -> None:
     stayer("worker").refuses("--exec CMD", "--allow-commands")
     stayer("worker", "--allow-commands", "--env", "x").refuses("--env x", "NAME=VALUE")
     stayer("worker", "--allow-commands", "--lease", "1s").refuses("1s is too short")
+    stayer("worker", "--allow-commands", "--time-limit", "0").refuses("--time-limit 0", "leave it")
 
 
 def test_what_a_worker_is_to_run_is_looked_at_before_it_begins(stayer: Here, folder: Path) -> None:
@@ -259,7 +261,7 @@ def test_threads_may_stand_in_the_file(plan, folder: Path) -> None:
     found = plan()
     assert (found.threads, found.handlers) == (8, {"app": "m"})
     assert found.behaviour["time_limit"] == 60.0
-    assert found.left_aside is None
+    assert found.ignored_note is None
 
 
 def test_a_flag_for_processes_leaves_the_threads_of_the_file_aside_and_says_so(
@@ -274,16 +276,16 @@ def test_a_flag_for_processes_leaves_the_threads_of_the_file_aside_and_says_so(
     ):
         found = plan(**flags)
         assert (found.threads, found.handlers) == (None, flags)
-        said = found.left_aside
+        said = found.ignored_note
         assert said is not None
-        assert f"threads = 8 in {file} is left aside" in said
+        assert f"threads = 8 in {file} is ignored" in said
         assert f"start another worker, without {name}, " in said
 
 
 def test_another_app_runs_in_the_threads_of_the_file(plan, folder: Path) -> None:
     (folder / "stayer.toml").write_text('[worker]\napp = "m"\nthreads = 8\n')
     found = plan(app="other")
-    assert (found.threads, found.handlers, found.left_aside) == (8, {"app": "other"}, None)
+    assert (found.threads, found.handlers, found.ignored_note) == (8, {"app": "other"}, None)
 
 
 def test_a_flag_that_does_not_go_with_threads_of_the_file_names_both(plan, folder: Path) -> None:
@@ -300,9 +302,9 @@ def test_what_the_file_says_of_processes_does_not_hinder_threads_and_is_said(
     file.write_text('[worker]\nslots = 4\nallow_commands = true\nqueues = ["a"]\n')
     found = plan(threads=8, app="m")
     assert (found.threads, found.behaviour["queues"]) == (8, ("a",))
-    assert found.left_aside is not None
-    assert found.left_aside.startswith(f"allow_commands, slots in {file} are left aside")
-    assert "without --threads" in found.left_aside
+    assert found.ignored_note is not None
+    assert found.ignored_note.startswith(f"allow_commands, slots in {file} are ignored")
+    assert "without --threads" in found.ignored_note
 
 
 def test_a_worker_says_what_it_leaves_aside(stayer: Here, folder: Path) -> None:

@@ -133,7 +133,7 @@ def test_waiting_ends_with_the_task_or_the_time(url: str) -> None:
 def test_a_cancelled_wait_leaves_no_thread_behind(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aio, "SLICE", 0.1)
+    monkeypatch.setattr(aio, "WAIT_SLICE_S", 0.1)
 
     async def scene(client: aio.Client) -> None:
         task = await client.get_task(await client.get_queue("q").enqueue(1))

@@ -282,7 +282,7 @@ def test_a_task_that_could_not_be_given_back_is_handed_out_again(
 def test_what_others_finish_is_not_remembered_for_ever(
     client: Client, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stayer.client.listener.RECKONING", 3)
+    monkeypatch.setattr("stayer.client.listener.RECONCILE_EVERY", 3)
     client.get_queue("q").enqueue_many(range(20))
     with Client(url) as other, client.get_listener("q") as listener:
         held = take(listener)

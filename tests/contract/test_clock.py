@@ -114,14 +114,14 @@ def test_cancel_waits_for_the_end_of_what_it_cancels(store: Store, clock: Clock)
     time_brings.elapse(store)
     [running] = take(store)
     clock.advance(5 * MINUTE)
-    assert time_brings.elapse(store) == clock.now + time_brings.PATIENCE
+    assert time_brings.elapse(store) == clock.now + time_brings.WAIT_FOR_CANCELLED_S
     assert last(store).cancel_wanted
     clock.advance(2 * MINUTE)  # it takes its time
     time_brings.elapse(store)
     assert fired(store) == ["2025-10-26T00:05:00Z"]
     apply(store, last(store), Done())
     assert running.id == last(store).id
-    clock.advance(time_brings.PATIENCE)
+    clock.advance(time_brings.WAIT_FOR_CANCELLED_S)
     assert time_brings.elapse(store) == START + 15 * MINUTE
     assert fired(store) == ["2025-10-26T00:05:00Z", "2025-10-26T00:10:00Z"]
 
@@ -153,7 +153,7 @@ def test_cancel_ends_at_once_what_only_waits(store: Store, clock: Clock) -> None
     time_brings.elapse(store)
     clock.advance(5 * MINUTE)
     time_brings.elapse(store)
-    clock.advance(time_brings.PATIENCE)
+    clock.advance(time_brings.WAIT_FOR_CANCELLED_S)
     time_brings.elapse(store)
     assert counts(store) == {"cancelled": 1, "pending": 1}
 

@@ -41,7 +41,7 @@ def test_nobody_listens(store: Store) -> None:
     register(store, "deaf", queues=("other",))
     assert reasons(store, "t") == ["no-worker"]
     assert "stayer worker -q q" in text(store, "t", "no-worker")
-    assert why_waiting(store, get(store, "t")).startswith("no worker listens to queue q")
+    assert why_waiting(explain(store, "t")).startswith("no worker listens to queue q")
     assert explain(store, "t").forecast is None
 
 
@@ -131,7 +131,7 @@ def test_it_runs(store: Store, clock: Clock) -> None:
     beat(store, "w", 3)
     assert reasons(store, "t") == ["running"]
     assert text(store, "t", "running") == "it has run on node-of-w for 1m 05s: epoch 3"
-    assert why_silent(store, get(store, "t")) is None
+    assert why_silent(explain(store, "t")) is None
     control.pause(store, "t")
     beat(store, "w", 4, Report(id="t", attempt=1, paused=True))
     assert reasons(store, "t") == ["paused", "running"]
@@ -154,7 +154,7 @@ def test_its_worker_is_silent(store: Store, clock: Clock, keeps: bool) -> None:
     started(store, id="t")
     clock.advance(100)
     assert reasons(store, "t")[0] == ("worker-keeps" if keeps else "worker-silent")
-    assert "node-of-w has been silent for 1m 40s" in (why_silent(store, get(store, "t")) or "")
+    assert "node-of-w has been silent for 1m 40s" in (why_silent(explain(store, "t")) or "")
     assert explain(store, "t").forecast is None
 
 

@@ -38,7 +38,7 @@ def test_gets_the_notice_on_stdin_and_its_gist_as_variables(
 
 
 def test_need_not_read_it(notice: Notice) -> None:
-    assert told(notice, "echo fine").said == "exit code 0: fine"
+    assert told(notice, "echo fine").summary == "exit code 0: fine"
 
 
 def test_another_code_than_0_is_no_success(notice: Notice) -> None:
@@ -53,12 +53,12 @@ def test_a_signal_is_no_success(notice: Notice) -> None:
 def test_a_program_that_is_not_there_is_tried_again(notice: Notice) -> None:
     answered = run(Hook(name="h", command=("/no/such/program",)), notice)
     assert (answered.delivered, answered.final) == (False, False)
-    assert "/no/such/program" in answered.said
+    assert "/no/such/program" in answered.summary
 
 
 def test_little_is_kept_of_much_output(notice: Notice) -> None:
     answered = told(notice, "head -c 3000000 /dev/zero | tr '\\0' x; exit 1")
-    assert SAID_LIMIT <= len(answered.said) < SAID_LIMIT + 100
+    assert SAID_LIMIT <= len(answered.summary) < SAID_LIMIT + 100
 
 
 def test_patience_ends_for_all_that_it_started(notice: Notice, tmp_path: Path) -> None:

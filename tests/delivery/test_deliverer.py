@@ -18,7 +18,7 @@ from stayer.core.notify import notices
 from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.notify import deliverer as module
-from stayer.service.notify.deliverer import HANDS, Deliverer, Whom, configured, judged
+from stayer.service.notify.deliverer import DELIVERY_THREADS, Deliverer, Whom, configured, judged
 from stayer.service.notify.webhook import Answered
 from stayer.store import Store
 from stayer.stores import open_store
@@ -178,11 +178,11 @@ def test_who_hangs_keeps_nobody_else_waiting(store: Store, receiver: Receiver) -
 def test_no_more_are_told_at_once_than_there_are_hands(store: Store, receiver: Receiver) -> None:
     held = threading.Event()
     receiver.answers = [hang(held)]
-    end_tasks(store, f"ended:{receiver.url}", number=HANDS + 5)
+    end_tasks(store, f"ended:{receiver.url}", number=DELIVERY_THREADS + 5)
     with delivering(store, Whom(rules=OPEN)):
-        receiver.await_number(HANDS)
+        receiver.await_number(DELIVERY_THREADS)
         tries = [notice.tries for notice in store.notices(None, None, None, 100).notices]
-        assert sum(tries) == HANDS
+        assert sum(tries) == DELIVERY_THREADS
         receiver.answers[:] = [status(200)]
         held.set()
         eventually(lambda: "delivered" in states(store))
@@ -245,7 +245,7 @@ def test_a_machine_that_has_no_thread_to_spare_for_a_while_loses_nothing(
     store: Store, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # More often than there are hands: each of them must be free again
-    refused = iter(range(HANDS + 1))
+    refused = iter(range(DELIVERY_THREADS + 1))
     real = threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
@@ -254,10 +254,10 @@ def test_a_machine_that_has_no_thread_to_spare_for_a_while_loses_nothing(
         real(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    end_tasks(store, f"ended:{receiver.url}", number=HANDS)
+    end_tasks(store, f"ended:{receiver.url}", number=DELIVERY_THREADS)
     whom = Whom(rules=Rules(hosts=OPEN.hosts, time_limit=0.5), margin=0.2)
     with delivering(store, whom):
-        await_states(store, *["delivered"] * HANDS)
+        await_states(store, *["delivered"] * DELIVERY_THREADS)
     assert next(refused, None) is None
 
 
@@ -349,7 +349,7 @@ class TestConfiguration:
             86400,
         )
         assert whom.hooks["mail"].command == ("mail", "ann")
-        assert whom.lease == 60 + module.MARGIN
+        assert whom.lease == 60 + module.LEASE_MARGIN_S
 
     @pytest.mark.parametrize(
         ("text", "words"),

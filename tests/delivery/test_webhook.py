@@ -100,8 +100,8 @@ class TestAnswers:
         receiver.answers = [status(code, b"not now")]
         answered = told(receiver, notice)
         assert (answered.delivered, answered.final) == (False, False)
-        assert answered.said.startswith(str(code))
-        assert answered.said.endswith(": not now")
+        assert answered.summary.startswith(str(code))
+        assert answered.summary.endswith(": not now")
 
     def test_gone_is_for_good(self, receiver: Receiver, notice: Notice) -> None:
         receiver.answers = [status(410)]
@@ -111,7 +111,7 @@ class TestAnswers:
         receiver.answers = [status(302, Location="/elsewhere")]
         answered = told(receiver, notice)
         assert not answered.delivered
-        assert "/elsewhere" in answered.said
+        assert "/elsewhere" in answered.summary
         assert len(receiver.received) == 1
 
     def test_a_receiver_may_ask_for_peace(self, receiver: Receiver, notice: Notice) -> None:
@@ -130,7 +130,7 @@ class TestAnswers:
     def test_little_is_read_of_a_long_answer(self, receiver: Receiver, notice: Notice) -> None:
         receiver.answers = [status(500, b"x" * 3_000_000)]
         answered = told(receiver, notice)
-        assert 1000 < len(answered.said) < 3000
+        assert 1000 < len(answered.summary) < 3000
 
     @pytest.mark.parametrize(
         "data",
@@ -141,12 +141,12 @@ class TestAnswers:
         receiver.answers = [raw(data)]
         answered = told(receiver, notice)
         assert (answered.delivered, answered.final) == (False, False)
-        assert answered.said
+        assert answered.summary
 
     def test_whoever_is_not_there_is_tried_again(self, notice: Notice) -> None:
         answered = send(Hook(name="h", url=f"http://127.0.0.1:{unused_port()}/"), (), notice)
         assert (answered.delivered, answered.final) == (False, False)
-        assert "refused" in answered.said
+        assert "refused" in answered.summary
 
     def test_a_name_that_nobody_has_is_tried_again(self, notice: Notice) -> None:
         answered = send(Hook(name="h", url="http://nobody.invalid/"), (), notice)
@@ -162,7 +162,7 @@ class TestAnswers:
     def test_who_speaks_no_tls_is_not_told(self, receiver: Receiver, notice: Notice) -> None:
         answered = send(Hook(name="h", url=f"https://127.0.0.1:{receiver.port}/"), (), notice)
         assert not answered.delivered
-        assert "SSL" in answered.said
+        assert "SSL" in answered.summary
         assert receiver.received == []
 
     def test_a_certificate_must_be_known(
@@ -183,13 +183,13 @@ class TestAnswers:
 
         # Then it is told only if that is trusted here
         answered = send(hook, (), notice)
-        assert "CERTIFICATE_VERIFY_FAILED" in answered.said
+        assert "CERTIFICATE_VERIFY_FAILED" in answered.summary
         assert receiver.received == []
         monkeypatch.setenv("SSL_CERT_FILE", str(public))
         assert send(hook, (), notice) == Answered(True, "200 OK")
         assert receiver.received[0].headers["host"] == f"127.0.0.1:{receiver.port}"
         receiver.answers = [hang(receiver.over)]
-        assert send(replace(hook, time_limit=0.5), (), notice).said == "no answer within 0.5s"
+        assert send(replace(hook, time_limit=0.5), (), notice).summary == "no answer within 0.5s"
 
 
 class TestWhereTasksMayLead:
@@ -203,9 +203,9 @@ class TestWhereTasksMayLead:
     ) -> None:
         hook = Hook(name="", url=f"http://{host}:{receiver.port}/")
         answered = send(hook, (), notice, partial(check_host, None))
-        if "has no address" not in answered.said and "gaierror" not in answered.said:
+        if "has no address" not in answered.summary and "gaierror" not in answered.summary:
             assert answered.final
-            assert "this machine or network" in answered.said
+            assert "this machine or network" in answered.summary
         assert receiver.received == []
 
     @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ class TestWhereTasksMayLead:
         hook = Hook(name="", url=receiver.url)
         answered = send(hook, (), notice, partial(check_host, allowed))
         assert answered.final
-        assert "[notices]" in answered.said
+        assert "[notices]" in answered.summary
         assert receiver.received == []
 
     def test_names_are_compared_as_names(self) -> None:

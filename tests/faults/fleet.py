@@ -48,11 +48,15 @@ def folder_for_all() -> Iterator[Path]:
 
 
 def until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait for a condition."""
+    """Wait for a condition. Looks less often in the course of time: many tests wait for a lease to
+    end, and each look costs what others could run with.
+    """
     deadline = time.monotonic() + PATIENCE
+    pause_s = 0.005
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain {what}"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.1 * pause_s, 0.05)
 
 
 def is_stopped(pid: int) -> bool:

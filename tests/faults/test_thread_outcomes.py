@@ -12,6 +12,7 @@ from stayer.core.errors import Refused
 from stayer.core.lifecycle import Ask, decide
 from stayer.core.model import NewTask, Policy
 from stayer.core.submit.checks import new_task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain
 from tests.faults.fleet import until
@@ -26,7 +27,7 @@ def fleet(tmp_path: Path) -> Iterator[PoolFleet]:
 
 
 def log_text(fleet: PoolFleet, id: str, attempt: int = 1) -> str:
-    return b"".join(piece.data for piece in control.log(fleet.store, id, attempt)).decode()
+    return b"".join(piece.data for piece in logs.read(fleet.store, id, attempt)).decode()
 
 
 def test_functions_end_as_they_do_in_processes(fleet: PoolFleet) -> None:

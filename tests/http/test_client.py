@@ -22,6 +22,7 @@ from stayer.core.errors import (
 from stayer.core.lifecycle import Done, Fail, Interrupt, decide
 from stayer.core.model import EVERYTHING, Fault, Filter, Policy, Report, Usage
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import VALUES, apply, beat, fill, get, new, started, submit, taken
@@ -180,11 +181,11 @@ def test_pages_go_on_where_they_ended(remote: Store, store: Store) -> None:
 def test_errors_are_those_of_the_store(remote: Store, store: Store, worker: str) -> None:
     submit(store, new("t"))
     with pytest.raises(Refused, match="only a finished task"):
-        control.retry(remote, "t")
+        operator_of(remote).retry("t")
     with pytest.raises(Refused, match="running"):
-        control.pause(remote, "t")
+        operator_of(remote).pause("t")
     with pytest.raises(Refused):
-        control.drop_worker(remote, worker)
+        operator_of(remote).drop_worker(worker)
     with pytest.raises(BadInput, match="cursor"):
         remote.find(Filter(), "x", 10)
 
@@ -201,7 +202,7 @@ def test_a_token_that_is_missing_or_too_weak_is_said(site: Site, store: Store) -
         closing(open_store(site.url, token=site.tokens["read"])) as reader,
         pytest.raises(Refused, match="needs operate"),
     ):
-        control.cancel(reader, "t")
+        operator_of(reader).cancel("t")
     assert get(store, "t").state == "pending"
     control.cancel(store, "t")
     with (

@@ -64,7 +64,7 @@ def other() -> Iterator[str]:
 def test_an_answer_that_grows_without_end_is_refused(
     other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "LARGEST", 1_000_000, raising=False)
+    monkeypatch.setattr(connection, "LARGEST_BYTES", 1_000_000)
     monkeypatch.setattr(_Answering, "content", gzip.compress(b" " * 2_000_000 + b"{}"))
     with closing(open_store(other, token="t")) as store:
         with pytest.raises(StoreUnusable, match="more than 1 MB"):

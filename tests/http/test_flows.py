@@ -15,9 +15,10 @@ from stayer.core.flows import model
 from stayer.core.flows.model import NewFlow
 from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault, Filter, NewTask
-from stayer.service import explain
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
+from stayer.service.explain import why_waiting
+from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import apply, get, ids, new, take
@@ -118,14 +119,14 @@ def test_a_remote_store_does_the_same(remote: Store, store: Store, worker: str) 
     assert [flow.id for flow in remote.flows(None, 9).flows] == ["f"]
     assert remote.flow("nobody") is None
     assert len(ids(list(control.find_all(remote, Filter(flow="f"))))) == 5
-    assert explain.why_waiting(remote, get(remote, "f.check.0")) == "for f.ffmpeg.0 to end"
+    assert why_waiting(operator_of(remote).explain("f.check.0")) == "for f.ffmpeg.0 to end"
 
     run(store, failing="ffmpeg.1")
-    assert flow_control.retry(remote, "f") == 2
-    assert flow_control.cancel(remote, "f") == 2
-    assert control.retry(remote, "f.check.1").state == "pending"
+    assert operator_of(remote).retry_flow("f") == 2
+    assert operator_of(remote).cancel_flow("f") == 2
+    assert operator_of(remote).retry("f.check.1").state == "pending"
     with pytest.raises(UnknownFlow):
-        flow_control.retry(remote, "nobody")
+        operator_of(remote).retry_flow("nobody")
 
 
 def test_tasks_that_run_after_others_are_not_cut(remote: Store, store: Store) -> None:

@@ -12,7 +12,7 @@ from stayer.core.lifecycle import Done, Fail
 from stayer.core.model import Fault
 from stayer.core.notify.notices import Delivery
 from stayer.service.control import notices as notice_control
-from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import apply, get, new, started, submit
@@ -79,8 +79,8 @@ def test_a_store_that_is_a_server_does_the_same(store: Store, remote: Store) -> 
     remote.set_queue("q", notify=("ended:chat",))
     assert remote.queues(["q"])[0].notify == ("ended:chat",)
     submit(remote, new("waits", notify=("failed:mail",)))
-    assert control.set(remote, "waits", notify=["chat"]).notify == ("ended:chat",)
-    control.cancel(remote, "waits")
+    assert operator_of(remote).set("waits", notify=["chat"]).notify == ("ended:chat",)
+    operator_of(remote).cancel("waits")
     apply(store, started(store, id="a"), Done())
     found = list(notice_control.find_all(remote))
     assert {(each.task, each.event, each.to) for each in found} == {

@@ -15,7 +15,7 @@ import pytest
 
 from stayer.core.errors import BadConfig
 from stayer.http import static
-from stayer.http.login_throttle import ALLOWED
+from stayer.http.login_throttle import FAILURES_PER_MINUTE
 from stayer.http.tokens import Access
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, new, submit
@@ -142,7 +142,8 @@ def test_a_form_is_no_request(site: Site, store: Store, media: str) -> None:
 
 def test_who_guesses_is_slowed_down_and_nobody_else(site: Site) -> None:
     replies = [
-        site("POST", "/v1/session", {"code": "guess"}, role=None).status for _ in range(ALLOWED)
+        site("POST", "/v1/session", {"code": "guess"}, role=None).status
+        for _ in range(FAILURES_PER_MINUTE)
     ]
     assert set(replies) == {401}
     late = site("GET", "/v1/clock", role=None, Authorization="Bearer guess")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from stayer.http.tokens import IDLE, LONGEST, SESSIONS, Access
+from stayer.http.tokens import SESSION_IDLE_S, SESSION_LIFE_S, SESSIONS_PER_TOKEN, Access
 from stayer.store import Store
 from tests.contract.builders import get, new, submit
 from tests.faults.fleet import until
@@ -164,7 +164,7 @@ def aged(access: Access, seconds: float) -> None:
 
 def test_a_session_that_nobody_uses_ends(site: Site) -> None:
     visitor = log_in(site)
-    aged(site.access, IDLE + 60)
+    aged(site.access, SESSION_IDLE_S + 60)
     assert who(site, visitor) == 401
     assert site("GET", "/v1/sessions").json["sessions"] == []
 
@@ -175,16 +175,16 @@ def test_a_session_that_is_used_goes_on_also_at_another_server(
     with served_here(tmp_path, url) as one:
         visitor = log_in(one)
         assert who(one, visitor) == 200
-    aged(one.access, IDLE + 60)  # it was begun long ago, and used just now
+    aged(one.access, SESSION_IDLE_S + 60)  # it was begun long ago, and used just now
     assert Access(one.access.path).find_session(visitor.cookie.partition("=")[2]) is not None
-    aged(one.access, LONGEST)
+    aged(one.access, SESSION_LIFE_S)
     assert Access(one.access.path).find_session(visitor.cookie.partition("=")[2]) is None
 
 
 def test_a_login_at_another_server_ends_no_session_that_is_in_use(tmp_path: Path) -> None:
     one = Access(tmp_path / "access.json")
     used = one.open_session("ann", "read", None, "")
-    aged(one, IDLE + 60)
+    aged(one, SESSION_IDLE_S + 60)
     one.note_use(used.session.id)
     one.write_uses()
     Access(one.path).open_session("bob", "read", None, "")
@@ -200,8 +200,8 @@ def test_one_token_opens_so_many_sessions_and_no_more(tmp_path: Path) -> None:
         access.add(name, "read")
     ann, bob = (token.hash for token in access.tokens())
     access.open_session("bob", "read", bob, "")
-    opened = [access.open_session("ann", "read", ann, "") for _ in range(SESSIONS + 5)]
-    assert len(access.sessions()) == SESSIONS + 2
+    opened = [access.open_session("ann", "read", ann, "") for _ in range(SESSIONS_PER_TOKEN + 5)]
+    assert len(access.sessions()) == SESSIONS_PER_TOKEN + 2
     assert access.find_session(opened[-1].cookie) is not None
     assert access.find_session(opened[0].cookie) is None
 

@@ -12,10 +12,10 @@ from stayer.core import limits
 from stayer.core.model import LogPiece, Report
 from stayer.http.limits import Limits, Requests
 from stayer.http.problem import Problem
-from stayer.http.service import THREADS, Service, Settings
+from stayer.http.service import STORE_THREADS, Service, Settings
 from stayer.http.session import by_token
 from stayer.http.tokens import Access, Token
-from stayer.service.control import tasks as control
+from stayer.service.control import logs
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, beat, get, register, started
 from tests.http.serving import Site
@@ -57,7 +57,9 @@ def test_who_asks_for_much_keeps_nobody_from_the_store(tmp_path: Path, store: St
 
     async def crowd() -> None:
         service = Service(store, access, Settings())
-        asked = [asyncio.ensure_future(service.ask(one, over.wait)) for _ in range(THREADS * 2)]
+        asked = [
+            asyncio.ensure_future(service.ask(one, over.wait)) for _ in range(STORE_THREADS * 2)
+        ]
         try:
             assert await asyncio.wait_for(service.ask(other, store.last_event), PATIENCE) == 0
             assert not any(each.done() for each in asked)
@@ -85,7 +87,7 @@ def test_a_tail_of_a_log_of_newlines_is_counted_not_walked(lines: int) -> None:
         find = index = rindex = rfind
 
     pieces = [LogPiece(each * 250_000, Counted(b"\n" * 250_000)) for each in range(4)]
-    found = control.beginning_of_tail(pieces, lines)
+    found = logs.beginning_of_tail(pieces, lines)
     assert found == max(0, 1_000_000 - lines)
 
 

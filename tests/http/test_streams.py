@@ -55,7 +55,7 @@ def test_a_stream_goes_on_where_it_broke_off(site: Site, store: Store) -> None:
 def test_a_client_that_is_far_behind_misses_nothing(
     site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "RING", 10)
+    monkeypatch.setattr(events, "RING_EVENTS", 10)
     with site.stream("/v1/events") as stream:
         stream.until_id()
         ids = [id for _ in range(5) for id in fill(store, 40)]
@@ -98,7 +98,7 @@ def test_one_thread_watches_for_all(site: Site, store: Store) -> None:
 def test_a_silent_stream_is_alive(
     site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
     with site.stream("/v1/events?queue=none") as stream:
         stream.until_id()
         stream.id = None
@@ -110,7 +110,7 @@ def test_a_silent_stream_is_alive(
 def test_a_stream_is_alive_though_others_are_busy(
     site: Site, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.5)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.5)
     busy = threading.Event()
 
     def work() -> None:
@@ -132,7 +132,7 @@ def test_a_stream_is_alive_though_others_are_busy(
 def test_a_stream_ends_with_the_token_that_opened_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
     with site.stream("/v1/events") as stream:
         stream.until_id()
         site.access.remove("the read token")

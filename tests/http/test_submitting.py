@@ -12,7 +12,7 @@ from stayer.core.errors import BadInput, StoreUnreachable
 from stayer.core.ids import SHARED
 from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
-from stayer.http.submit_batcher import MOMENT, TOGETHER, WAITING, Submitter
+from stayer.http.submit_batcher import BATCH_TASKS, GATHER_S, MOST_WAITING_TASKS, Submitter
 from stayer.store import Store
 from tests.contract.builders import get, new
 from tests.http.serving import Site
@@ -54,11 +54,11 @@ def test_more_than_fit_go_in_parts(store: Store) -> None:
     async def three() -> list[list[Submitted]]:
         submitter = Submitter(store, calls)
         return await asyncio.gather(
-            *(submitter.submit([new() for _ in range(TOGETHER - 1)]) for _ in range(3))
+            *(submitter.submit([new() for _ in range(BATCH_TASKS - 1)]) for _ in range(3))
         )
 
-    assert [len(answers) for answers in asyncio.run(three())] == [TOGETHER - 1] * 3
-    assert calls.sizes == [TOGETHER - 1] * 3
+    assert [len(answers) for answers in asyncio.run(three())] == [BATCH_TASKS - 1] * 3
+    assert calls.sizes == [BATCH_TASKS - 1] * 3
 
 
 def test_the_same_id_at_once_is_accepted_once(store: Store) -> None:
@@ -117,7 +117,7 @@ def test_who_has_gone_is_not_waited_for(store: Store) -> None:
 def test_too_many_are_turned_away(store: Store) -> None:
     async def crowd() -> None:
         with pytest.raises(Problem, match="try again"):
-            await Submitter(store, Calls()).submit([new()] * (WAITING + 1))
+            await Submitter(store, Calls()).submit([new()] * (MOST_WAITING_TASKS + 1))
 
     asyncio.run(crowd())
 
@@ -152,7 +152,7 @@ def test_a_crowd_that_is_answered_is_waited_for(store: Store) -> None:
                 assert (await submitter.submit([new()]))[0].fresh
                 await asyncio.sleep(delay)
 
-        await asyncio.gather(*(client(n * MOMENT / 8) for n in range(5)))
+        await asyncio.gather(*(client(n * GATHER_S / 8) for n in range(5)))
 
     asyncio.run(crowd())
     assert max(calls.sizes) == 5

@@ -86,6 +86,7 @@ def test_one_bad_task_and_none_is_accepted(site: Site, store: Store) -> None:
         (b'{"delay": "soon"}', ["delay", "12h"]),
         (b'{"eta": "then"}', ["eta", "moment"]),
         (b'{"name": "f", "command": ["x"]}', ["either"]),
+        (b'{"time_limit": 0}', ["time_limit 0", "leave it out"]),
         (b'{"parameters": {"base64": "%"}}', ["base64"]),
         (b'{"id": "\xff"}', ["UTF-8"]),
         (b'{"tasks": 3}', ["list of tasks"]),

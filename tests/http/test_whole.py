@@ -13,7 +13,7 @@ from stayer.core import errors
 from stayer.core.errors import StoreUnreachable
 from stayer.core.lifecycle import Done
 from stayer.http.problem import STATUS
-from stayer.http.service import THREADS
+from stayer.http.service import STORE_THREADS
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql.sqlite import SqliteStore
@@ -157,7 +157,7 @@ def test_not_ready_is_said_and_counted(site: Site, monkeypatch: pytest.MonkeyPat
     def away(self: object) -> int:
         raise StoreUnreachable("the store is away")
 
-    assert site("GET", "/readyz").status == 200
+    assert site("GET", "/readyz", role=None).json == {"status": "ok"}
     with monkeypatch.context() as patch:
         patch.setattr(SqliteStore, "last_event", away)
         site("GET", "/readyz").is_problem(503, "store-unreachable", "away")
@@ -183,11 +183,12 @@ def test_a_slow_store_keeps_neither_health_nor_streams_waiting(
     with site.stream("/v1/events") as stream:
         stream.until_id()
         asking = [
-            threading.Thread(target=site, args=("GET", "/v1/workers")) for _ in range(THREADS + 4)
+            threading.Thread(target=site, args=("GET", "/v1/workers"))
+            for _ in range(STORE_THREADS + 4)
         ]
         for thread in asking:
             thread.start()
-        for _ in range(THREADS):
+        for _ in range(STORE_THREADS):
             assert stuck.acquire(timeout=PATIENCE)
         try:
             assert site("GET", "/healthz").status == 200

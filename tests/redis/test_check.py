@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stayer.core.insight.health import Finding
 from stayer.stores import open_store
-from stayer.stores.health import Finding
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.health import _memory, _version
 from tests.cli.running import Apart

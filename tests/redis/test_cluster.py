@@ -13,12 +13,12 @@ import pytest
 from redis.crc import key_slot
 
 from stayer.core.errors import BadConfig, LeaseLost, StoreUnusable
+from stayer.core.insight.health import Finding
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.health import Finding
 from stayer.stores.redis.pubsub import REPAIR
 from stayer.stores.redis_cluster import OLDEST, ClusterStore
 from tests.contract.builders import (

@@ -12,11 +12,11 @@ from urllib.parse import quote
 import pytest
 
 from stayer.core.errors import BadConfig, StoreUnreachable, StoreUnusable
+from stayer.core.insight.health import Finding
 from stayer.core.lifecycle import Done, decide
 from stayer.core.model import Filter, Task
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.health import Finding
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.connection.sentinel import _troubles, _View
 from tests.contract.builders import (

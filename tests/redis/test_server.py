@@ -389,7 +389,7 @@ def test_who_waits_sees_an_end_though_its_event_is_gone(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when so many others came while he was stopped, or did something with the one before."""
-    monkeypatch.setattr(control, "WATCH", 0.1)
+    monkeypatch.setattr(control, "WATCH_S", 0.1)
     register(store)
     tasks = [started(store, id=id) for id in ("a", "b")]
     apply(store, tasks[0], Done())

@@ -13,7 +13,6 @@ import pytest
 from stayer.service.lease.failure_detector import Watcher
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.health import CheckedStore
 from tests.contract.builders import fill, get, register, take
 from tests.contract.damaged import goes_on, look_at_everything, scene
 
@@ -104,7 +103,6 @@ def test_garbage_in_all_columns_stops_nothing(
 def named(path: Path, table: str) -> None:
     """By `stayer doctor`."""
     for store in opened(path):
-        assert isinstance(store, CheckedStore)
         [found] = [each for each in store.check() if each.check == "damage"]
         assert found.status == "warn"
         assert table in found.message
@@ -127,7 +125,6 @@ def test_garbage_in_any_one_column_stops_nothing(
 def test_a_row_in_latin_1_fails_alone_and_says_so(
     store: Store, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert isinstance(store, CheckedStore)
     hand = sqlite3.connect(path)
     for column in ("owner", "name", "parameters", "id", "tags", "cwd", "key"):
         hand.execute(
@@ -158,7 +155,6 @@ def test_a_row_in_latin_1_fails_alone_and_says_so(
 
 
 def test_counters_are_right_after_rows_were_set_aside(store: Store, path: Path) -> None:
-    assert isinstance(store, CheckedStore)
     hand = sqlite3.connect(path)
     hand.execute(
         f"INSERT INTO stayer_tasks (id, queue, owner) VALUES ('bad', 'q', {GARBAGE['latin-1']})"

@@ -140,6 +140,6 @@ def test_where_attempts_are_not_known_nothing_is_drawn(module: Any) -> None:
     attempts = [attempt(1, 1), attempt(2, 3), attempt(90, 30), attempt(91, 40)]
     task = {"state": "complete", "created": at(0), "finished_at": at(41), "events": [],
             "attempts": attempts}  # fmt: skip
-    [queue, *_] = module("lanes.js", f"it.lanesOf({json.dumps(task)})")
+    [queue, *_] = module("attempt-lanes.js", f"it.lanesOf({json.dumps(task)})")
     waited = [(piece["to"] - piece["from"]) / 60 for piece in queue["pieces"]]
     assert waited == [1, 1, 9]

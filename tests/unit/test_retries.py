@@ -14,6 +14,7 @@ from stayer.core import retries
 from stayer.core.errors import BadInput
 from stayer.core.lifecycle import Fail, decide
 from stayer.core.model import Fault, Policy, Task
+from stayer.core.submit.checks import new_task
 from stayer.core.submit.policy import checked as policy_of
 
 BOOM = Fault("jobs.Boom", "it broke")
@@ -135,3 +136,10 @@ def test_without_a_ladder_nothing_grows() -> None:
 def test_a_ladder_that_makes_no_sense(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         policy_of(**asked)
+
+
+@pytest.mark.parametrize("name", ["time_limit", "silence_limit", "memory_limit"])
+@pytest.mark.parametrize("nothing", [0, 0.0])
+def test_a_limit_that_leaves_nothing_is_refused(name: str, nothing: Any) -> None:
+    with pytest.raises(BadInput, match=f"{name} 0.*: leave it out"):
+        new_task(**{"queue": "q", name: nothing})

@@ -32,7 +32,7 @@ def test_what_matters_more_is_told_also_after_somebody_else_told_of_the_same(
     log_once.is_over()
     log_once.tell(logger, "notices come later", StoreUnreachable("gone"))
     for _ in range(2):
-        log_once.tell(logger, "a beat failed", StoreUnreachable("gone"), whoever_told=True)
+        log_once.tell(logger, "a beat failed", StoreUnreachable("gone"), even_if_logged=True)
     log_once.tell(logger, "notices come later", StoreUnreachable("gone"))
     assert told(caplog) == ["notices come later: gone", "a beat failed: gone"]
 
@@ -44,6 +44,6 @@ def test_after_its_end_and_after_a_while_it_is_news(
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
     log_once.is_over()
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
-    monkeypatch.setattr(log_once, "_QUIET", 0.0)
+    monkeypatch.setattr(log_once, "_REPEAT_AFTER_S", 0.0)
     log_once.tell(logger, "asking again", StoreUnreachable("gone"))
     assert told(caplog) == ["asking again: gone"] * 3

@@ -94,6 +94,6 @@ def test_what_is_too_large_fails_the_task(fleet: Fleet, monkeypatch: pytest.Monk
     fleet.submit("a", "sh", "-c", "printf '\"%99999s\"' x > $STAYER_RESULT")
     fleet.until_ended("a")
     fleet.store.submit([new_task(queue="paused", id="b", after=["a"])])
-    monkeypatch.setattr(upstream_results, "LIMIT", 10_000)
+    monkeypatch.setattr(upstream_results, "LIMIT_BYTES", 10_000)
     with pytest.raises(TooLarge, match="1 tasks that b runs after are over"):
         upstream_results.of(fleet.store, fleet.get("b"))

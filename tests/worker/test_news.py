@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from stayer.service.control import logs as log_control
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 from tests.faults.fleet import Fleet, until
@@ -97,7 +98,7 @@ def test_a_log_too_long_for_the_store_stays_on_the_node_until_its_task_is_purged
     until(lambda: list(logs.glob("*.log")))
     [kept] = logs.glob("*.log")
     assert kept.stat().st_size == 7_000_000
-    assert sum(len(piece.data) for piece in control.log(fleet.store, id, 1)) < 7_000_000
+    assert sum(len(piece.data) for piece in log_control.read(fleet.store, id, 1)) < 7_000_000
     fleet.signal(one, 9)
     two = fleet.worker()
     fleet.submit("b", "true")

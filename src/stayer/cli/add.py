@@ -39,7 +39,7 @@ def add(
     That of a deleted task is refused for 30 days.
     """
     if jsonl is not None:
-        from stayer.cli.bulk import add_lines
+        from stayer.cli.add_lines import add_lines
 
         return add_lines(given, jsonl, words, options, as_json)
     answer = submit(given, words, options)

@@ -36,7 +36,7 @@ class Given:
         """Say nothing of files that are passed over."""
 
     def config(self) -> Config:
-        """The settings in force."""
+        """Return the settings in force."""
         from stayer import config
 
         found = config.load({"store": self.store_url, "config": self.config_file})
@@ -48,7 +48,7 @@ class Given:
         return found
 
     def store(self, *, make: bool = False) -> Store:
-        """The store, ready to be used; the same one if asked again.
+        """Return the store, ready to be used; the same one at each call.
 
         Only who brings something to it makes it: a slip in its name is no new, empty store.
         """
@@ -61,7 +61,7 @@ class Given:
         return self._store
 
     def unopened_store(self) -> Store:
-        """The store as it is found, for who wants to look at it before anything touches it."""
+        """Return the store as it is found, to be looked at before anything touches it."""
         from stayer.config import token_for
         from stayer.stores import open_store
 
@@ -83,13 +83,12 @@ class Given:
 def _refuse_what_is_not_there(store: Store) -> None:
     from stayer.config import default_store
     from stayer.core.errors import BadInput, StoreUnusable
-    from stayer.stores.health import FileStore
 
     with suppress(BadInput):  # nobody's home: then this is not the default
         if store.url == default_store(os.environ):
             return
     if (
-        isinstance(store, FileStore)
+        store.path is not None
         and os.path.isdir(os.path.dirname(store.path))
         and not os.path.exists(store.path)
     ):
@@ -148,7 +147,7 @@ class Group(click.RichGroup):
 
 
 def _panels() -> list[click.RichPanel[Any, Any]]:
-    """The order in which the help goes through things."""
+    """Return the panels of the help, in their order."""
     commands = (*dict.fromkeys(verb.panel for verb in VERBS.values()), "Commands")
     return [
         *(click.RichCommandPanel(name) for name in commands),
@@ -167,12 +166,12 @@ def command(**attributes: Any) -> Callable[[Callable[..., Any]], Command]:
 
 
 def argument(name: str, **attributes: Any) -> Callable[[Decorated], Decorated]:
-    """An argument that the help explains."""
+    """Add an argument that the help explains."""
     return click.argument(name, cls=Argument, **attributes)
 
 
 def shared_options() -> list[click.Parameter]:
-    """Fresh copies, because an option belongs to one command."""
+    """Make the options of every command: fresh copies, because an option belongs to one command."""
     return [
         click.RichOption(
             ["--store"],
@@ -204,7 +203,7 @@ def shared_options() -> list[click.Parameter]:
 
 
 def given(context: click.Context) -> Given:
-    """What the user gave so far; made by the first who asks."""
+    """Return what the user gave so far; the first call makes it."""
     found = context.ensure_object(Given)
     root = context.find_root()
     if root.obj is None:
@@ -229,7 +228,7 @@ def _keep_colourless(context: click.Context, _: click.Parameter, value: bool) ->
 
 
 def tell_version_of_click() -> None:
-    """rich_click wants to know it; asked, click imports 30 ms worth of modules to find out."""
+    """Set click's version, which rich_click asks for: finding out, click would import for 30 ms."""
     from pathlib import Path
 
     for found in Path(plain_click.__file__).parent.parent.glob("click-*.dist-info"):

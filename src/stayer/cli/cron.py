@@ -12,8 +12,8 @@ import rich_click as click
 from stayer.cli.command import Given, Group, argument
 from stayer.cli.output import note, print_json, print_json_array, say
 from stayer.cli.param_types import DURATION, complete_schedule
-from stayer.cli.selection import Tries
 from stayer.cli.submit import submission_options, task_fields
+from stayer.cli.tries import Tries
 from stayer.core.model import JSON, Task
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import CATCH_UPS, OVERLAPS, Schedule
@@ -24,7 +24,7 @@ from stayer.store import Store
 if TYPE_CHECKING:
     from rich.table import Table
 
-_SHOWN = 5
+_TICKS_SHOWN = 5
 """How many ticks `show` tells of."""
 
 NAME = argument(
@@ -42,11 +42,11 @@ NAMES = argument(
 
 @click.group(cls=Group)
 def cron() -> None:
-    """Let the clock submit tasks: schedules.
+    """Submit tasks on a schedule.
 
-    They are kept in the store and seen to by its workers: each tick is one task, whichever of them
-    comes first. Those that the tables [[cron]] of stayer.toml declare are put there by `stayer
-    worker` and `stayer up`.
+    Schedules are kept in the store. Its workers look after them: each tick is one task, whichever
+    worker comes first. `stayer worker` and `stayer up` add the schedules that the tables [[cron]]
+    of stayer.toml declare.
     """
 
 
@@ -73,24 +73,24 @@ def cron() -> None:
     type=click.Choice(OVERLAPS),
     default="skip",
     help="If the task before has not ended: leave the new one out (skip, the default), let it "
-    "stand in line (queue), or cancel the one before first (cancel).",
+    "wait (queue), or cancel the one before first (cancel).",
 )
 @click.option(
     "--catch-up",
     type=click.Choice(CATCH_UPS),
     default="last",
-    help="Of the ticks that came while no worker was there, make up for none, for the last one "
-    "(the default), or for all.",
+    help="Of the ticks that were missed while no worker ran, catch up on none, on the last one "
+    "(the default), or on all.",
 )
 @click.option(
     "--jitter",
     type=DURATION,
     default=0.0,
     metavar="DURATION",
-    help="Start each task up to so much later, by chance: not all at once.",
+    help="Start each task up to this much later, at random: not all at once.",
 )
-@click.option("--paused", is_flag=True, help="Not to begin before it is resumed.")
-@click.option("--replace", "replacing", is_flag=True, help="Take the place of one of that name.")
+@click.option("--paused", is_flag=True, help="Make it paused: it starts when it is resumed.")
+@click.option("--replace", "replacing", is_flag=True, help="Replace a schedule of the same name.")
 @submission_options(leave_out=(*parse.NOT_FOR_TASKS, "hold"))
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
@@ -123,7 +123,7 @@ def add(
     if as_json:
         print_json(parse.record(made))
     else:
-        say(f"{made.name} {_next(made)}")
+        say(f"{made.name} {_describe_next(made)}")
 
 
 @cron.command()
@@ -180,11 +180,11 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
     store = given.store()
     found = schedules.get(store, schedule)
     task = schedules.last_tasks(store, [found]).get(found.name)
-    ticks = schedules.following(store, found, _SHOWN)
+    ticks = schedules.following(store, found, _TICKS_SHOWN)
     if as_json:
         print_json({**_record(found, task), "following": [rfc3339(tick) for tick in ticks]})
         return
-    for name, value in _told(found, task):
+    for name, value in _describe(found, task):
         say(f"{name + ':':12}{value}")
     upcoming = ["paused"] if found.paused else []
     upcoming += [_local(tick, found.zone) for tick in ticks]
@@ -192,7 +192,7 @@ def show(given: Given, schedule: str, as_json: bool) -> None:
         say(f"{'' if number else 'next:':12}{each}")
 
 
-def _told(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
+def _describe(found: Schedule, task: Task | None) -> list[tuple[str, str]]:
     last = "none yet"
     if found.last_task is not None:
         last = f"{found.last_task}, {'gone' if task is None else task.state}"
@@ -227,16 +227,20 @@ def _remove(store: Store, name: str) -> str:
 @NAMES
 @click.pass_obj
 def pause(given: Given, names: tuple[str, ...]) -> int:
-    """Let schedules tick no more until they are resumed."""
-    return _each(given.store(), names, lambda store, name: _next(schedules.pause(store, name)))
+    """Stop schedules until they are resumed."""
+    return _each(
+        given.store(), names, lambda store, name: _describe_next(schedules.pause(store, name))
+    )
 
 
 @cron.command()
 @NAMES
 @click.pass_obj
 def resume(given: Given, names: tuple[str, ...]) -> int:
-    """Let paused schedules tick again, from now on."""
-    return _each(given.store(), names, lambda store, name: _next(schedules.resume(store, name)))
+    """Let paused schedules go on, from now on."""
+    return _each(
+        given.store(), names, lambda store, name: _describe_next(schedules.resume(store, name))
+    )
 
 
 @cron.command()
@@ -245,7 +249,7 @@ def resume(given: Given, names: tuple[str, ...]) -> int:
 def run(given: Given, schedule: str) -> None:
     """Submit a schedule's task now, once, and print its id.
 
-    Whatever else of it runs, and also while it is paused; its ticks know nothing of it.
+    It does so whatever else of it runs, and also while it is paused; its ticks stay as they are.
     """
     say(schedules.run(given.store(), schedule).id)
 
@@ -258,12 +262,12 @@ def _each(store: Store, names: Sequence[str], act: Callable[[Store, str], str]) 
     return tries.worst
 
 
-def _next(schedule: Schedule) -> str:
+def _describe_next(schedule: Schedule) -> str:
     if schedule.paused:
         return "paused"
     return "never" if schedule.next is None else f"next {_local(schedule.next, schedule.zone)}"
 
 
 def _local(moment: float, zone: str) -> str:
-    """In the schedule's own time."""
+    """Format a moment in the schedule's own time zone."""
     return datetime.fromtimestamp(moment, ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M:%S %Z")

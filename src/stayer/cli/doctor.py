@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -18,31 +18,32 @@ from msgspec import structs
 
 from stayer import __version__
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, print_json, safe
-from stayer.cli.setup import without_passwords
+from stayer.cli.output import plural, print_json, safe
+from stayer.cli.redact import redact_passwords
+from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
 from stayer.config import DEFAULT, HOW_TO_TRUST, SETTINGS, Config
 from stayer.config.trust import distrust, readers
-from stayer.core.errors import StayerError
+from stayer.core.errors import Refused, StayerError
+from stayer.core.insight.health import Finding
 from stayer.core.liveness.silent import stuck_for
 from stayer.core.model import Worker
 from stayer.core.units import format_duration, format_size
 from stayer.service.degraded.partial import partly
 from stayer.store import Store, known_workers
-from stayer.stores.health import CheckedStore, FileStore, Finding
 
-_SQLITE = (3, 35, 0)
-_NETWORK = {
+_OLDEST_SQLITE = (3, 35, 0)
+_NETWORK_FILE_SYSTEMS = {
     "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs",
     "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb2", "smb3", "smbfs", "virtiofs",
 }  # fmt: skip
 _PASSWORD_FILE = re.compile(r"[?&]\w*password_file=([^&]*)")
 _MOUNTS = "/proc/self/mountinfo"
-_MANY = 100
+_MOST_LISTED = 100
 """How many notices are looked at."""
-_OVERDUE = 300.0
+_NOTICE_OVERDUE_S = 300.0
 """How late one may be before somebody should know, in seconds."""
-_CLOCKS_APART = 5.0
-_LITTLE_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
+_CLOCKS_APART_S = 5.0
+_LITTLE_SPACE_BYTES, _NO_SPACE_BYTES = 1_000_000_000, 50_000_000
 
 
 @command()
@@ -50,9 +51,9 @@ _LITTLE_SPACE, _NO_SPACE = 1_000_000_000, 50_000_000
 def doctor(given: Given, as_json: bool) -> int:
     """Check that all is well, and say what to do if not.
 
-    The exit code is 1 if something failed. Makes no store where there is none.
+    The exit code is 1 if a check failed. It creates no store where there is none.
     """
-    findings = list(_findings(given))
+    findings = list(_look_at_everything(given))
     if as_json:
         print_json([structs.asdict(finding) for finding in findings])
     else:
@@ -77,25 +78,25 @@ def _print(findings: list[Finding]) -> None:
     draw(*lines)
 
 
-def _findings(given: Given) -> Iterator[Finding]:
+def _look_at_everything(given: Given) -> Iterator[Finding]:
     given.quiet = True  # what is passed over is a finding
     try:
         store = given.unopened_store()
     except StayerError as error:
-        yield from (_versions(), _failed("settings", error))
+        yield from (_versions(), _failure("settings", error))
         return
-    yield _versions_with_sqlite() if isinstance(store, FileStore) else _versions()
+    yield _versions() if store.path is None else _versions_with_sqlite()
     config = given.config()
     yield Finding("settings", "ok", f"store {store.url} (from {config.sources['store']})")
-    yield from _passed_over(config)
-    yield from _secrets(config)
-    yield from _unattended(given)
-    if isinstance(store, FileStore):
+    yield from _check_passed_over(config)
+    yield from _check_secrets(config)
+    yield from _check_unattended(given)
+    if store.path is not None:
         is_shared = "shared=" in store.url.partition("?")[2]
-        yield from _file(store.path, is_shared, config.sources["store"] == DEFAULT)
+        yield from _check_file(store.path, is_shared, config.sources["store"] == DEFAULT)
         if not os.path.exists(store.path):
             return
-    yield from _store(store)
+    yield from _check_store(store)
 
 
 def _versions() -> Finding:
@@ -104,25 +105,25 @@ def _versions() -> Finding:
 
 def _versions_with_sqlite() -> Finding:
     said = f"{_versions().message}, SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < _SQLITE:
-        wanted = ".".join(map(str, _SQLITE))
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        wanted = ".".join(map(str, _OLDEST_SQLITE))
         return Finding("versions", "fail", said, f"use a Python with SQLite {wanted} or newer")
     return Finding("versions", "ok", said)
 
 
-def _file(path: str, is_shared: bool, is_default: bool) -> Iterator[Finding]:
+def _check_file(path: str, is_shared: bool, is_default: bool) -> Iterator[Finding]:
     folder = os.path.dirname(path)
     if not os.path.exists(path):
         can_make = is_default or os.path.isdir(folder)
         todo = "`stayer init` makes it" if can_make else f"make the folder {folder}"
         yield Finding("file", "fail", f"there is no store at {path}", todo)
     if os.path.isdir(folder):
-        yield _permissions(path, folder, is_shared)
-        yield _space(folder)
-        yield _file_system(folder)
+        yield _check_permissions(path, folder, is_shared)
+        yield _check_space(folder)
+        yield _check_file_system(folder)
 
 
-def _permissions(path: str, folder: str, is_shared: bool) -> Finding:
+def _check_permissions(path: str, folder: str, is_shared: bool) -> Finding:
     for place in (folder, path):
         if os.path.exists(place) and not os.access(place, os.R_OK | os.W_OK):
             return Finding(
@@ -152,7 +153,7 @@ def _permissions(path: str, folder: str, is_shared: bool) -> Finding:
     return Finding("permissions", "ok", f"{path} can be read and written by its user alone")
 
 
-def _passed_over(config: Config) -> Iterator[Finding]:
+def _check_passed_over(config: Config) -> Iterator[Finding]:
     if config.passed_over is not None:
         yield Finding(
             "file here",
@@ -162,9 +163,9 @@ def _passed_over(config: Config) -> Iterator[Finding]:
         )
 
 
-def _secrets(config: Config) -> Iterator[Finding]:
-    """Only if somebody else can see one."""
-    has_password = without_passwords(config.store) != config.store
+def _check_secrets(config: Config) -> Iterator[Finding]:
+    """Report passwords and tokens that somebody else can read."""
+    has_password = redact_passwords(config.store) != config.store
     if has_password and config.sources["store"] == SETTINGS["store"].flag:
         yield Finding(
             "secrets",
@@ -201,22 +202,22 @@ def _readers_of(file: str) -> str | None:
         return None
 
 
-def _space(folder: str) -> Finding:
+def _check_space(folder: str) -> Finding:
     free = _free(folder)
     said = f"{format_size(free)} free in {folder}"
-    if free >= _LITTLE_SPACE:
+    if free >= _LITTLE_SPACE_BYTES:
         return Finding("disk", "ok", said)
     todo = "free some space; `stayer purge --older 7d` forgets old tasks"
-    return Finding("disk", "fail" if free < _NO_SPACE else "warn", said, todo)
+    return Finding("disk", "fail" if free < _NO_SPACE_BYTES else "warn", said, todo)
 
 
 def _free(folder: str) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _file_system(folder: str) -> Finding:
+def _check_file_system(folder: str) -> Finding:
     kind = _kind_of_file_system(os.path.realpath(folder))
-    if kind in _NETWORK:
+    if kind in _NETWORK_FILE_SYSTEMS:
         return Finding(
             "file system",
             "warn",
@@ -227,7 +228,7 @@ def _file_system(folder: str) -> Finding:
 
 
 def _kind_of_file_system(folder: str) -> str | None:
-    """From the longest mount point above the folder; None where the system does not tell."""
+    """Find the kind by the longest mount point above the folder; None where there is no list."""
     best, kind = "", None
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
@@ -242,16 +243,15 @@ def _kind_of_file_system(folder: str) -> str | None:
     return kind
 
 
-def _unattended(given: Given) -> Iterator[Finding]:
-    """Only if there is something: what an earlier worker of this node has left."""
+def _check_unattended(given: Given) -> Iterator[Finding]:
+    """Report what an earlier worker of this node has left running."""
     if platform.system() != "Linux":
         return
-    from stayer.cli.worker import default_state
     from stayer.worker.unattended_runs import unattended
 
-    named = given.config().worker.get("state_dir")
-    for state in [Path(named)] if named else [default_state(), default_state(threads=True)]:
-        yield from _refused_results(state)
+    named = state_dir_in_file(given.config())
+    for state in [named] if named else [default_state_dir(), default_state_dir(threads=True)]:
+        yield from _check_refused_results(state)
         found = unattended(state)
         if not found:
             continue
@@ -259,62 +259,71 @@ def _unattended(given: Given) -> Iterator[Finding]:
         yield Finding(
             "left behind",
             "warn",
-            f"{many(len(found))} in {state} with no worker to look after them: {names}",
+            f"{plural(len(found))} in {state} with no worker to look after them: {names}",
             "start a worker there (`stayer worker`): it goes on with what is still its own, and "
             f"kills the rest. Without one, `rm -r {found[0].folder}` ends such a task",
         )
 
 
-def _refused_results(state: Path) -> Iterator[Finding]:
-    """What the store would not take, and stays on this node for a while."""
+def _check_refused_results(state: Path) -> Iterator[Finding]:
+    """Report results that the store would not take, which stay on this node for a while."""
     from stayer.worker.refused_results import KEPT_FOR, refused_results
 
     found = refused_results(state)
     if not found:
         return
     size = format_size(sum(each.size for each in found))
-    names = ", ".join(each.task or each.path.parent.name for each in found[:_MANY])
+    names = ", ".join(each.task or each.path.parent.name for each in found[:_MOST_LISTED])
     yield Finding(
         "refused",
         "warn",
-        f"{many(len(found), 'result')} ({size}) in {state / 'run'} that the store would not take, "
-        f"of: {names}",
+        f"{plural(len(found), 'result')} ({size}) in {state / 'run'} that the store would not "
+        f"take, of: {names}",
         f"take what you need from there: it is removed {format_duration(KEPT_FOR)} after its task "
         "ended, or when the task is purged or completes after all",
     )
 
 
-def _store(store: Store) -> Iterator[Finding]:
+def _check_store(store: Store) -> Iterator[Finding]:
     try:
         store.setup()
-        apart = store.now() - _here()
+        apart = store.now() - _local_clock()
         queues, away = partly(store, (), store.queues)
-        yield _reached(len(queues), away)
-        if isinstance(store, CheckedStore):
-            yield from store.check()
-        yield _clock(apart)
-        yield _workers(known_workers(store), store.now())
+        yield _check_queues(len(queues), away)
+        yield from store.check()
+        yield _check_clock(apart)
+        yield from _if_allowed(
+            "workers", lambda: [_check_workers(known_workers(store), store.now())]
+        )
         if not away:
-            yield from _notices(store)
+            yield from _if_allowed("notices", lambda: list(_check_notices(store)))
     except StayerError as error:
-        yield _failed("store", error)
+        yield _failure("store", error)
     finally:
         store.close()
 
 
-def _reached(number: int, away: dict[str, str]) -> Finding:
+def _if_allowed(check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    """Look, unless the token is not for that, such as one for some queues only."""
+    try:
+        return look()
+    except Refused as error:
+        return [Finding(check, "ok", f"not looked at: {error}")]
+
+
+def _check_queues(number: int, away: dict[str, str]) -> Finding:
     if not away:
-        return Finding("store", "ok", f"answers, {many(number, 'queue')}")
-    message = f"{many(number, 'queue')} can be reached, {len(away):,} can't: {', '.join(away)}"
+        return Finding("store", "ok", f"answers, {plural(number, 'queue')}")
+    message = f"{plural(number, 'queue')} can be reached, {len(away):,} can't: {', '.join(away)}"
     return Finding("store", "fail", message, "what stands below says why")
 
 
-def _here() -> float:
+def _local_clock() -> float:
     return time.time()
 
 
-def _clock(apart: float) -> Finding:
-    if abs(apart) < _CLOCKS_APART:
+def _check_clock(apart: float) -> Finding:
+    if abs(apart) < _CLOCKS_APART_S:
         return Finding("clock", "ok", "the store's clock and this one agree")
     side = "ahead of" if apart > 0 else "behind"
     return Finding(
@@ -325,7 +334,7 @@ def _clock(apart: float) -> Finding:
     )
 
 
-def _workers(workers: list[Worker], now: float) -> Finding:
+def _check_workers(workers: list[Worker], now: float) -> Finding:
     stale = [worker.id for worker in workers if worker.state == "STALE"]
     stuck = [worker.id for worker in workers if stuck_for(worker, now) is not None]
     if stuck and not stale:
@@ -337,7 +346,7 @@ def _workers(workers: list[Worker], now: float) -> Finding:
             "processes (a worker without --threads)",
         )
     if not stale:
-        return Finding("workers", "ok", f"{many(len(workers), 'worker')}, none stale")
+        return Finding("workers", "ok", f"{plural(len(workers), 'worker')}, none stale")
     return Finding(
         "workers",
         "warn",
@@ -346,9 +355,9 @@ def _workers(workers: list[Worker], now: float) -> Finding:
     )
 
 
-def _notices(store: Store) -> Iterator[Finding]:
-    """Only if somebody is waiting for them in vain."""
-    failed = store.notices(None, "failed", None, _MANY).notices
+def _check_notices(store: Store) -> Iterator[Finding]:
+    """Report notices that could not be delivered, or are overdue."""
+    failed = store.notices(None, "failed", None, _MOST_LISTED).notices
     if failed:
         yield Finding(
             "notices",
@@ -358,8 +367,10 @@ def _notices(store: Store) -> Iterator[Finding]:
             "see `stayer notices --state failed`; `stayer notices retry --failed` tries them again",
         )
     now = store.now()
-    pending = store.notices(None, "pending", None, _MANY).notices
-    waiting = [each for each in pending if each.next is not None and now - each.next > _OVERDUE]
+    pending = store.notices(None, "pending", None, _MOST_LISTED).notices
+    waiting = [
+        each for each in pending if each.next is not None and now - each.next > _NOTICE_OVERDUE_S
+    ]
     if waiting:
         yield Finding(
             "notices",
@@ -370,8 +381,8 @@ def _notices(store: Store) -> Iterator[Finding]:
 
 
 def _at_least(number: int, what: str) -> str:
-    return f"over {many(number, what)}" if number == _MANY else many(number, what)
+    return f"over {plural(number, what)}" if number == _MOST_LISTED else plural(number, what)
 
 
-def _failed(check: str, error: StayerError) -> Finding:
+def _failure(check: str, error: StayerError) -> Finding:
     return Finding(check, "fail", str(error))

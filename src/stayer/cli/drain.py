@@ -12,7 +12,8 @@ import rich_click as click
 from stayer.cli.command import Given, argument, command
 from stayer.cli.output import say
 from stayer.cli.param_types import complete_worker
-from stayer.cli.selection import Tries
+from stayer.cli.state_dirs import default_state_dir, state_dir_in_file
+from stayer.cli.tries import Tries
 from stayer.core.errors import BadInput, Refused, UnknownWorker
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -36,18 +37,15 @@ _WHAT = "takes no more tasks, and ends when it has none"
     help="The worker of this state directory, on this machine. Default: that of `stayer worker`.",
 )
 def drain(given: Given, ids: tuple[str, ...], node: str | None, state_dir: Path | None) -> int:
-    """Let workers finish what they run, and take no more.
+    """Let workers finish what they run, and take no more tasks.
 
-    They end when the last of their tasks has. Those named by id or node may be anywhere: they hear
-    of it through the store. With neither, it is the worker of this machine's state directory.
+    They end after the last of their tasks. Workers named by id or node may be anywhere: they learn
+    of it through the store. Without either, it is the worker of this machine's state directory.
     """
     if sum(map(bool, (ids, node, state_dir))) > 1:
         raise BadInput("give ids of workers, --node or --state-dir, only one of them")
     if not ids and node is None:
-        from stayer.cli.worker import default_state
-
-        in_file = given.config().worker.get("state_dir")
-        _drain_the_one_in(state_dir or (Path(in_file) if in_file else default_state()))
+        _drain_the_one_in(state_dir or state_dir_in_file(given.config()) or default_state_dir())
         return 0
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids) if ids else _of_node(store, node):
@@ -88,7 +86,7 @@ def _send(pid: int, name: str) -> None:
 
 
 def _hears(pid: int) -> bool:
-    """The signal would not kill it."""
+    """Return whether the process handles the signal, instead of being killed by it."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -109,7 +107,7 @@ def _held_by(pid: int) -> list[Path]:
 
 
 def _holder(folder: Path) -> int | None:
-    """Who says to have the state directory."""
+    """Return the process that says it has the state directory."""
     try:
         return int((folder / "lock").read_text())
     except (OSError, ValueError):

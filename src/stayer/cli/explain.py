@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer.cli.command import Given, argument, command
+from stayer.cli.command import Given, command
+from stayer.cli.common_options import task_id_argument
 from stayer.cli.output import print_json, say
-from stayer.cli.param_types import complete_task
 from stayer.cli.tables import local_time
 from stayer.core.insight import explanation
 from stayer.core.insight.explanation import Explanation, Span
 from stayer.core.insight.forecast import ENOUGH
 from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
-from stayer.service.explain import explain as find_reasons
+from stayer.service.operator import operator_of
 
 
 @command()
-@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
+@task_id_argument
 @click.option("--json", "as_json", is_flag=True, help="Print reasons and forecast, as JSON.")
 def explain(given: Given, id: str, as_json: bool) -> None:
     """Say why a task is not running, or what it does, and when it will start and end.
@@ -26,7 +26,7 @@ def explain(given: Given, id: str, as_json: bool) -> None:
     what half of them would need.
     """
     store = given.store()
-    found = find_reasons(store, control.resolve(store, id))
+    found = operator_of(store).explain(control.resolve(store, id))
     if as_json:
         print_json(explanation.record(found))
         return

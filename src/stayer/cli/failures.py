@@ -5,12 +5,12 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, note, print_json
+from stayer.cli.output import note, plural, print_json
 from stayer.cli.param_types import complete_queue
-from stayer.cli.selection import check_queues
+from stayer.cli.queue_names import check_queues
 from stayer.core.insight import failures as faults
 
-LIMIT = 20
+DEFAULT_LIMIT = 20
 
 
 @command()
@@ -19,20 +19,19 @@ LIMIT = 20
     help="In this queue. May be repeated: in any of them.",
 )  # fmt: skip
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=LIMIT, metavar="N",
-    help=f"How many faults at most. Default: {LIMIT}.",
+    "-n", "--limit", type=click.IntRange(min=1), default=DEFAULT_LIMIT, metavar="N",
+    help=f"How many faults at most. Default: {DEFAULT_LIMIT}.",
 )  # fmt: skip
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the faults, and how many there are, as JSON."
 )
 def failures(given: Given, queues: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List what failed, by fault.
+    """List what failed, grouped by fault.
 
-    Failures are of one fault if the same kind of task ended in the same way, with the same type of
-    error, raised at the same place, and with the same message but for numbers, ids, paths and
-    quoted words. FIRST and LAST count those tasks that are there and failed; EXAMPLE is the last
-    one. `stayer retry --fingerprint` runs all tasks of a fault again, `stayer ls --fingerprint`
-    lists them.
+    Failures belong to one fault if the same kind of task ended in the same way, with the same type
+    of error, raised at the same place, and with the same message except for numbers, ids, paths and
+    quoted words. FIRST and LAST are about tasks that still exist; EXAMPLE is the last one. `stayer
+    retry --fingerprint` runs all tasks of a fault again, `stayer ls --fingerprint` lists them.
     """
     store = given.store()
     check_queues(store, queues)
@@ -46,4 +45,4 @@ def failures(given: Given, queues: tuple[str, ...], limit: int, as_json: bool) -
 
         draw(failures_table(found.failures, store.now()))
         if found.faults > len(found.failures):
-            note(f"{found.faults:,} faults in {many(found.tasks)}: -n {10 * limit} shows more")
+            note(f"{found.faults:,} faults in {plural(found.tasks)}: -n {10 * limit} shows more")

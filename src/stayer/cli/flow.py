@@ -7,10 +7,11 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import many, note, on_screen, print_json, print_json_array, say, stdin
-from stayer.cli.param_types import DURATION, complete_flow
-from stayer.cli.selection import confirm
-from stayer.cli.steer import from_start_option
+from stayer.cli.common_options import from_start_option, grace_option, timeout_option
+from stayer.cli.confirm import confirm
+from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
+from stayer.cli.output import note, on_screen, plural, print_json, print_json_array, say, stdin
+from stayer.cli.param_types import complete_flow
 from stayer.cli.submit import working_directory
 from stayer.core.errors import BadInput
 from stayer.core.flows import model
@@ -19,21 +20,17 @@ from stayer.core.flows.model import FlowInfo
 from stayer.core.model import FINISHED
 from stayer.core.units import format_duration, format_size
 from stayer.service.control import flows as flow_control
-from stayer.service.degraded.retry import deadline_in, ride_out, time_left
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
+from stayer.service.operator import operator_of
 
-READ_LIMIT = 64_000_000
-LIMIT = 20
-TIMED_OUT = 124
-_ENDED = {"complete": 0, "failed": 1, "cancelled": 3}
+READ_LIMIT_BYTES = 64_000_000
+DEFAULT_LIMIT = 20
 
 ID = argument(
     "id",
     metavar="FLOW",
     shell_complete=complete_flow,
     help="The id of the flow, or the beginning of it.",
-)
-TIMEOUT = click.option(
-    "--timeout", type=DURATION, metavar="DURATION", help="Give up after 10m, 1h … (exit code 124)."
 )
 
 
@@ -82,9 +79,9 @@ def submit(given: Given, file: str, waits: bool, as_json: bool) -> int:
     "-n",
     "--limit",
     type=click.IntRange(min=0),
-    default=LIMIT,
+    default=DEFAULT_LIMIT,
     metavar="N",
-    help=f"How many at most; 0 for all. Default: {LIMIT}.",
+    help=f"How many at most; 0 for all. Default: {DEFAULT_LIMIT}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print an array of flows, as JSON.")
 @click.pass_obj
@@ -105,7 +102,9 @@ def ls_(given: Given, limit: int, as_json: bool) -> None:
 
 @flow.command()
 @ID
-@click.option("-w", "--watch", is_flag=True, help="Stay, and draw again when something changes.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Keep running, and draw again when something changes."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the flow, as JSON.")
 @click.pass_obj
 def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
@@ -134,7 +133,7 @@ def show(given: Given, id: str, watch: bool, as_json: bool) -> None:
 
 @flow.command()
 @ID
-@TIMEOUT
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print the flow as it ended, as JSON.")
 @click.pass_obj
 def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
@@ -145,18 +144,13 @@ def wait(given: Given, id: str, timeout: float | None, as_json: bool) -> int:
     then, 4.
     """
     deadline = deadline_in(timeout)
-    full = ride_out(lambda: flow_control.resolve(given.store(), id), deadline, note)
+    full = retry_while_unreachable(lambda: flow_control.resolve(given.store(), id), deadline, note)
     return _wait(given, full, timeout, as_json, deadline)
 
 
 @flow.command()
 @ID
-@click.option(
-    "--grace",
-    type=DURATION,
-    metavar="DURATION",
-    help="How long a running task may take to stop before it is killed, such as 30s.",
-)
+@grace_option
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 @click.pass_obj
 def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
@@ -164,9 +158,9 @@ def cancel(given: Given, id: str, grace: float | None, yes: bool) -> int:
     store = given.store()
     found = flow_control.get(store, flow_control.resolve(store, id, to_change=True))
     left = sum(number for state, number in found.totals.items() if state not in FINISHED)
-    if left and not confirm(f"Cancel {many(left)} of flow {found.id}?", yes):
+    if left and not confirm(f"Cancel {plural(left)} of flow {found.id}?", yes):
         return 1
-    say(f"{found.id} cancelled: {many(flow_control.cancel(store, found.id, grace))}")
+    say(f"{found.id} cancelled: {plural(operator_of(store).cancel_flow(found.id, grace))}")
     return 0
 
 
@@ -182,8 +176,8 @@ def retry(given: Given, id: str, from_start: bool) -> None:
     """
     store = given.store()
     full = flow_control.resolve(store, id, to_change=True)
-    number = flow_control.retry(store, full, from_start=from_start)
-    say(f"{full} goes on: {many(number)} to run again")
+    number = operator_of(store).retry_flow(full, from_start=from_start)
+    say(f"{full} goes on: {plural(number)} to run again")
 
 
 def _wait(
@@ -199,7 +193,7 @@ def _wait(
         shown = format_duration(timeout or 0)
         note(f"flow {id} did not end in {shown}: wait again, or cancel it")
         return TIMED_OUT
-    return _ENDED[found.state]
+    return BY_FINAL_STATE[found.state]
 
 
 def _ending(found: FlowInfo) -> str:
@@ -213,12 +207,12 @@ def _ending(found: FlowInfo) -> str:
 def _read(file: str) -> bytes:
     try:
         if file == "-":
-            text = stdin().read(READ_LIMIT + 1)
+            text = stdin().read(READ_LIMIT_BYTES + 1)
         else:
             with open(file, "rb") as opened:
-                text = opened.read(READ_LIMIT + 1)
+                text = opened.read(READ_LIMIT_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{file} can't be read: {error.strerror}") from None
-    if len(text) > READ_LIMIT:
-        raise BadInput(f"{file} is over {format_size(READ_LIMIT)}: make it several flows")
+    if len(text) > READ_LIMIT_BYTES:
+        raise BadInput(f"{file} is over {format_size(READ_LIMIT_BYTES)}: make it several flows")
     return text

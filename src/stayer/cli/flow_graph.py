@@ -12,14 +12,14 @@ from stayer.cli.tables import STYLES, age, cell, grid, short_ids
 from stayer.core.flows.model import FlowInfo, Part, in_order, state_of
 from stayer.core.model import FINISHED, RUNNING, State
 
-_AROUND = 4
+_LINES_AROUND = 4
 """Lines of the screen that are not parts."""
-_MOST = 1000
+_MOST_PARTS = 1000
 _SYMBOLS = {"complete": "●", "failed": "✗", "cancelled": "✗", "started": "◉"}
 
 
 def flows_table(flows: Sequence[FlowInfo], now: float) -> Table:
-    """What `flow ls` shows."""
+    """Make the table that `flow ls` shows."""
     table = grid("ID", "NAME*", "STATE", "DONE", "", "AGE", "OWNER*", right=("DONE", "AGE"))
     short = short_ids(flow.id for flow in flows)
     for flow in flows:
@@ -27,8 +27,8 @@ def flows_table(flows: Sequence[FlowInfo], now: float) -> Table:
             cell(short[flow.id]),
             cell(flow.name),
             cell(flow.state, STYLES[flow.state]),
-            cell(done(flow.totals)),
-            cell(trouble(flow.totals), "red"),
+            cell(count_done(flow.totals)),
+            cell(count_failed(flow.totals), "red"),
             cell(age(now - flow.created)),
             cell(flow.owner),
         )
@@ -36,16 +36,16 @@ def flows_table(flows: Sequence[FlowInfo], now: float) -> Table:
 
 
 def picture(flow: FlowInfo, height: int | None) -> RenderableType:
-    """What `flow show` shows: a line a part, as many as there is room for."""
-    room = _MOST if height is None else max(1, height - _AROUND)
+    """Draw what `flow show` shows: a line a part, as many as there is room for."""
+    room = _MOST_PARTS if height is None else max(1, height - _LINES_AROUND)
     head = Text.assemble(cell(flow.name, "bold"), "  ", cell(flow.id, "dim"), "  ")
     head.append(flow.state, STYLES[flow.state])
-    head.append(f"  {done(flow.totals)}")
+    head.append(f"  {count_done(flow.totals)}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     for _ in range(4):
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for part, drawing in list(zip(*_drawn(flow), strict=True))[:room]:
+    for part, drawing in list(zip(*_draw_parts(flow), strict=True))[:room]:
         counts = flow.counts.get(part.name, {})
         state = state_of(counts)
         drawing.rstrip()
@@ -56,13 +56,13 @@ def picture(flow: FlowInfo, height: int | None) -> RenderableType:
     return Group(head, Text(""), table, *below)
 
 
-def done(counts: dict[State, int]) -> str:
-    """`7,412/10,000`: how many are complete of how many."""
+def count_done(counts: dict[State, int]) -> str:
+    """Return how many are complete of how many: `7,412/10,000`."""
     return f"{counts.get('complete', 0):,}/{sum(counts.values()):,}"
 
 
-def trouble(counts: dict[State, int]) -> str:
-    """`3 failed, 1 cancelled`, if there is any."""
+def count_failed(counts: dict[State, int]) -> str:
+    """Return `3 failed, 1 cancelled`, or nothing if none are."""
     bad: tuple[State, ...] = ("failed", "cancelled")
     return ", ".join(f"{counts[state]:,} {state}" for state in bad if counts.get(state))
 
@@ -72,13 +72,15 @@ def _condition(part: Part, counts: dict[State, int], state: State) -> tuple[Text
         return cell(state, STYLES[state]), cell("")
     running = sum(counts.get(each, 0) for each in RUNNING)
     news = [f"{running:,} running"] if running else []
-    news += [trouble(counts)] if trouble(counts) else []
+    news += [count_failed(counts)] if count_failed(counts) else []
     style = STYLES[state] if state in FINISHED else ""
-    return cell(done(counts), style), cell(", ".join(news), "red" if trouble(counts) else "yellow")
+    return cell(count_done(counts), style), cell(
+        ", ".join(news), "red" if count_failed(counts) else "yellow"
+    )
 
 
-def _drawn(flow: FlowInfo) -> tuple[list[Part], list[Text]]:
-    """The parts in the order of the picture, and the lines in front of each.
+def _draw_parts(flow: FlowInfo) -> tuple[list[Part], list[Text]]:
+    """Return the parts in the order of the picture, and the lines in front of each.
 
     A part has a column of its own from its line down to the last one that runs after it. It takes
     over the column of one that ends with it, else the first that is free.
@@ -125,7 +127,7 @@ def _line(
 
 
 def _joint(from_left: bool, ends: bool, passes: bool) -> str:
-    """Where the line of an upstream part turns to the one that runs after it."""
+    """Return the sign where the line of an upstream part turns to the one that runs after it."""
     if passes:
         return "┴" if ends else "┼"
     if from_left:

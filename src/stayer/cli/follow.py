@@ -9,15 +9,16 @@ from contextlib import suppress
 import rich_click as click
 
 from stayer.cli.output import note, on_screen, write_bytes
-from stayer.cli.terminal_safe import Harmless
+from stayer.cli.terminal_safe import SafeOutput
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import FINISHED, RUNNING, LogPiece, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.service.live_updates import Attention
 from stayer.store import Store
 
-PAUSE = 0.5
+LOG_POLL_S = 0.5
 """A log makes no events: how often to look at it, in seconds."""
 
 
@@ -26,10 +27,10 @@ class Printer:
 
     def __init__(self) -> None:
         self.offset = 0
-        self._harmless = Harmless() if on_screen() else None
+        self._safe_output = SafeOutput() if on_screen() else None
 
     def print(self, pieces: Iterable[LogPiece]) -> None:
-        """These pieces, less what was printed before."""
+        """Print these pieces, less what was printed before."""
         for piece in pieces:
             if piece.start > self.offset:
                 self.end()
@@ -37,12 +38,12 @@ class Printer:
                 click.echo(f"… {left_out:,} bytes left out …", err=True)
             data = piece.data[max(0, self.offset - piece.start) :]
             self.offset = max(self.offset, piece.start + len(piece.data))
-            write_bytes(data if self._harmless is None else self._harmless.feed(data))
+            write_bytes(data if self._safe_output is None else self._safe_output.feed(data))
 
     def end(self) -> None:
-        """Nothing more of this log comes, or not at once."""
-        if self._harmless is not None and sys.stdout is not None:
-            write_bytes(self._harmless.end())
+        """Write what was held back: nothing more of this log comes, or not soon."""
+        if self._safe_output is not None and sys.stdout is not None:
+            write_bytes(self._safe_output.end())
 
 
 def follow(
@@ -52,7 +53,7 @@ def follow(
     attempt: int | None = None,
     each: Callable[[Task], None] = lambda task: None,
 ) -> Task:
-    """Print what comes until the task has ended, or that attempt; the task as it is then.
+    """Print what comes until the task, or that attempt, has ended; return the task as it is then.
 
     Goes on to the next attempt unless one is named. `each` hears of every look at the task. A store
     that is out of reach for a while is waited for: a task may take days.
@@ -67,12 +68,12 @@ def follow(
         return seen, task, following.is_over(task)
 
     while True:
-        seen, task, is_over = ride_out(look, None, note)
+        seen, task, is_over = retry_while_unreachable(look, None, note)
         if is_over:
             printer.end()
             return task
         with suppress(StoreUnreachable):  # which is told of at the next look
-            control.watch(store, id, seen, PAUSE)
+            control.watch(store, id, seen, LOG_POLL_S)
 
 
 class _Following:
@@ -86,7 +87,7 @@ class _Following:
         self._shown = attempt
 
     def is_over(self, task: Task) -> bool:
-        """Print what is new; whether nothing more will come."""
+        """Print what is new; return whether nothing more will come."""
         self._print()
         if self._only is not None:
             return task.attempt > self._only or task.state not in RUNNING
@@ -105,9 +106,9 @@ class _Following:
         # Called after the task was read: the last of a log comes before the end of its attempt.
         if self._shown is not None:
             offset = self._printer.offset
-            self._printer.print(control.log(self._store, self._id, self._shown, offset))
+            self._printer.print(logs.read(self._store, self._id, self._shown, offset))
 
 
 def _has_begun(task: Task) -> bool:
-    """What a worker was given and refused has a new attempt, but never ran."""
+    """Return whether it ran: a task that its worker refused has a new attempt, but never began."""
     return task.state != "reserved" and task.started_at is not None

@@ -13,7 +13,7 @@ _ENV_START, _ENV_END = 47, 48
 """In /proc/PID/stat, counted from the state on."""
 
 
-def shield() -> None:
+def hide_credentials() -> None:
     """Let no other process of this user read the memory of this one, and take the credentials out
     of the environment that /proc shows and that children inherit. `os.environ` still has them.
     """

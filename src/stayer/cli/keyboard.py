@@ -35,8 +35,8 @@ def keys() -> Iterator[Keys]:
 
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
-    told, tell = os.pipe()
-    listener = threading.Thread(target=_listen, args=(found, keyboard, told), daemon=True)
+    stop_reader, stop_writer = os.pipe()
+    listener = threading.Thread(target=_listen, args=(found, keyboard, stop_reader), daemon=True)
     try:
         tty.setcbreak(keyboard, termios.TCSANOW)
         found.heard = True
@@ -46,15 +46,15 @@ def keys() -> Iterator[Keys]:
         if not found.quit:
             raise
     finally:
-        os.write(tell, b"!")
+        os.write(stop_writer, b"!")
         listener.join()
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-        os.close(tell)
-        os.close(told)
+        os.close(stop_writer)
+        os.close(stop_reader)
 
 
 def _has_keyboard() -> bool:
-    """In the background a program that touches the terminal is stopped."""
+    """Return whether this is in the foreground: elsewhere, touching the terminal stops it."""
     try:
         keyboard = sys.stdin.fileno()
         return os.isatty(keyboard) and os.tcgetpgrp(keyboard) == os.getpgrp()
@@ -62,10 +62,10 @@ def _has_keyboard() -> bool:
         return False
 
 
-def _listen(found: Keys, keyboard: int, told: int) -> None:
+def _listen(found: Keys, keyboard: int, stop_reader: int) -> None:
     while True:
-        ready, _, _ = select.select([keyboard, told], [], [])
-        if told in ready:
+        ready, _, _ = select.select([keyboard, stop_reader], [], [])
+        if stop_reader in ready:
             return
         pressed = os.read(keyboard, 100)
         if b"q" in pressed.lower():

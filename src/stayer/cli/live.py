@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from stayer.cli.keyboard import HINT, keys
-from stayer.cli.output import many, safe
+from stayer.cli.output import plural, safe
 from stayer.cli.silent_workers import silent_among, silent_workers
 from stayer.cli.tables import console, draw, queues_table
 from stayer.cli.task_tables import Loads, running_table, tasks_table
@@ -19,12 +19,12 @@ from stayer.core.model import RUNNING, Filter, QueueInfo, Worker
 from stayer.service.live_updates import Attention
 from stayer.store import Store, known_workers
 
-_PAUSE = 1.0
+_REFRESH_S = 1.0
 """Progress makes no event, and ages grow: how often to look without one, in seconds."""
-_AROUND = 3
+_LINES_AROUND = 3
 """Lines of the screen that are not tasks."""
-_EVENTS = 1000
-_MOST = 1000
+_EVENTS_PER_READ = 1000
+_MOST_TASKS = 1000
 """How many tasks are drawn where there is no screen to fill."""
 
 
@@ -33,7 +33,7 @@ def watch_tasks(store: Store, filter: Filter, limit: int) -> None:
     attention = Attention(store)
 
     def picture(height: int) -> RenderableType:
-        room = max(1, height - _AROUND)
+        room = max(1, height - _LINES_AROUND)
         return _tasks(store, filter, min(limit or room, room), attention)
 
     watch_picture(store, picture)
@@ -47,7 +47,7 @@ def watch_top(store: Store, names: Sequence[str]) -> None:
 
 def draw_top(store: Store, names: Sequence[str]) -> None:
     """Draw what runs, once."""
-    draw(_top(store, names, _MOST, Loads(), None))
+    draw(_top(store, names, _MOST_TASKS, Loads(), None))
 
 
 def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> None:
@@ -70,21 +70,21 @@ def watch_picture(store: Store, picture: Callable[[int], RenderableType]) -> Non
                 answered, away = time.localtime(), Text("")
             except StoreUnreachable as error:
                 # Above all, for what is below may be cut off.
-                away = _away(answered, error)
+                away = _describe_outage(answered, error)
                 live.update(Group(away, drawn), refresh=True)
-                time.sleep(_PAUSE)
+                time.sleep(_REFRESH_S)
 
 
 def _next_event(store: Store, seen: int) -> int:
-    """The number of the newest one, when there is one or it is time to look anyway."""
-    events = store.watch(seen, _PAUSE, _EVENTS)
+    """Wait for an event, or until it is time to look anyway; return the number of the newest."""
+    events = store.watch(seen, _REFRESH_S, _EVENTS_PER_READ)
     # What happened while it was drawn is one picture, not many.
-    while len(events) == _EVENTS:
-        events = store.watch(events[-1].number, 0, _EVENTS)
+    while len(events) == _EVENTS_PER_READ:
+        events = store.watch(events[-1].number, 0, _EVENTS_PER_READ)
     return events[-1].number if events else seen
 
 
-def _away(answered: time.struct_time, error: StoreUnreachable) -> Text:
+def _describe_outage(answered: time.struct_time, error: StoreUnreachable) -> Text:
     since = time.strftime("%H:%M:%S", answered)
     return Text(
         f"No answer since {since}, trying again; this may be old. {safe(str(error))}", "red"
@@ -103,16 +103,16 @@ def _tasks(store: Store, filter: Filter, limit: int, attention: Attention) -> Gr
 def _top(
     store: Store, names: Sequence[str], height: int, loads: Loads, attention: Attention | None
 ) -> Group:
-    """Running tasks, as many as there is room for; below, the queues and a line on the workers."""
+    """Draw running tasks, as many as there is room for; below, queues and a line on the workers."""
     now = store.now()
     queues = store.queues(names)
     shown = queues[: max(1, height // 3)]
-    room = max(1, height - len(shown) - 2 * _AROUND)
+    room = max(1, height - len(shown) - 2 * _LINES_AROUND)
     page = store.find(Filter(queues=tuple(names), states=RUNNING), None, room)
     if attention is not None:
         attention.pay(page.tasks)
     below = "nothing runs" if not page.tasks else "… and more" if page.next else ""
-    more = f"… and {many(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
+    more = f"… and {plural(len(queues) - len(shown), 'queue')} more" if queues[len(shown) :] else ""
     workers = known_workers(store)
     silent = silent_among(workers, now)
     parts: list[RenderableType] = []
@@ -124,11 +124,11 @@ def _top(
 
 
 def _summary(workers: Sequence[Worker], queues: Sequence[QueueInfo], names: Sequence[str]) -> str:
-    """`2 workers, 1 stale; 3 of 8 slots busy`."""
+    """Return `2 workers, 1 stale; 3 of 8 slots busy`."""
     wanted = {queue.name for queue in queues}
     those = [worker for worker in workers if not names or wanted.intersection(worker.queues)]
     stale = sum(worker.state == "STALE" for worker in those)
     able = [worker for worker in those if worker.state != "STALE"]
     busy, slots = sum(worker.running for worker in able), sum(worker.slots for worker in able)
     gone = f", {stale} stale" if stale else ""
-    return f"{many(len(those), 'worker')}{gone}; {busy} of {many(slots, 'slot')} busy"
+    return f"{plural(len(those), 'worker')}{gone}; {busy} of {plural(slots, 'slot')} busy"

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import rich_click as click
 
-from stayer.cli.command import Given, argument, command
+from stayer.cli.command import Given, command
+from stayer.cli.common_options import task_id_argument
 from stayer.cli.follow import Printer, follow
 from stayer.cli.output import note
-from stayer.cli.param_types import DURATION, complete_task
+from stayer.cli.param_types import DURATION
 from stayer.core.errors import BadInput
 from stayer.core.model import FINISHED, Task
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
-from stayer.service.degraded.retry import ride_out
+from stayer.service.degraded.retry import retry_while_unreachable
 from stayer.store import Store
 
 
 @command()
-@argument("id", metavar="ID", shell_complete=complete_task, help="Its id, or the beginning of it.")
-@click.option("-f", "--follow", "following", is_flag=True, help="Stay, and print what comes.")
+@task_id_argument
+@click.option(
+    "-f", "--follow", "following", is_flag=True, help="Keep running, and print what is new."
+)
 @click.option(
     "--attempt",
     type=click.IntRange(1),
@@ -25,13 +29,13 @@ from stayer.store import Store
     help="Of this attempt. Default: the last one; with -f, those that follow too.",
 )
 @click.option(
-    "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last so many lines."
+    "-n", "--tail", type=click.IntRange(0), metavar="N", help="Begin with the last N lines."
 )
 @click.option(
     "--since", type=DURATION, metavar="DURATION", help="Begin with what came in the last 10m, 2h …"
 )
 @click.option(
-    "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after so many bytes."
+    "--offset", type=click.IntRange(0), metavar="BYTES", help="Begin after this many bytes."
 )
 def log(
     given: Given,
@@ -44,10 +48,10 @@ def log(
 ) -> None:
     """Print what a task wrote to its output.
 
-    As it was written; on a terminal only colours are obeyed. Of a long log the first and the last
-    part are kept: stderr says how much is left out in between. A worker sends news with each beat,
-    eight times in its lease, and every second while somebody follows. Who follows waits for a store
-    that can't be reached, too.
+    The output is printed as it was written; on a terminal, only colours pass. Of a long log the
+    first and the last part are kept: stderr says how much is missing in between. A worker sends
+    news with each heartbeat, eight times in its lease, and every second while somebody follows.
+    With -f, it also waits for a store that can't be reached.
     """
     if sum(given is not None for given in (tail, since, offset)) > 1:
         raise BadInput("give --tail, --since or --offset, only one of them")
@@ -60,14 +64,14 @@ def log(
         shown = attempt or task.attempt
         printer.offset = offset or 0
         if tail is not None:
-            pieces = list(control.log(store, task.id, shown))
-            printer.offset = control.beginning_of_tail(pieces, tail)
+            pieces = list(logs.read(store, task.id, shown))
+            printer.offset = logs.beginning_of_tail(pieces, tail)
         if since is not None:
-            printer.offset = _came_since(store, task, shown, store.now() - since)
+            printer.offset = _offset_since(store, task, shown, store.now() - since)
         return task
 
     if following:
-        task = ride_out(begin, None, note)
+        task = retry_while_unreachable(begin, None, note)
         follow(given.store(), task.id, printer, attempt)
     else:
         _print(given.store(), begin(), printer, attempt)
@@ -75,16 +79,16 @@ def log(
 
 def _print(store: Store, task: Task, printer: Printer, attempt: int | None) -> None:
     shown = attempt or task.attempt
-    printer.print(control.log(store, task.id, shown, printer.offset))
+    printer.print(logs.read(store, task.id, shown, printer.offset))
     printer.end()
     if not printer.offset:
-        note(_nothing(store, task, shown))
+        note(_why_nothing(store, task, shown))
 
 
-def _came_since(store: Store, task: Task, attempt: int, moment: float) -> int:
-    """The offset of the first piece that came then or later; the end if there is none."""
+def _offset_since(store: Store, task: Task, attempt: int, moment: float) -> int:
+    """Return the offset of the first piece that came then or later; the end if there is none."""
     offset = 0
-    for piece in control.log(store, task.id, attempt):
+    for piece in logs.read(store, task.id, attempt):
         if piece.at is not None and piece.at >= moment:
             return piece.start
         offset = piece.start + len(piece.data)
@@ -97,13 +101,13 @@ def _check(task: Task, attempt: int | None) -> None:
         raise BadInput(f"task {task.id} has no attempt {attempt}: there is {number}")
 
 
-def _nothing(store: Store, task: Task, attempt: int) -> str:
+def _why_nothing(store: Store, task: Task, attempt: int) -> str:
     if not task.attempt:
         return f"task {task.id} is {task.state}: it has printed nothing, because it has not run"
     if attempt not in {each.attempt for each in store.attempts(task.id)}:
         return (
             f"attempt {attempt} of task {task.id} is no longer kept, nor is its log: of very many "
-            "the first and the last are, stayer show lists them"
+            "attempts only the first and the last are. `stayer show` lists them"
         )
     if task.state in FINISHED:
         return f"task {task.id} is {task.state}: it printed nothing"

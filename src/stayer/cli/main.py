@@ -17,15 +17,15 @@ import rich_click as click
 from click.exceptions import Exit  # asked of rich_click, it costs 30 ms
 
 from stayer import __version__
-from stayer.cli import INTERRUPTED, VERBS
+from stayer.cli import VERBS
 from stayer.cli.command import Group, given
+from stayer.cli.exit_codes import BROKEN_PIPE, INTERRUPTED
 from stayer.cli.output import note
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-BROKEN_PIPE = 141
-_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_WRITE_ERRNOS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class LazyGroup(Group):
@@ -44,7 +44,7 @@ class LazyGroup(Group):
             return click.RichCommand(name=cmd_name, help=verb.help, panel=verb.panel)
         from importlib import import_module
 
-        found = getattr(import_module(f"stayer.cli.{verb.module}"), cmd_name)
+        found = getattr(import_module(f"stayer.cli.{cmd_name}"), cmd_name)
         assert isinstance(found, click.Command)
         return found
 
@@ -89,7 +89,7 @@ class LazyGroup(Group):
         return super().resolve_command(ctx, args)
 
     def _run(self, arguments: list[str], extra: dict[str, Any]) -> int:
-        """The exit code of the command; whatever a user may do wrong becomes one line."""
+        """Run the command and return its exit code; what a user does wrong becomes one line."""
         _survive_any_encoding()
         try:
             _refuse_raw_bytes(arguments)
@@ -103,12 +103,12 @@ class LazyGroup(Group):
             if type(error).__name__ == "NoArgsIsHelpError":  # `stayer cron`; click 8.1 has none
                 click.echo(error.format_message())
             else:
-                note(_one_line(error))
+                note(_format_click_error(error))
             return error.exit_code
         except OSError as error:
-            return _system_failed(error)
+            return _print_system_error(error)
         except Exception as error:
-            return _explained(error)
+            return _print_own_error(error)
         return code
 
     def _invoke(self, arguments: list[str], extra: dict[str, Any]) -> int:
@@ -141,8 +141,8 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-def _one_line(error: click.ClickException) -> str:
-    """What click says, on one line, in our words for what to do."""
+def _format_click_error(error: click.ClickException) -> str:
+    """Return what click says, on one line, with our hint at what to do."""
     message = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "stayer"
@@ -150,7 +150,7 @@ def _one_line(error: click.ClickException) -> str:
 
 
 def _refuse_raw_bytes(arguments: Sequence[str]) -> None:
-    """What no store could keep, and no JSON say."""
+    """Refuse what no store could keep and no JSON can contain."""
     for argument in arguments:
         try:
             argument.encode()
@@ -160,14 +160,14 @@ def _refuse_raw_bytes(arguments: Sequence[str]) -> None:
 
 
 def _survive_any_encoding() -> None:
-    """A locale that can't show a letter is no reason to fail."""
+    """Write letters that the locale can't show as escapes, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _explained(error: Exception) -> int:
-    """One line about an error of ours; any other is a defect, and shows where."""
+def _print_own_error(error: Exception) -> int:
+    """Print one line about an error of ours; raise any other, which is a defect and shows where."""
     from stayer.core.errors import StayerError
 
     if not isinstance(error, StayerError):
@@ -176,12 +176,12 @@ def _explained(error: Exception) -> int:
     return error.exit_code
 
 
-def _system_failed(error: OSError) -> int:
-    """What the system refused wherever the command was: reading where it is, or writing."""
+def _print_system_error(error: OSError) -> int:
+    """Print what the system refused: the working directory, or writing the output."""
     if isinstance(error, FileNotFoundError) and error.filename is None:
         note("this directory is gone: change to another one")
         return 2
-    if error.errno not in _UNWRITTEN:
+    if error.errno not in _WRITE_ERRNOS:
         raise error
     with suppress(OSError, ValueError):  # what can't be written can't be flushed at exit either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

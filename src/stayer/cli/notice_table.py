@@ -13,7 +13,7 @@ _STYLES = {"delivered": "green", "failed": "red", "pending": "yellow"}
 
 
 def notices_table(notices: Sequence[Notice], now: float) -> Table:
-    """A line each."""
+    """Make a table with a line for each notice."""
     table = grid("ID", "TASK", "EVENT", "TO*", "STATE", "TRIES", "AGE", "NEXT", "SAID*",
                  right=("TRIES", "AGE", "NEXT"))  # fmt: skip
     short = short_ids(notice.id for notice in notices)

@@ -7,7 +7,7 @@ from itertools import islice
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.output import note, plural, print_json_array, say
 from stayer.cli.param_types import complete_task
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import NOTICE_STATES, NoticeState, notice_record
@@ -16,7 +16,7 @@ from stayer.service.control import tasks as control
 from stayer.store import Store
 
 _IDS = argument(
-    "ids", nargs=-1, metavar="[ID...]", help="Ids of notices; the beginning of one will do."
+    "ids", nargs=-1, metavar="[ID...]", help="Ids of notices; the beginning of one is enough."
 )
 _FAILED = click.option("--failed", is_flag=True, help="All that have failed.")
 
@@ -31,14 +31,14 @@ _FAILED = click.option("--failed", is_flag=True, help="All that have failed.")
 )
 @click.option(
     "-n", "--limit", type=click.IntRange(1), default=50, metavar="N",
-    help="Show at most so many. Default: 50.",
+    help="How many at most. Default: 50.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an array of notices, as JSON.")
 @click.pass_context
 def notices(
     context: click.Context, task: str | None, state: NoticeState | None, limit: int, as_json: bool
 ) -> None:
-    """List what was told, or is to be told, to hooks; try again, or try out a hook.
+    """List notices to hooks; deliver them again, or test a hook.
 
     A task's hooks are named with --notify, a queue's with `stayer queues set`. A notice stays
     pending until it is delivered, or has failed too often.
@@ -67,8 +67,8 @@ def notices(
 def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Deliver notices now: those that failed, or wait for their next try."""
     store = given.store()
-    wanted = _chosen(store, ids, failed)
-    say(f"{many(notice_control.retry(store, wanted), 'notice')} will be delivered")
+    wanted = _choose(store, ids, failed)
+    say(f"{plural(notice_control.retry(store, wanted), 'notice')} will be delivered")
 
 
 @notices.command()
@@ -78,11 +78,11 @@ def retry(given: Given, ids: tuple[str, ...], failed: bool) -> None:
 def drop(given: Given, ids: tuple[str, ...], failed: bool) -> None:
     """Forget notices, delivered or not."""
     store = given.store()
-    wanted = _chosen(store, ids, failed)
-    say(f"{many(notice_control.drop(store, wanted), 'notice')} forgotten")
+    wanted = _choose(store, ids, failed)
+    say(f"{plural(notice_control.drop(store, wanted), 'notice')} forgotten")
 
 
-def _chosen(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
+def _choose(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
     if bool(ids) == failed:
         raise BadInput("say which: ids of notices, or --failed for all that have failed")
     if failed:
@@ -94,15 +94,15 @@ def _chosen(store: Store, ids: tuple[str, ...], failed: bool) -> list[str]:
 @argument("hook", metavar="HOOK", help="The name of a hook of stayer.toml, or a URL.")
 @click.pass_obj
 def test(given: Given, hook: str) -> int:
-    """Tell a hook of a made-up task, from here and now, and show what comes of it.
+    """Send a hook a notice of an invented task, from here and now, and show the answer.
 
-    With the settings of this stayer.toml; workers elsewhere may have others.
+    It uses the settings of this stayer.toml; workers elsewhere may have others.
     """
     from stayer.service.notify.deliverer import configured, sample, try_once
 
     whom = configured(given.config())
     answered = try_once(whom, sample(whom, hook))
-    (say if answered.delivered else note)(answered.said)
+    (say if answered.delivered else note)(answered.summary)
     return 0 if answered.delivered else 1
 
 

@@ -17,11 +17,11 @@ from stayer.core.safe_text import printable
 if TYPE_CHECKING:
     from stayer.core.model import JSON
 
-_PORTION = 500
+_LINES_PER_WRITE = 500
 """How many values are written at a time."""
 
 # msgspec escapes the control characters below the space; terminals obey these too.
-_COMMANDING = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 safe = printable
@@ -29,17 +29,17 @@ safe = printable
 
 
 def say(text: str) -> None:
-    """One line for people, on stdout."""
+    """Print one line for people, on stdout."""
     click.echo(safe(text))
 
 
 def note(text: str) -> None:
-    """One line for people, on stderr, where it disturbs no program that reads stdout."""
+    """Print one line for people on stderr, where it disturbs no program that reads stdout."""
     click.echo(f"stayer: {safe(' '.join(text.split()))}", err=True)
 
 
-def note_away(away: dict[str, str]) -> int:
-    """Say what a list has nothing of, if so; the exit code, for programs that don't read it."""
+def note_unreachable(away: dict[str, str]) -> int:
+    """Say which queues a list lacks, if any; return the exit code, for programs."""
     if not away:
         return 0
     from stayer.core.availability import told
@@ -50,25 +50,25 @@ def note_away(away: dict[str, str]) -> int:
 
 
 def json_text(value: JSON, *, pretty: bool = False) -> str:
-    """JSON that is also harmless on a terminal."""
+    """Encode a value as JSON that is also harmless on a terminal."""
     from stayer.core import codec
 
     text = codec.encode_pretty(value) if pretty else codec.encode(value)
-    return _COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_json(value: JSON) -> None:
-    """One indented JSON value."""
+    """Print one indented JSON value."""
     _write(json_text(value, pretty=True) + "\n")
 
 
 def print_json_lines(values: Iterable[JSON]) -> None:
-    """One JSON value a line, as they come."""
+    """Print one JSON value a line, as they come."""
     print_lines(json_text(value) for value in values)
 
 
 def print_json_array(values: Iterable[JSON]) -> None:
-    """An indented array, written as its values come, however many there are."""
+    """Print an indented array, written as its values come, however many there are."""
     opening = "[\n  "
     try:
         for value in values:
@@ -82,23 +82,23 @@ def print_json_array(values: Iterable[JSON]) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """One line each, in portions, as they come."""
+    """Print one line each, in portions, as they come."""
     portion: list[str] = []
     for line in lines:
         portion.append(f"{safe(line)}\n")
-        if len(portion) >= _PORTION:
+        if len(portion) >= _LINES_PER_WRITE:
             _write("".join(portion))
             portion.clear()
     _write("".join(portion))
 
 
 def _write(text: str) -> None:
-    """As UTF-8 whatever the locale, because programs read it."""
+    """Write text as UTF-8 whatever the locale, because programs read it."""
     write_bytes(text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(left: bytes) -> None:
-    """These bytes as they are, at once."""
+    """Write these bytes as they are, at once."""
     if sys.stdout is None:
         return
     sys.stdout.flush()
@@ -107,24 +107,24 @@ def write_bytes(left: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def many(number: int, what: str = "task") -> str:
-    """`1 task`, `2 tasks`, `12,000 tasks`."""
+def plural(number: int, what: str = "task") -> str:
+    """Return `1 task`, `2 tasks`, `12,000 tasks`."""
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def on_screen() -> bool:
-    """Whether stdout goes to a terminal; it may also be closed."""
+    """Return whether stdout goes to a terminal; it may also be closed."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_terminal() -> bool:
-    """Whether somebody is there to answer a question."""
+    """Return whether somebody is there to answer a question."""
     streams = (sys.stdin, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def stdin() -> BinaryIO:
-    """What is piped in; raises BadInput where stdin was closed."""
+    """Return what is piped in; raises BadInput where stdin was closed."""
     if sys.stdin is None:
         from stayer.core.errors import BadInput
 

@@ -17,7 +17,6 @@ from stayer.core import units
 from stayer.core.errors import BadInput, StayerError
 from stayer.core.model import Filter
 from stayer.store import Store
-from stayer.stores.health import FileStore
 
 if TYPE_CHECKING:
     Seconds: TypeAlias = click.ParamType[float]
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 else:  # older ones have no type arguments
     Seconds = Words = Number = click.ParamType
 
-_OFFERED = 100
+_MOST_COMPLETIONS = 100
 """How many words a shell is offered at most."""
 
 _EPOCH = re.compile(r"[0-9]{9,}(\.[0-9]+)?")
@@ -90,7 +89,7 @@ class Limit(Number):
 
 
 def since(text: str, now: float) -> float:
-    """The moment that `2h` (ago), `20:30` (the last one) or a date means."""
+    """Return the moment that `2h` (ago), `20:30` (the last one) or a date means."""
     if not _EPOCH.fullmatch(text):
         try:
             return now - units.duration(text)
@@ -100,7 +99,7 @@ def since(text: str, now: float) -> float:
         moment = units.moment(text, now)
     except BadInput:
         raise BadInput(
-            f"{text!r} is no time: write for example 2h or 3d (ago), 20:30, 2026-11-15, or "
+            f"{text!r} is not a time: write for example 2h or 3d (ago), 20:30, 2026-11-15, or "
             "2026-11-15T20:30:00Z"
         ) from None
     if moment > now and ":" in text and len(text) <= len("20:30:00"):
@@ -126,7 +125,7 @@ class Size(Number):
 
 
 class Memory(Size):
-    """The same, as much as a process needs."""
+    """`8G`, as bytes, and no less than a process needs."""
 
     read = staticmethod(units.memory)
 
@@ -172,18 +171,18 @@ def _completion(words: Callable[[Store, str], Iterable[str]]) -> Completion:
             asked = given(context)
             asked.quiet = True
             store = asked.unopened_store()
-            if isinstance(store, FileStore) and not os.path.exists(store.path):
+            if store.path is not None and not os.path.exists(store.path):
                 return []  # asking would make it
             fit = [word for word in words(store, typed) if word.startswith(typed)]
         except StayerError:
             return []
-        return [CompletionItem(word) for word in fit[:_OFFERED] if word.isprintable()]
+        return [CompletionItem(word) for word in fit[:_MOST_COMPLETIONS] if word.isprintable()]
 
     return complete
 
 
 def _newest_tasks(store: Store, typed: str) -> Iterable[str]:
-    tasks = store.find(Filter(prefix=typed or None), None, _OFFERED).tasks
+    tasks = store.find(Filter(prefix=typed or None), None, _MOST_COMPLETIONS).tasks
     return (task.id for task in tasks)
 
 
@@ -192,5 +191,5 @@ complete_queue = _completion(lambda store, _: (queue.name for queue in store.que
 complete_schedule = _completion(lambda store, _: (each.name for each in store.schedules()))
 complete_worker = _completion(lambda store, _: (worker.id for worker in store.workers()))
 complete_flow = _completion(
-    lambda store, _: (flow.id for flow in store.flows(None, 10 * _OFFERED).flows)
+    lambda store, _: (flow.id for flow in store.flows(None, 10 * _MOST_COMPLETIONS).flows)
 )

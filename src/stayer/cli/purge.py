@@ -1,13 +1,12 @@
-"""`purge`, `delete`: forgetting what has ended."""
+"""`purge`: forget the tasks that ended long ago."""
 
 from __future__ import annotations
 
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import many, say
+from stayer.cli.output import plural, say
 from stayer.cli.param_types import LONG_AGO
-from stayer.cli.selection import Tries, ids_argument, resolve
 from stayer.core.model import FINISHED, Filter, State
 from stayer.service.control import tasks as control
 
@@ -40,22 +39,7 @@ def purge(given: Given, older: float, states: tuple[State, ...], dry_run: bool) 
     if dry_run:
         found = control.find_all(store, Filter(states=states))
         number = sum(1 for task in found if task.updated < before)
-        say(f"{many(number)} would be forgotten")
+        say(f"{plural(number)} would be forgotten")
         return
     number = sum(len(ids) for ids in control.purge(store, before, states))
-    say(f"{many(number)} forgotten")
-
-
-@command()
-@ids_argument(required=True)
-def delete(given: Given, ids: tuple[str, ...]) -> int:
-    """Forget finished tasks.
-
-    With their results, logs and checkpoints. Their ids stay refused for 30 days.
-    """
-    store, tries = given.store(), Tries()
-    for id in resolve(store, ids, tries, to_change=True):
-        with tries.each():
-            control.delete(store, id)
-            say(f"{id} deleted")
-    return tries.worst
+    say(f"{plural(number)} forgotten")

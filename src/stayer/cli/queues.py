@@ -8,9 +8,10 @@ from typing import Literal
 import rich_click as click
 
 from stayer.cli.command import Decorated, Given, Group, argument
-from stayer.cli.output import many, note, note_away, print_json, print_json_array, say
+from stayer.cli.confirm import confirm
+from stayer.cli.output import note, note_unreachable, plural, print_json, print_json_array, say
 from stayer.cli.param_types import KEEP, LIMIT, complete_queue
-from stayer.cli.selection import check_queues, confirm, note_new_queues
+from stayer.cli.queue_names import check_queues, note_new_queues
 from stayer.config.parsing import FOREVER
 from stayer.core import codec
 from stayer.core.errors import BadInput
@@ -20,7 +21,7 @@ from stayer.core.units import format_duration
 from stayer.service.control import tasks as control
 from stayer.service.degraded.partial import partly
 
-_ENDED = {
+_KEPT_WORDS = {
     "complete": "complete tasks",
     "failed": "failed tasks",
     "cancelled": "cancelled tasks",
@@ -30,13 +31,13 @@ _ENDED = {
 
 
 def keep_options(function: Decorated) -> Decorated:
-    """`--keep-complete` and the like, given to the function by their names."""
+    """Add `--keep-complete` and the like; the function is given them by their names."""
     for what in reversed(KEPT):
         function = click.option(
             f"--keep-{what}",
             type=KEEP,
             metavar="DURATION|forever|default",
-            help=f"How long {_ENDED[what]} are kept.",
+            help=f"How long {_KEPT_WORDS[what]} are kept.",
         )(function)
     return function
 
@@ -64,7 +65,7 @@ def queues(context: click.Context, as_json: bool) -> int:
         from stayer.cli.tables import draw, queues_table
 
         draw(queues_table(found, store.now()))
-    return note_away(away)
+    return note_unreachable(away)
 
 
 @queues.command()
@@ -80,9 +81,9 @@ def drop(given: Given, name: str, yes: bool, force: bool) -> int:
     store = given.store()
     check_queues(store, [name])
     number = sum(store.queues([name])[0].counts.values())
-    if not confirm(f"Delete queue {name} with {many(number)}?", yes):
+    if not confirm(f"Delete queue {name} with {plural(number)}?", yes):
         return 1
-    say(f"{name} dropped with {many(control.drop_queue(store, name, force=force))}")
+    say(f"{name} dropped with {plural(control.drop_queue(store, name, force=force))}")
     return 0
 
 
@@ -173,10 +174,10 @@ def set_(
     if notify:
         say(f"{name} tells {' '.join(queue.notify) or 'nobody'}")
     for what in retention:
-        say(f"{name} keep {what} {_kept(queue.retention.get(what))}")
+        say(f"{name} keep {what} {_format_retention(queue.retention.get(what))}")
 
 
-def _kept(seconds: float | None) -> str:
+def _format_retention(seconds: float | None) -> str:
     if seconds is None:
         return "as the workers are told"
     return "forever" if seconds >= FOREVER else format_duration(seconds)

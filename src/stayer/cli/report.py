@@ -54,13 +54,13 @@ def report(
 
 
 def _place(variable: str) -> str:
-    """Where the worker wants a file to be."""
+    """Return where the worker wants a file to be."""
     path = os.environ.get(variable)
     if not path:
         from stayer.core.errors import BadInput
 
         raise BadInput(
-            f"this is no task: {variable}, which a worker sets, is not set here. "
+            f"this is not a task: {variable}, which a worker sets, is not set here. "
             "`stayer report` is for scripts that a worker runs"
         )
     return path
@@ -76,7 +76,7 @@ def _numbers(amount: str | None) -> tuple[float | None, float | None]:
         done = _number(parts[1])
         total = 100 if parts[3] else _number(parts[2]) if parts[2] else None
     except ValueError:
-        raise click.UsageError(f"{amount!r} is no amount: write 40, 40/100 or 40%") from None
+        raise click.UsageError(f"{amount!r} is not an amount: write 40, 40/100 or 40%") from None
     return done, total
 
 
@@ -124,7 +124,7 @@ def _save_result(source: str) -> None:
 
 
 def _read(source: str, limit: int) -> bytes:
-    """A file, or stdin; no more of it than it takes to see that it is too large."""
+    """Read a file, or stdin; no more of it than it takes to see that it is too large."""
     if source == "-":
         return stdin().read(limit + 1)
     try:

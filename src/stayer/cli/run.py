@@ -13,17 +13,17 @@ from typing import Any, Self
 import rich_click as click
 
 from stayer.cli.command import Given, argument, command
-from stayer.cli.follow import PAUSE, Printer, follow
+from stayer.cli.exit_codes import CANCELLED, KILLED
+from stayer.cli.follow import LOG_POLL_S, Printer, follow
 from stayer.cli.output import is_terminal, note, say
 from stayer.cli.submit import submission_options, submit
 from stayer.core.model import FINISHED, QUEUED, Fault, Task
-from stayer.service import explain
 from stayer.service.control import tasks as control
+from stayer.service.explain import why_waiting
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
-CANCELLED = 3
-KILLED = 128
-_PATIENCE = 1.0
+_EXPLAIN_AFTER_S = 1.0
 """How long it may wait before somebody wants to know why, in seconds."""
 _NUMBERS = re.compile(r"\d[\d.,]*\w*")
 """With their units. What only counts down is not said again."""
@@ -50,9 +50,9 @@ class Detached(Exception):
 def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> int:
     """Submit a command, show what it prints, and end as it ends.
 
-    `stayer run -- make all` is `make all` on whatever worker is free. The exit code is that of
-    the command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether
-    to cancel it or to leave it running; after a second Ctrl-C, TERM, and where there is no
+    `stayer run -- make all` is `make all` on any worker that is free. The exit code is that of the
+    command; 128 + N if signal N killed it, 3 if the task was cancelled. Ctrl-C asks whether to
+    cancel the task or to leave it running. After a second Ctrl-C, after TERM, and where there is no
     terminal, it runs on.
     """
     task = submit(given, words, options).task
@@ -61,14 +61,14 @@ def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> i
         return 0
     try:
         with Interruptions() as interruptions:
-            return exit_code(_followed(given.store(make=True), task.id, interruptions))
+            return exit_code(_follow(given.store(make=True), task.id, interruptions))
     except Detached as detached:
         note(f"task {task.id} goes on without you: `stayer log -f {task.id}` shows it")
         return KILLED + detached.number
 
 
 def exit_code(task: Task) -> int:
-    """That of its command, as a shell would tell it."""
+    """Return the exit code of the task's command, as a shell would."""
     if task.state == "complete":
         return 0
     if task.state == "cancelled":
@@ -81,7 +81,7 @@ def exit_code(task: Task) -> int:
     return 1 if error.signal is None else KILLED + error.signal
 
 
-def _followed(store: Store, id: str, interruptions: Interruptions) -> Task:
+def _follow(store: Store, id: str, interruptions: Interruptions) -> Task:
     waiting = Waiting(store)
 
     def each(task: Task) -> None:
@@ -104,11 +104,11 @@ def _ask_what_to_do(store: Store, task: Task, interruptions: Interruptions) -> N
         if control.get(store, task.id).state in FINISHED:
             click.echo(err=True)
             return
-        if not select.select([sys.stdin], [], [], PAUSE)[0]:
+        if not select.select([sys.stdin], [], [], LOG_POLL_S)[0]:
             continue
         answer = sys.stdin.readline().strip().lower()
         if answer in ("c", "cancel"):
-            control.cancel(store, task.id)
+            operator_of(store).cancel(task.id)
             note(f"task {task.id} is asked to stop")
             return
         if answer in ("", "d", "detach"):
@@ -125,14 +125,14 @@ class Waiting:
         self._said = ""
 
     def explain(self, task: Task) -> None:
-        """Once for each reason, and only if it takes a while."""
+        """Say why it waits, once for each reason, and only if it takes a while."""
         if task.state not in QUEUED:
             self._said = ""
             self._since = time.monotonic()
             return
-        if time.monotonic() - self._since < _PATIENCE or not _somebody_looks():
+        if time.monotonic() - self._since < _EXPLAIN_AFTER_S or not _somebody_looks():
             return
-        why = explain.why_waiting(self._store, task)
+        why = why_waiting(operator_of(self._store).explain(task.id))
         kind = " ".join(_NUMBERS.sub("", why).split())
         if kind != self._said:
             note(f"task {task.id} waits: {why}")
@@ -162,7 +162,7 @@ class Interruptions:
             signal.signal(number, handler)
 
     def take(self) -> bool:
-        """Whether one came since the last time."""
+        """Return whether one came since the last call."""
         came, self._came = self._came, False
         return came
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from stayer.cli.command import Given, command
+from stayer.cli.login_link import login_link, server_url
 from stayer.cli.output import note, say
 from stayer.cli.param_types import SIZE
 from stayer.config import access_file
@@ -20,7 +21,7 @@ from stayer.core.safe_text import log_printably
 if TYPE_CHECKING:
     from stayer.http.service import Settings
 
-_SEVERAL = ("host_names", "trusted_proxies")
+_LIST_SETTINGS = ("host_names", "trusted_proxies")
 
 
 @command()
@@ -41,7 +42,7 @@ _SEVERAL = ("host_names", "trusted_proxies")
     help="Believe what this proxy says of its clients (X-Forwarded-For, -Proto). May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--access-file", metavar="FILE", help="Where tokens are kept. Default: beside stayer.toml."
+    "--access-file", metavar="FILE", help="Where tokens are kept. Default: next to stayer.toml."
 )
 @click.option(
     "--audit-log", metavar="FILE", help="Write here who changed what. Default: to the log."
@@ -53,19 +54,19 @@ _SEVERAL = ("host_names", "trusted_proxies")
 @click.option("--private-key", metavar="FILE", help="The private key of the certificate (PEM).")
 @click.option(
     "--login-link", is_flag=True,
-    help="Print a login link also where stdout is no terminal, but a log perhaps.",
+    help="Print a login link even if stdout is not a terminal, such as a log.",
 )  # fmt: skip
 @click.option("--parent", type=int, hidden=True, help="End when this process does.")
 def serve(given: Given, parent: int | None, login_link: bool, **options: Any) -> None:
     """Serve the HTTP API and the web page, and print a login link.
 
-    Only this machine can reach it unless --host says otherwise. Programs need a token: see
-    `stayer token`. What is not given here is taken from the table [serve] of stayer.toml.
+    Only this machine can reach it unless --host says otherwise. Programs need a token: see `stayer
+    token`. What is not given here comes from the table [serve] of stayer.toml.
     """
-    from stayer.cli.hide_credentials import shield
+    from stayer.cli.hide_credentials import hide_credentials
 
     run = _server()
-    shield()
+    hide_credentials()
     if parent is not None:
         _die_with(parent)
     config = given.config()
@@ -77,7 +78,7 @@ def serve(given: Given, parent: int | None, login_link: bool, **options: Any) ->
 
 
 def _server() -> Any:
-    """Imports what it takes; a plain installation has no server."""
+    """Import what a server needs; a plain installation has none."""
     try:
         import httptools  # noqa: F401
         import starlette  # noqa: F401
@@ -93,7 +94,6 @@ def _server() -> Any:
 def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> None:
     from pathlib import Path
 
-    from stayer.cli.token import served_at
     from stayer.http.server import Server
     from stayer.http.service import Settings
     from stayer.http.tokens import Access
@@ -104,7 +104,7 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         chosen["root_path"] = parse_prefix(chosen.get("root_path", ""))
     except BadInput as error:
         raise BadInput(f"--root-path: {error}") from None
-    for name in _SEVERAL:
+    for name in _LIST_SETTINGS:
         chosen[name] = tuple(chosen.get(name, ()))
     settings = Settings(**chosen, queue=config.queue, retries=config.retries)
     store = given.store(make=True)
@@ -113,11 +113,11 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
     server = Server(store, access, settings)
     say(f"serving {store.url} at {server.url}")
     if show_link:
-        say(f"log in, once, within ten minutes: {make_link(server.url, access.make_code())}")
+        say(f"log in, once, within ten minutes: {login_link(server.url, access.make_code())}")
     else:
-        url = "" if server.url == served_at(given) else f" --url {server.url}"
-        say(f"log in: `stayer token link{url}` prints a link (a log is no place for one)")
-    if _sends_openly(settings):
+        url = "" if server.url == server_url(given) else f" --url {server.url}"
+        say(f"log in: `stayer token link{url}` prints a link (not shown here: this may be a log)")
+    if _is_unencrypted(settings):
         note(
             f"warning: http://{settings.host} is not encrypted, tokens can be read on the way: "
             "give --certificate and --private-key, or let a proxy with TLS reach it on 127.0.0.1"
@@ -129,8 +129,8 @@ def _run(given: Given, chosen: dict[str, Any], file: str, show_link: bool) -> No
         server.serve_now()
 
 
-def _sends_openly(settings: Settings) -> bool:
-    """Whether other machines reach it, without TLS."""
+def _is_unencrypted(settings: Settings) -> bool:
+    """Return whether other machines reach it, without TLS."""
     from stayer.http.limits import is_local
 
     return settings.certificate is None and not (
@@ -138,15 +138,10 @@ def _sends_openly(settings: Settings) -> bool:
     )
 
 
-def make_link(url: str, code: str) -> str:
-    """What is behind the # stays in the browser: no log and no proxy sees it."""
-    return f"{url}/login#code={code}"
-
-
 def _die_with(parent: int) -> None:
-    """Linux: a server that `stayer up` started is not to outlive it, however that ends."""
+    """End with the parent: a server that `stayer up` started must not outlive it. Linux only."""
     import ctypes
 
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
     if os.getppid() != parent:
-        raise BadInput("who started this server is gone")
+        raise BadInput("the process that started this server has ended")

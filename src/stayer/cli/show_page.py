@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.output import json_text, many, safe
+from stayer.cli.output import json_text, plural, safe
 from stayer.cli.tables import STYLES, cell, draw, grid, local_time
 from stayer.cli.task_tables import progress, ran, unsaved
 from stayer.core.attempt_summary import lasted
@@ -17,12 +17,12 @@ from stayer.core.history.gaps import DROPPED
 from stayer.core.model import Attempt, Event, Fault, Policy, Task, Usage, Value
 from stayer.core.units import ago, format_duration, format_limit, format_size
 
-_LINES = 40
+_MOST_LINES = 40
 """How much of a long value is shown."""
-_EVENTS = 30
-_FIRST, _LAST = 5, 25
+_MOST_EVENTS = 30
+_FIRST_ATTEMPTS, _LAST_ATTEMPTS = 5, 25
 """Which of very many attempts are shown."""
-_LAST_WORD = 1.0
+_LAST_USAGE_S = 1.0
 """What is said of a task at its end comes at most so many seconds before the end itself."""
 
 
@@ -82,11 +82,11 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
     yield "tags", ", ".join(task.tags)
     yield "tells", " ".join(task.notify)
     yield "flow", task.flow and f"{task.flow} ({task.part})"
-    yield "after", many(task.upstreams) if task.upstreams else None
+    yield "after", plural(task.upstreams) if task.upstreams else None
     yield "progress", progress(task)
     yield "ran", _ran(task, heard_at)
     yield "unsaved", _unsaved(task, heard_at)
-    yield "usage", None if task.usage is None else _used(task.usage)
+    yield "usage", None if task.usage is None else _describe_usage(task.usage)
     yield "limits", _limits(task.policy)
     yield "attempt", _attempt(task)
     yield "fingerprint", task.fingerprint
@@ -101,15 +101,15 @@ def _lines(task: Task, now: float, heard_at: float) -> Iterator[tuple[str, str |
 
 
 def _ran(task: Task, heard_at: float) -> str | None:
-    """With how much of it it stood still, if its keeper could count to the end."""
+    """Say how long it ran, and stood still if its keeper could count that to the end."""
     began, ended, used = task.started_at, task.finished_at, task.usage
-    if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_WORD:
+    if began is None or ended is None or used is None or (used.at or 0.0) < ended - _LAST_USAGE_S:
         return ran(task, heard_at)
     return lasted(ended - began, ended - began - used.ran)
 
 
 def _unsaved(task: Task, now: float) -> str | None:
-    """`12m 03s, since its last checkpoint`."""
+    """Return `12m 03s, since its last checkpoint`."""
     lost = unsaved(task, now)
     if lost is None:
         return None
@@ -125,7 +125,7 @@ def _unique(task: Task) -> str | None:
     return f"{task.unique} until {format_duration(task.unique_for)} after its end"
 
 
-def _used(usage: Usage) -> str:
+def _describe_usage(usage: Usage) -> str:
     """`CPU 1h 02m (98%), memory 1.2 GB (peak 1.4 GB), read 3 GB, written 200 MB, 4 processes`."""
     said = [f"CPU {format_duration(usage.cpu)}"]
     if usage.ran:
@@ -196,12 +196,12 @@ def _value(value: Value) -> Text:
 
 
 def _cut(text: str, style: str = "", *, tail: bool = False) -> Text:
-    """What fits a screen; of a traceback the end matters most."""
+    """Cut text to what fits a screen; of a traceback the end matters most."""
     lines = text.splitlines()
-    if len(lines) <= _LINES:
+    if len(lines) <= _MOST_LINES:
         return Text(text, style, overflow="fold")
-    cut = f"… {len(lines) - _LINES:,} more lines: --json shows all"
-    shown = [cut, *lines[-_LINES:]] if tail else [*lines[:_LINES], cut]
+    cut = f"… {len(lines) - _MOST_LINES:,} more lines: --json shows all"
+    shown = [cut, *lines[-_MOST_LINES:]] if tail else [*lines[:_MOST_LINES], cut]
     return Text("\n".join(shown), style, overflow="fold")
 
 
@@ -243,8 +243,8 @@ def _attempts(attempts: Sequence[Attempt], heard_at: float) -> Table:
 
 
 def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
-    """Those that are shown, and what is to be said where some are not."""
-    hidden = range(_FIRST, len(attempts) - _LAST)
+    """Yield the attempts that are shown, and a text where some are left out."""
+    hidden = range(_FIRST_ATTEMPTS, len(attempts) - _LAST_ATTEMPTS)
     last = 0
     for position, attempt in enumerate(attempts):
         if attempt.attempt > last + 1:
@@ -258,7 +258,7 @@ def _first_and_last(attempts: Sequence[Attempt]) -> Iterator[Attempt | str]:
 
 def _events(events: Sequence[Event]) -> Group:
     table = grid("AT", "EVENT", "TRY", "WORKER*", "NOTE*", right=("TRY",))
-    for event in events[-_EVENTS:]:
+    for event in events[-_MOST_EVENTS:]:
         table.add_row(
             cell(local_time(event.at)),
             cell(event.event, STYLES.get(event.event, "")),
@@ -266,7 +266,7 @@ def _events(events: Sequence[Event]) -> Group:
             cell(event.worker),
             cell(event.note),
         )
-    earlier = [event.event for event in events[:-_EVENTS]]
+    earlier = [event.event for event in events[:-_MOST_EVENTS]]
     if not earlier:
         return Group(table)
     is_whole = DROPPED not in earlier

@@ -10,14 +10,14 @@ from stayer.store import Store, known_workers
 
 
 def silent_workers(store: Store, tasks: Iterable[Task], now: float) -> dict[str, float]:
-    """The workers of these tasks that are silent, and for how long; asks only if some run."""
+    """Find the workers of these tasks that are silent, and for how long; asks only if some run."""
     if not any(task.state in RUNNING for task in tasks):
         return {}
     return silent_among(known_workers(store), now)
 
 
 def silent_among(workers: Sequence[Worker], now: float) -> dict[str, float]:
-    """Those of these workers that are silent, and for how long."""
+    """Find those of these workers that are silent, and for how long."""
     return {
         worker.id: silence for worker in workers if (silence := silent_for(worker, now)) is not None
     }

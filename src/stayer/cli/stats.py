@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import rich_click as click
 
 from stayer.cli.command import Given, command
-from stayer.cli.output import note, note_away, print_json_array
+from stayer.cli.output import note, note_unreachable, print_json_array
 from stayer.cli.param_types import DURATION, complete_queue
 from stayer.core.errors import BadInput
 from stayer.core.insight import queue_stats
@@ -16,8 +16,8 @@ from stayer.core.units import format_duration
 from stayer.service.degraded.partial import partly
 from stayer.store import Store
 
-_DAY = 86400.0
-_MOST = 3000
+_DAY_S = 86400.0
+_MOST_STEPS = 3000
 """How many lines a queue may have."""
 
 
@@ -26,14 +26,14 @@ _MOST = 3000
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
     help="Of this queue. May be repeated. Default: all together.",
 )  # fmt: skip
-@click.option("--each", is_flag=True, help="Of every queue by itself.")
+@click.option("--each", is_flag=True, help="Show every queue by itself.")
 @click.option(
-    "--since", type=DURATION, default=_DAY, metavar="DURATION",
+    "--since", type=DURATION, default=_DAY_S, metavar="DURATION",
     help="How far back: 2h, 30d … Default: 24h.",
 )  # fmt: skip
 @click.option(
     "--step", type=DURATION, metavar="DURATION",
-    help="In steps of so many minutes, hours or days. Default: a 24th of it.",
+    help="The length of a step: minutes, hours or days. Default: a 24th of --since.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print an array of figures, as JSON.")
 def stats(
@@ -48,7 +48,7 @@ def stats(
     """
     store = given.store()
     names = queues if queues or each else None
-    found, away = _figures(store, since, _checked(since, step), names)
+    found, away = _figures(store, since, _check_step(since, step), names)
     if as_json:
         print_json_array(map(queue_stats.record, found))
     elif not found:
@@ -60,17 +60,19 @@ def stats(
         from stayer.cli.tables import draw, figures_table
 
         draw(figures_table(found, by_queue=names is not None))
-    return note_away(away)
+    return note_unreachable(away)
 
 
-def _checked(since: float, step: float | None) -> float:
+def _check_step(since: float, step: float | None) -> float:
     shortest = min(queue_stats.KEPT)
     if step is None:
         return max(shortest, since / 24 // shortest * shortest)
     if step < shortest or step % shortest:
         raise BadInput("--step: give a number of whole minutes, such as 5m or 1h")
-    if since / step > _MOST:
-        raise BadInput(f"--step: that is over {_MOST:,} lines: give longer steps, or less --since")
+    if since / step > _MOST_STEPS:
+        raise BadInput(
+            f"--step: that is over {_MOST_STEPS:,} lines: give longer steps, or less --since"
+        )
     return step
 
 

@@ -26,8 +26,8 @@ class Column(NamedTuple):
     """Which is left out first if nothing else helps; 0: none of it."""
 
 
-def fitted(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
-    """A table no wider than this, as far as that can be."""
+def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
+    """Make a table that is no wider than this, as far as possible."""
     needs = [
         max([cell_len(column.heading), *(row[at].cell_len for row in rows)])
         for at, column in enumerate(columns)

@@ -37,23 +37,23 @@ STYLES = {
     "STALE": "bold red",
 }
 
-_FIGURES = ("submitted", "complete", "failed", "cancelled", "depth", "running")
-_USUAL = ("pending", "started", "complete", "failed")
+_FIGURE_COLUMNS = ("submitted", "complete", "failed", "cancelled", "depth", "running")
+_STATES_ALWAYS_SHOWN = ("pending", "started", "complete", "failed")
 
 _GENERATED = re.compile(r"[a-z2-7]{16}")
-SHORT = 10
+SHORT_ID_LENGTH = 10
 """Of a generated id. The ids of one batch share the first four characters: of a million batches of
 a thousand, one has two tasks that are the same in ten.
 """
 _LONGEST_ID = 32
 """On a screen a longer id is cut."""
-_UNBOUNDED = 1000
+_UNBOUNDED_WIDTH = 1000
 """The width of what is not a screen."""
 
 
 def console() -> Console:
-    """Where tables go: as wide as the screen, or as they need where it is none."""
-    width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED
+    """Open the console for tables: as wide as the screen, or as they need where there is none."""
+    width = None if on_screen() or os.environ.get("COLUMNS") else _UNBOUNDED_WIDTH
     return Console(width=width, highlight=False, markup=False, emoji=False)
 
 
@@ -71,7 +71,7 @@ def draw(*pictures: RenderableType) -> None:
 
 
 def grid(*columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table; a column in `right` has numbers, one that ends in * may be cut."""
+    """Make an empty table; a column in `right` has numbers, one that ends in * may be cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(
@@ -83,35 +83,35 @@ def grid(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def cell(value: object, style: str = "") -> Text:
-    """A piece of data that can neither style the table nor command the terminal."""
+    """Make a cell of data, which can neither style the table nor command the terminal."""
     text = "" if value is None else safe(str(value))
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Beginnings that are enough to name these tasks; an id that somebody chose stays whole."""
+    """Shorten ids to beginnings that name these tasks; one that somebody chose stays whole."""
     full = sorted(ids)
     short: dict[str, str] = {}
     for index, id in enumerate(full):
         neighbours = full[max(0, index - 1) : index] + full[index + 1 : index + 2]
-        common = max((_shared(id, other) for other in neighbours), default=0)
-        length = max(SHORT, common + 1) if _GENERATED.fullmatch(id) else len(id)
+        common = max((_common_length(id, other) for other in neighbours), default=0)
+        length = max(SHORT_ID_LENGTH, common + 1) if _GENERATED.fullmatch(id) else len(id)
         short[id] = id[:length]
     return short
 
 
-def _shared(one: str, other: str) -> int:
-    """How many characters they have in common at the beginning."""
+def _common_length(one: str, other: str) -> int:
+    """Count the characters that they have in common at the beginning."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
-    """What `queues` shows: of the states, the usual ones, and those that are not empty."""
+    """Make the table of `queues`: with the usual states, and those that are not empty."""
     states = [
         state
         for state in STATES
-        if state in _USUAL or any(queue.counts.get(state) for queue in queues)
+        if state in _STATES_ALWAYS_SHOWN or any(queue.counts.get(state) for queue in queues)
     ]
     headings = [state.upper() for state in states]
     numbers = ("LIMIT", *headings, "WORKERS", "OLDEST")
@@ -132,7 +132,7 @@ def queues_table(queues: Sequence[QueueInfo], now: float) -> Table:
 
 
 def other_limits(queue: QueueInfo) -> str:
-    """`key 2, key ann 5, rate 100/1h, fair owner`: what a queue has besides its limit."""
+    """List a queue's other limits: `key 2, key ann 5, rate 100/1h, fair owner`."""
     said = [] if queue.key_limit is None else [f"key {queue.key_limit}"]
     said += [f"key {key} {limit}" for key, limit in sorted(queue.key_limits.items())]
     said += [] if queue.rate is None else [f"rate {rate_limit.written(queue.rate)}"]
@@ -141,7 +141,7 @@ def other_limits(queue: QueueInfo) -> str:
 
 
 def failures_table(failures: Sequence[Failure], now: float) -> Table:
-    """What `failures` shows."""
+    """Make the table of `failures`."""
     table = grid(
         "FINGERPRINT", "COUNT", "FIRST", "LAST", "KIND*", "QUEUE*", "EXAMPLE", "ERROR*",
         right=("COUNT", "FIRST", "LAST"),
@@ -165,13 +165,13 @@ def failures_table(failures: Sequence[Failure], now: float) -> Table:
 
 
 def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
-    """What queues did."""
+    """Make the table of `stats`."""
     heading = ["FROM", *(["QUEUE"] if by_queue else [])]
-    numbers = (*(name.upper() for name in _FIGURES), "OLDEST", "RAN", "WAITED")
+    numbers = (*(name.upper() for name in _FIGURE_COLUMNS), "OLDEST", "RAN", "WAITED")
     table = grid(*heading, *numbers, right=numbers)
     for each in found:
         ended = each.complete + each.failed + each.cancelled
-        values = [getattr(each, name) for name in _FIGURES]
+        values = [getattr(each, name) for name in _FIGURE_COLUMNS]
         table.add_row(
             local_time(each.at),
             *([cell(each.queue)] if by_queue else []),
@@ -184,7 +184,7 @@ def figures_table(found: Sequence[Figures], *, by_queue: bool) -> Table:
 
 
 def workers_table(workers: Sequence[Worker], now: float) -> Table:
-    """What `workers` shows."""
+    """Make the table of `workers`."""
     table = grid(
         "ID", "STATE", "NODE*", "PID", "RUNNING", "QUEUES*", "LAST BEAT", "UP", "VERSION",
         right=("PID", "RUNNING", "LAST BEAT", "UP"),
@@ -212,12 +212,12 @@ def _worker_state(worker: Worker, now: float) -> Text:
 
 
 def age(seconds: float) -> str:
-    """Whole seconds are enough."""
+    """Format an age, in whole seconds."""
     return format_duration(max(0, int(seconds)) if math.isfinite(seconds) else seconds)
 
 
 def local_time(epoch: float | None) -> str:
-    """The user's own time; what no calendar has is a question mark."""
+    """Format a moment in the user's own time zone; what no calendar has is a question mark."""
     if epoch is None:
         return ""
     try:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from stayer.cli.table_layout import Column, fitted
+from stayer.cli.table_layout import Column, fit_table
 from stayer.cli.tables import STYLES, age, cell, console, short_ids
 from stayer.core.model import FINISHED, RUNNING, Progress, Task, Usage
 from stayer.core.units import format_duration, format_size
 
 _WHOLE_ID = 16
 """An id that is longer is cut before anything else."""
-_BAR = 10
+_BAR_WIDTH = 10
 """How many letters a bar of progress has."""
 
 
@@ -24,7 +24,7 @@ Silent = Mapping[str, float]
 
 
 def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
-    """What `ls` shows."""
+    """Make the table of `ls`."""
     words = [name for name in ("key", "unique") if any(getattr(task, name) for task in tasks)]
     columns = [
         Column("ID", least=_WHOLE_ID),
@@ -54,7 +54,7 @@ def tasks_table(tasks: Sequence[Task], now: float, silent: Silent) -> Table:
         )
         for task in tasks
     ]
-    return fitted(columns, rows, console().width)
+    return fit_table(columns, rows, console().width)
 
 
 def _state(task: Task) -> Text:
@@ -67,7 +67,7 @@ def _state(task: Task) -> Text:
 
 
 def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silent) -> Table:
-    """What `top` shows."""
+    """Make the table of `top`."""
     columns = [
         Column("ID", least=_WHOLE_ID),
         Column("KIND", least=8, rank=1),
@@ -101,7 +101,7 @@ def running_table(tasks: Sequence[Task], now: float, loads: Loads, silent: Silen
                 _silence(task, silent) or _condition(task, made),
             )
         )
-    return fitted(columns, rows, console().width)
+    return fit_table(columns, rows, console().width)
 
 
 def _condition(task: Task, made: Progress) -> Text:
@@ -111,14 +111,14 @@ def _condition(task: Task, made: Progress) -> Text:
 
 
 def _silence(task: Task, silent: Silent) -> Text | None:
-    """Nobody knows what a task does whose worker is not heard of."""
+    """Say for how long its worker is silent, if it is: then nobody knows what the task does."""
     if task.state not in RUNNING or task.worker is None or task.worker not in silent:
         return None
     return cell(f"worker silent for {age(silent[task.worker])}", "bold red")
 
 
 def last_heard(task: Task, now: float, silent: Silent) -> float:
-    """Until when it is known to have run."""
+    """Return until when the task is known to have run."""
     return now - silent.get(task.worker or "", 0.0)
 
 
@@ -129,7 +129,7 @@ class Loads:
         self._seen: dict[tuple[str, int], tuple[Usage, float | None]] = {}
 
     def of(self, task: Task) -> str | None:
-        """In percent of one processor."""
+        """Return its load in percent of one processor."""
         used = task.usage
         if used is None:
             return None
@@ -141,20 +141,20 @@ class Loads:
 
 
 def bar(made: Progress) -> Text:
-    """`████······  40%`, or a bare number where there is no total."""
+    """Draw `████······  40%`, or a bare number where there is no total."""
     if made.done is None:
         return cell(None)
     if not made.total or not math.isfinite(made.done / made.total):
         return cell(f"{made.done:g}")
     share = min(1.0, max(0.0, made.done / made.total))
-    full = int(share * _BAR)
+    full = int(share * _BAR_WIDTH)
     text = cell("█" * full, "green")
-    text.append("·" * (_BAR - full), "dim")
+    text.append("·" * (_BAR_WIDTH - full), "dim")
     return text.append(f" {100 * share:3.0f}%")
 
 
 def news(task: Task, now: float, silent: Silent) -> Text:
-    """How far it is, what went wrong, or when it is due: whatever there is to say now."""
+    """Say how far it is, what went wrong, or when it is due: whatever matters now."""
     if (unheard := _silence(task, silent)) is not None:
         return unheard
     if task.state == "failed" and task.error:
@@ -167,7 +167,7 @@ def news(task: Task, now: float, silent: Silent) -> Text:
 
 
 def progress(task: Task) -> str:
-    """`40%  2h 03m left  epoch 4`."""
+    """Return `40%  2h 03m left  epoch 4`."""
     made = task.progress
     if made is None:
         return ""
@@ -184,7 +184,7 @@ def progress(task: Task) -> str:
 
 
 def ran(task: Task, now: float) -> str | None:
-    """How long its last attempt ran, or has been running; what it stood still is part of it."""
+    """Return how long its last attempt ran, or has been running, with what it stood still."""
     if task.started_at is None:
         return None
     if task.state == "started":
@@ -195,7 +195,7 @@ def ran(task: Task, now: float) -> str | None:
 
 
 def unsaved(task: Task, now: float) -> float | None:
-    """Seconds of work that its machine would take with it: since its checkpoint, else its start."""
+    """Return the seconds of work that a crash would lose: since its checkpoint, else its start."""
     if task.state != "started" or task.started_at is None:
         return None
     return max(0.0, now - max(task.started_at, task.checkpoint_at or 0.0))

@@ -13,7 +13,7 @@ _UNFINISHED = re.compile(r"\x1b(\[[0-9;:]{0,40})?\Z")
 _RESET = "\x1b[0m"
 
 
-class Harmless:
+class SafeOutput:
     """Makes bytes that come in pieces fit for a screen, also where a piece ends in mid-letter."""
 
     def __init__(self) -> None:
@@ -23,21 +23,21 @@ class Harmless:
         self._colours = not os.environ.get("NO_COLOR")
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown by now."""
+        """Return what can be shown by now."""
         text = self._held_back + self._decoder.decode(data)
         unfinished = _UNFINISHED.search(text)
         whole = len(text) if unfinished is None else unfinished.start()
         self._held_back = text[whole:]
-        return self._shown(text[:whole])
+        return self._escape(text[:whole])
 
     def end(self) -> bytes:
-        """The rest, and the terminal's own colours again."""
-        rest = self._shown(self._held_back + self._decoder.decode(b"", True))
+        """Return the rest, and what brings back the terminal's own colours."""
+        rest = self._escape(self._held_back + self._decoder.decode(b"", True))
         self._held_back = ""
         coloured, self._coloured = self._coloured, False
         return rest + (_RESET.encode() if coloured else b"")
 
-    def _shown(self, text: str) -> bytes:
+    def _escape(self, text: str) -> bytes:
         parts = _COLOUR.split(text)
         for index, part in enumerate(parts):
             if index % 2 == 0:

@@ -7,6 +7,7 @@ from pathlib import Path
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
+from stayer.cli.login_link import login_link, server_url
 from stayer.cli.output import note, print_json_array, say
 from stayer.cli.param_types import DURATION, complete_queue
 from stayer.config import access_file
@@ -23,8 +24,8 @@ ROLE = f"{', '.join(ROLES)}: each may do what those before it may."
 def token() -> None:
     """Make and remove tokens, login links and sessions for HTTP.
 
-    Kept, hashed, in stayer.access.json beside stayer.toml (or in ~/.config/stayer). A server
-    notices at once.
+    They are kept, hashed, in stayer.access.json next to stayer.toml (or in ~/.config/stayer). A
+    server sees changes at once.
     """
 
 
@@ -39,11 +40,11 @@ def _access(given: Given) -> Access:
 )
 @click.option(
     "-q", "--queue", "queues", multiple=True, metavar="QUEUE", shell_complete=complete_queue,
-    help="For this queue only: others it neither sees nor touches. May be repeated.",
+    help="For this queue only: it can neither see nor change others. May be repeated.",
 )  # fmt: skip
 @click.option(
     "--expires", type=DURATION, metavar="DURATION",
-    help="It opens nothing after this time, such as 30d. Default: until it is removed.",
+    help="It stops working after this time, such as 30d. Default: when it is removed.",
 )  # fmt: skip
 @click.option(
     "--any-id", is_flag=True,
@@ -59,7 +60,7 @@ def add(
     expires: float | None,
     any_id: bool,
 ) -> None:
-    """Make a token and print it, this once.
+    """Make a token and print it, only this once.
 
     Give it to a program as STAYER_TOKEN, or as `Authorization: Bearer …`.
     """
@@ -76,7 +77,7 @@ def add(
 @click.option("--json", "as_json", is_flag=True, help="Print an array of tokens, as JSON.")
 @click.pass_obj
 def ls(given: Given, as_json: bool) -> None:
-    """List tokens by name and role; what opens is not kept.
+    """List tokens by name and role; the tokens themselves are not kept.
 
     When a token was last used is known within a minute.
     """
@@ -122,7 +123,7 @@ def _record(access: Access, known: Token) -> dict[str, JSON]:
 @argument("name", metavar="NAME", help="Whose token it is.")
 @click.pass_obj
 def rm(given: Given, name: str) -> None:
-    """Remove a token; it opens nothing any more, nor do sessions that it began."""
+    """Remove a token; it and the sessions that it began stop working."""
     _access(given).remove(name)
     say(f"{name} removed")
 
@@ -176,29 +177,19 @@ def logout(given: Given, ids: tuple[str, ...], everybody: bool) -> None:
     "--role", type=click.Choice(ROLES), default="operate", metavar="ROLE",
     help=f"What may be done then: {ROLE} Default: operate.",
 )  # fmt: skip
-@click.option("--url", metavar="URL", help="Where the server is. Default: as [serve] says.")
+@click.option(
+    "--url", metavar="URL", help="Where the server is. Default: from [serve] of stayer.toml."
+)
 @click.pass_obj
 def link(given: Given, role: Role, url: str | None) -> None:
     """Print a link to log in with a browser, once, within ten minutes."""
-    from stayer.cli.serve import make_link
-
     access = _access(given)
-    say(make_link((url or served_at(given)).rstrip("/"), access.make_code(role)))
+    say(login_link((url or server_url(given)).rstrip("/"), access.make_code(role)))
     _tell_where(given, access)
 
 
 def _tell_where(given: Given, access: Access) -> None:
-    """Another folder has another file, and a server reads but one."""
+    """Say where tokens are kept: another folder has another file, and a server reads one only."""
     note(f"kept in {access.path}: for a server that reads that file, as one started here does")
     if given.config().store.startswith(("http://", "https://")):
         note("that is not the server you talk to: make tokens on its machine, where it is started")
-
-
-def served_at(given: Given) -> str:
-    """Where `stayer serve` with the same settings would be found."""
-    serve = given.config().serve
-    scheme = "https" if serve.get("certificate") else "http"
-    names = serve.get("host_names") or (serve.get("host", "127.0.0.1"),)
-    host = "localhost" if names[0] in ("0.0.0.0", "::") else names[0]
-    shown = f"[{host}]" if ":" in host else host
-    return f"{scheme}://{shown}:{serve.get('port', 8787)}{serve.get('root_path', '')}"

@@ -9,7 +9,7 @@ import rich_click as click
 from stayer.cli.command import Given, command
 from stayer.cli.output import on_screen, print_json
 from stayer.cli.param_types import complete_queue
-from stayer.cli.selection import check_queues
+from stayer.cli.queue_names import check_queues
 from stayer.core import codec
 from stayer.core.model import RUNNING, Filter
 from stayer.service.control import tasks as control
@@ -31,11 +31,11 @@ from stayer.store import Store, known_workers
 def top(given: Given, names: tuple[str, ...], once: bool, as_json: bool) -> None:
     """Watch what runs, and the queues and workers.
 
-    Drawn again whenever something happens, and each second, until you press q; once if stdout is
-    no terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long ago
-    it last told how far it is. Of a task whose worker is silent nobody knows how far it is: RAN
-    and UNSAVED end when it was last heard of. While the store can't be reached, it says since when,
-    and goes on when it is back.
+    It draws again whenever something happens, and each second, until you press q; once if stdout is
+    not a terminal. UNSAVED is how long a task has run since its last checkpoint, REPORT how long
+    ago it last reported progress. If the worker of a task is silent, RAN and UNSAVED end at the
+    last sign of life. If the store can't be reached, it says since when, and goes on when it is
+    back.
     """
     store = given.store()
     check_queues(store, names)

@@ -21,7 +21,7 @@ from stayer.core.errors import Refused
 def server_beside(given: Given, port: int | None) -> Iterator[None]:
     """Serve the same store as long as this goes on; it prints where, and the link to log in."""
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
-        note("no web page: pip install '.[web]' in a checkout adds it (--no-serve: never mind)")
+        note("no web page: pip install '.[web]' in a checkout adds it (or run with --no-serve)")
         yield
         return
     _refuse_a_taken_port(given.config().serve, port)
@@ -44,7 +44,7 @@ def server_beside(given: Given, port: int | None) -> Iterator[None]:
 
 
 def _refuse_a_taken_port(settings: Mapping[str, object], port: int | None) -> None:
-    """While it can still be said: the server would find out beside a worker that runs."""
+    """Refuse now: the server would find out only after the worker has begun."""
     host = str(settings.get("host", "127.0.0.1"))
     port = int(str(settings.get("port", 8787))) if port is None else port
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as attempt:

@@ -37,12 +37,12 @@ _OPTIONS = (
         metavar="QUEUE",
         help="Take tasks from this queue. May be repeated; the first ones come first.",
     ),
-    click.option("--evenly", is_flag=True, help="Give all queues their turn."),
+    click.option("--evenly", is_flag=True, help="Take tasks from all queues in turn."),
     click.option(
         "--slots",
         type=click.IntRange(1),
         metavar="N",
-        help="How many tasks at once (1; of `up`: one a processor).",
+        help="How many tasks at once (1; with `up`: one per processor).",
     ),
     click.option(
         "--lease",
@@ -86,7 +86,7 @@ _OPTIONS = (
         "--allow-commands",
         is_flag=True,
         panel=HANDLER,
-        help="Run whatever commands and variables tasks bring along: a shell for all who submit.",
+        help="Run any commands, with any variables, that tasks bring: a shell for all who submit.",
     ),
     click.option(
         "--allow-command",
@@ -116,7 +116,7 @@ _OPTIONS = (
         type=DURATION,
         metavar="DURATION",
         panel=LIMITS,
-        help="Between asking a task to end and killing it (30s).",
+        help="How long a task may take between being asked to end and being killed (30s).",
     ),
     click.option(
         "--kill-interval",
@@ -137,7 +137,7 @@ _OPTIONS = (
         type=DURATION,
         metavar="DURATION",
         panel=LIMITS,
-        help="End tasks that neither report nor print anything for so long.",
+        help="End tasks that neither report nor print anything for this long.",
     ),
     click.option(
         "--memory-limit",
@@ -179,20 +179,20 @@ _OPTIONS = (
     click.option(
         "--take-over",
         is_flag=True,
-        help="Take the place of the worker that has the state directory; its tasks run on.",
+        help="Replace the worker that has the state directory; its tasks run on.",
     ),
 )
 
 
 def worker_options(function: Decorated) -> Decorated:
-    """All of them, given to the function by their names; None or empty where nothing was said."""
+    """Add all of them; the function is given them by name, None or empty where nothing was said."""
     decorated: Any = function
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return cast(Decorated, decorated)
 
 
-class Wanted(NamedTuple):
+class WorkerPlan(NamedTuple):
     """What a worker is to be."""
 
     handlers: dict[str, Any]
@@ -204,19 +204,20 @@ class Wanted(NamedTuple):
     node: str | None
     log: str | None
     take_over: bool
-    left_aside: str | None
+    ignored_note: str | None
     """What is to be said of settings that do not go with the flags."""
 
 
-def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
-    """A flag goes before the file; flags that say what to run, before all that it says of that."""
+def plan_worker(config: Config, given: Mapping[str, Any], slots: int = 1) -> WorkerPlan:
+    """Merge flags and file. A flag goes first; one that says what to run replaces all of these."""
     said = {
         name: value
         for name, value in given.items()
         if value is not None and value is not False and value != ()
     }
-    in_file, left_aside = _heeded(config, said)
+    in_file, ignored_note = _settings_in_force(config, said)
     both: dict[str, Any] = {**in_file, **said}
+    _refuse_empty_limits(config, said, both)
     if "threads" in both:
         _check_threads(both, "--threads" if "threads" in said else f"threads in {config.file}")
         if "task_user" in both:
@@ -224,7 +225,7 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
                 "--task-user is for tasks in processes of their own, and --threads runs all of "
                 "them in one that talks to the store: start that worker as the user itself"
             )
-    return Wanted(
+    return WorkerPlan(
         threads=both.get("threads"),
         task_users=tuple(both.get("task_user", ())),
         handlers={name: both[name] for name in (*_HANDLERS, *_SURROUNDINGS) if name in both},
@@ -239,40 +240,50 @@ def wanted(config: Config, given: Mapping[str, Any], slots: int = 1) -> Wanted:
         node=both.get("node"),
         log=both.get("log"),
         take_over=both.get("take_over", False),
-        left_aside=left_aside,
+        ignored_note=ignored_note,
     )
 
 
 def _queues(names: Sequence[str]) -> tuple[str, ...]:
-    """Each once, and none that could never have a task."""
+    """Check the names of queues, and return each once."""
     for name in names:
         check_word("queue", name)
     return tuple(dict.fromkeys(names))
 
 
-def _heeded(config: Config, said: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _settings_in_force(
+    config: Config, said: Mapping[str, Any]
+) -> tuple[dict[str, Any], str | None]:
     """What the file says that flags leave standing; and, where they do away with more than they
     replace because threads and processes don't go together, what to say of that.
     """
-    in_file, left_aside = dict(config.worker), None
+    in_file, ignored_note = dict(config.worker), None
     if any(name in said for name in _HANDLERS):
         in_file = {name: value for name, value in in_file.items() if name not in _HANDLERS}
     in_processes = [name for name in _HANDLERS if name in said and name != "app"]
     if in_processes and "threads" in in_file and "threads" not in said:
         threads, flag = in_file.pop("threads"), f"--{in_processes[0].replace('_', '-')}"
-        left_aside = (
-            f"threads = {threads} in {config.file} is left aside, because {flag} runs tasks in "
+        ignored_note = (
+            f"threads = {threads} in {config.file} is ignored, because {flag} runs tasks in "
             f"processes of their own: start another worker, without {flag}, for the threads"
         )
     if "threads" in said:  # the file may be that of a worker without
         if names := [name for name in _FOR_PROCESSES if name in config.worker and name not in said]:
-            left_aside = (
-                f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} left "
-                "aside, because --threads runs the functions of an app only, in one process: start "
-                "another worker, without --threads, for other tasks"
+            ignored_note = (
+                f"{', '.join(names)} in {config.file} {'is' if len(names) == 1 else 'are'} "
+                "ignored, because --threads runs the functions of an app only, in one process: "
+                "start another worker, without --threads, for other tasks"
             )
         in_file = {name: value for name, value in in_file.items() if name not in _FOR_PROCESSES}
-    return in_file, left_aside
+    return in_file, ignored_note
+
+
+def _refuse_empty_limits(config: Config, said: Mapping[str, Any], both: Mapping[str, Any]) -> None:
+    for name in ("time_limit", "silence_limit", "memory_limit"):
+        if both.get(name) == 0:
+            flag = f"--{name.replace('_', '-')} 0"
+            where = flag if name in said else f"{name} 0 in {config.file}"
+            raise BadConfig(f"{where} leaves tasks nothing: leave it out for no limit")
 
 
 def _check_threads(both: Mapping[str, Any], threads: str) -> None:

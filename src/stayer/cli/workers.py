@@ -5,11 +5,11 @@ from __future__ import annotations
 import rich_click as click
 
 from stayer.cli.command import Given, Group, argument
-from stayer.cli.output import many, note, print_json_array, say
+from stayer.cli.output import note, plural, print_json_array, say
 from stayer.cli.param_types import complete_worker
-from stayer.cli.selection import Tries
+from stayer.cli.tries import Tries
 from stayer.core import codec
-from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import known_workers
 
 
@@ -44,12 +44,12 @@ def workers(context: click.Context, as_json: bool) -> None:
 )
 @click.pass_obj
 def drop(given: Given, ids: tuple[str, ...]) -> int:
-    """Give up stale workers, and return what they held to the queue.
+    """Give up stale workers, and return their tasks to the queue.
 
-    Other workers do this by themselves after a while; a worker that is not stale is refused.
+    Other workers do this by themselves after a while. A worker that is not stale is refused.
     """
     store, tries = given.store(), Tries()
     for id in dict.fromkeys(ids):
         with tries.each():
-            say(f"{id} dropped, {many(control.drop_worker(store, id))} returned")
+            say(f"{id} dropped, {plural(operator_of(store).drop_worker(id))} returned")
     return tries.worst

@@ -51,8 +51,8 @@ class Arguments:
         return self._signature.replace(parameters=kept)
 
     def pack(self, *args: object, **kwargs: object) -> Value:
-        """What a call passes; defaults are left out. TypeError if the function can't be called so,
-        or what it would get elsewhere does not have the annotated type.
+        """Pack what a call passes; defaults are left out. TypeError if the function can't be called
+        so, or what it would get elsewhere does not have the annotated type.
         """
         packed: dict[str, Value] = {}
         for name, value in self._bound(args, kwargs).items():
@@ -79,7 +79,7 @@ class Arguments:
     def unpack(
         self, parameters: Value, context: Context | None
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The call that stored parameters ask for; BadInput if there is no such call."""
+        """Read the call that stored parameters ask for; BadInput if there is no such call."""
         given = {} if parameters is None else parameters
         if not isinstance(given, dict):
             raise BadInput(f"task {self._name}: its parameters are to be an object, by name")
@@ -104,7 +104,7 @@ class Arguments:
     def complete(
         self, context: Context | None, *args: object, **kwargs: object
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """A direct call, with the running task where the caller left it out."""
+        """Complete a direct call, with the running task where the caller left it out."""
         if any(isinstance(value, Context) for value in (*args, *kwargs.values())):
             return args, kwargs
         return self._with(context, self._passed.bind(*args, **kwargs).arguments)
@@ -191,7 +191,7 @@ _PLAIN = (str, int, float, bool)
 
 
 def to_json(value: object) -> Value:
-    """What JSON makes of a value; TypeError if it can't say it."""
+    """Return what JSON makes of a value; TypeError if it can't say it."""
     if value is None or type(value) in _PLAIN:
         return cast(Value, value)
     return cast(Value, msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_other))

@@ -41,7 +41,6 @@ from stayer.service.control import flows as flow_control
 from stayer.service.control import notices as notice_control
 from stayer.service.control import schedules
 from stayer.service.control import tasks as control
-from stayer.store import ServedStore
 from stayer.stores import open_store
 
 W = TypeVar("W", bound=str)
@@ -81,11 +80,11 @@ class Client:
         self.store.close()
 
     def get_queue(self, name: str) -> Queue:
-        """The queue with this name, whether it is there already or not."""
+        """Get the queue with this name, whether it is there already or not."""
         return Queue(self.store, name, self.defaults)
 
     def get_task(self, id: str) -> TaskHandle[Value]:
-        """The task with this id; UnknownTask if there is none."""
+        """Get the task with this id; UnknownTask if there is none."""
         return TaskHandle(self.store, control.get(self.store, id), as_stored)
 
     def submit(self, flow: Plan) -> FlowHandle:
@@ -97,11 +96,11 @@ class Client:
         return FlowHandle(self.store, flow_control.submit(self.store, new, tasks)[0])
 
     def get_flow(self, id: str) -> FlowHandle:
-        """The flow with this id; UnknownFlow if there is none."""
+        """Get the flow with this id; UnknownFlow if there is none."""
         return FlowHandle(self.store, flow_control.get(self.store, id))
 
     def flows(self) -> Iterator[FlowHandle]:
-        """All flows, newest first."""
+        """List all flows, newest first."""
         return (FlowHandle(self.store, flow) for flow in flow_control.find_all(self.store))
 
     def get_listener(
@@ -113,12 +112,12 @@ class Client:
         handles: Handles | None = None,
         node: str | None = None,
     ) -> Listener:
-        """Who takes tasks from these queues, in this order.
+        """Get who takes tasks from these queues, in this order.
 
-        It takes all tasks, unless told their `names` (patterns such as `video.*`) or, in full, what
-        it `handles`.
+        It takes all tasks, unless their `names` are given (patterns such as `video.*`) or, in full,
+        what it `handles`.
         """
-        if isinstance(self.store, ServedStore):
+        if self.store.remote_operator is not None:
             raise StoreUnusable(
                 f"{self.store.url} is a server: a listener needs the database itself, give the "
                 "client its URL (sqlite:…, redis:…)"
@@ -138,22 +137,22 @@ class Client:
         return listener
 
     def get_processor(self, task: TaskHandle[object] | Task) -> Processor:
-        """Who works on a claimed task: also one that another process has claimed."""
+        """Get who works on a claimed task: also one that another process has claimed."""
         record = task if isinstance(task, Task) else task.record
         return Processor(self.store, task, self._listeners.get(record.worker or ""))
 
     def queues(self) -> list[QueueInfo]:
-        """All queues, by name."""
+        """List all queues, by name."""
         return self.store.queues()
 
     def workers(self) -> list[Worker]:
-        """All that take tasks, listeners included."""
+        """List all that take tasks, listeners included."""
         return self.store.workers()
 
     def notices(
         self, task: str | None = None, state: NoticeState | None = None, limit: int = 100
     ) -> list[Notice]:
-        """Who was told, or is to be told, of what, newest first: of this task, in this state."""
+        """List notices, delivered or not, newest first: of this task, in this state."""
         return list(islice(notice_control.find_all(self.store, task, state), limit))
 
     def retry_notices(self, ids: Sequence[str]) -> int:
@@ -161,7 +160,7 @@ class Client:
         return notice_control.retry(self.store, ids)
 
     def schedules(self) -> list[Schedule]:
-        """All schedules, by name."""
+        """List all schedules, by name."""
         return self.store.schedules()
 
     def add_schedule(
@@ -208,7 +207,7 @@ class Client:
         schedules.drop(self.store, name)
 
     def failures(self, queues: str | Sequence[str] = (), limit: int = FAULTS) -> Failures:
-        """What failed in these queues, or in all, by fault, the most frequent first."""
+        """Show what failed in these queues, or in all, by fault, the most frequent first."""
         return self.store.failures(_words(queues), limit)
 
     def find(
@@ -230,7 +229,7 @@ class Client:
         flow: str | None = None,
         fingerprint: str | None = None,
     ) -> Iterator[TaskHandle[Value]]:
-        """The tasks for which all of this holds, newest first."""
+        """Find the tasks for which all of this holds, newest first."""
         if unknown := [state for state in _words(states) if state not in STATES]:
             raise BadInput(f"no state is called {unknown[0]!r}: they are {', '.join(STATES)}")
         wanted = Filter(

@@ -12,6 +12,7 @@ from stayer.core.flows.model import FlowInfo, NewFlow, task_id
 from stayer.core.model import FINISHED, Filter, NewTask, State, Value
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 
@@ -21,7 +22,7 @@ class Plan(Protocol):
     def laid_out(
         self, build: Callable[..., NewTask], owner: str | None
     ) -> tuple[NewFlow, list[NewTask]]:
-        """It and its tasks."""
+        """Lay out the flow and its tasks."""
 
 
 class FlowHandle:
@@ -49,7 +50,7 @@ class FlowHandle:
 
     @property
     def state(self) -> State:
-        """As if it were one task."""
+        """The state that it would have if it were one task."""
         return self.info.state
 
     def refresh(self) -> Self:
@@ -58,12 +59,12 @@ class FlowHandle:
         return self
 
     def task(self, part: str, place: int | None = None) -> TaskHandle[Value]:
-        """The task of a part, or at a place of a map."""
+        """Get the task of a part, or at a place of a map."""
         record = control.get(self._store, task_id(self.id, part, place))
         return TaskHandle(self._store, record, as_stored)
 
     def tasks(self) -> Iterator[TaskHandle[Value]]:
-        """All of its tasks, newest first."""
+        """List all of its tasks, newest first."""
         found = control.find_all(self._store, Filter(flow=self.id))
         return (TaskHandle(self._store, task, as_stored) for task in found)
 
@@ -74,7 +75,7 @@ class FlowHandle:
         return self.state in FINISHED
 
     def wait(self, timeout: Duration | None = None) -> Self:
-        """Until all of it is complete: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait until all is complete; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         if not self.ends_within(timeout):
             raise WaitTimeout(f"flow {self.id} has not ended in the time given: it goes on")
         if self.state == "failed":
@@ -87,12 +88,12 @@ class FlowHandle:
     def cancel(self, grace: Duration | None = None) -> Self:
         """Cancel all that has not ended; what runs is asked to stop."""
         limit = None if grace is None else seconds(grace)
-        flow_control.cancel(self._store, self.id, limit)
+        operator_of(self._store).cancel_flow(self.id, limit)
         return self.refresh()
 
     def retry(self, *, from_start: bool = False) -> Self:
         """Run again what failed or was cancelled, each from its last checkpoint or from the start;
         what is complete stays.
         """
-        flow_control.retry(self._store, self.id, from_start=from_start)
+        operator_of(self._store).retry_flow(self.id, from_start=from_start)
         return self.refresh()

@@ -32,7 +32,7 @@ class Call(Protocol):
     def made(
         self, build: Build, queue: str | None, otherwise: str | None, options: Mapping[str, Any]
     ) -> NewTask:
-        """The task that it is, in this queue, or `otherwise`, if its function names none."""
+        """Build the task that it is, in this queue, or `otherwise`, if its function names none."""
 
 
 class Callee(Protocol):
@@ -84,9 +84,9 @@ class Flow:
         near_wait: float | str | None = None,
         **options: Any,
     ) -> FlowPart:
-        """One task: a call of a task function, a command, or a `name` with parameters. Options are
-        those of `enqueue`; `part` is what it is called in the flow. `near` is one of `after`, on
-        whose node it is to run if that can be within `near_wait`.
+        """Add one task: a call of a task function, a command, or a `name` with parameters. Options
+        are those of `enqueue`; `part` is what it is called in the flow. `near` is one of `after`,
+        on whose node it is to run if that can be within `near_wait`.
         """
         if sum(what is not None for what in (call, command, name)) > 1:
             raise BadInput("give a call, a command or a name, not several of them")
@@ -121,8 +121,8 @@ class Flow:
         near_wait: float | str | None = None,
         **options: Any,
     ) -> FlowPart:
-        """A task for each item: a task function that is called with it (a mapping: by name), or a
-        command in which `{}` stands for it. `items` may be another map: then there is a task for
+        """Add a task for each item: a task function that is called with it (a mapping: by name), or
+        a command in which `{}` stands for it. `items` may be another map: then there is a task for
         each of its tasks, which runs after just that one (and `near` it, if that map is named). No
         more than `at_once` run at a time.
         """
@@ -169,7 +169,7 @@ class Flow:
         return cast(FlowPart, last[0])
 
     def laid_out(self, build: Build, owner: str | None = None) -> tuple[NewFlow, list[NewTask]]:
-        """The flow and its tasks. For `client.submit`."""
+        """Lay out the flow and its tasks. For `client.submit`."""
         parts = [plan(build) for plan in self._parts.values()]
         return lay_out(self.name, parts, id=self.id, owner=owner)
 
@@ -182,11 +182,11 @@ class Flow:
         queue: str | None,
         options: Mapping[str, Any],
     ) -> Callable[[Build], NewTask]:
-        said = {**self._options, **options}
+        merged = {**self._options, **options}
         if call is not None:
-            return lambda build: call.made(build, queue, self._queue, said)
+            return lambda build: call.made(build, queue, self._queue, merged)
         where = queue or self._queue or "default"
-        return lambda build: build(where, parameters, command=command, name=name, **said)
+        return lambda build: build(where, parameters, command=command, name=name, **merged)
 
     def _one(
         self,
@@ -195,7 +195,7 @@ class Flow:
         queue: str | None,
         options: Mapping[str, Any],
     ) -> Callable[[Build], NewTask]:
-        """The task of a map for an item, or for none."""
+        """Build the task of a map for an item, or for none."""
         if isinstance(what, list | tuple):
             value = cast(Value, item[0]) if item else None
             command = filled(what, value) if item else what
@@ -214,8 +214,8 @@ class Flow:
                 raise BadInput(f"{name} is no part of flow {self.name}: it is of another one")
         return parts, tuple(each for each in after if isinstance(each, str))
 
-    def _enter(self, asked: str | None, kind: str, plan: Callable[[Build], PartPlan]) -> str:
-        name = asked
+    def _enter(self, wanted: str | None, kind: str, plan: Callable[[Build], PartPlan]) -> str:
+        name = wanted
         if name is None:
             stem = re.sub(r"\W+", "-", kind, flags=re.ASCII).strip("-")[: PART_LIMIT - 6] or "task"
             name, number = stem, 2

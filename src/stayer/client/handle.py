@@ -24,6 +24,7 @@ from stayer.core.model import (
     WhenFailed,
 )
 from stayer.service.control import tasks as control
+from stayer.service.operator import operator_of
 from stayer.store import Store
 
 V = TypeVar("V")
@@ -193,7 +194,7 @@ class TaskHandle(TaskView, Generic[R_co]):
         return self.finished
 
     def wait(self, timeout: Duration | None = None) -> R_co:
-        """The result, as soon as it is there: else TaskFailed, TaskCancelled or WaitTimeout."""
+        """Wait for the result; else raises TaskFailed, TaskCancelled or WaitTimeout."""
         if not self.ends_within(timeout):
             raise WaitTimeout(f"task {self.id} has not ended in the time given: it goes on")
         if self.state == "failed":
@@ -205,24 +206,24 @@ class TaskHandle(TaskView, Generic[R_co]):
     def cancel(self, grace: Duration | None = None) -> Self:
         """Cancel it: at once if it waits, else by asking whoever runs it to stop."""
         limit = None if grace is None else seconds(grace)
-        self._record = control.cancel(self._store, self.id, limit)
+        self._record = operator_of(self._store).cancel(self.id, limit)
         return self
 
     def retry(self, *, from_start: bool = False, now: bool = False) -> Self:
         """Run it again, now that it has ended: from its last checkpoint, or from the start. One
         that was cancelled before its eta waits for that, unless it is to run `now`.
         """
-        self._record = control.retry(self._store, self.id, from_start=from_start, now=now)
+        self._record = operator_of(self._store).retry(self.id, from_start=from_start, now=now)
         return self
 
     def hold(self) -> Self:
         """Keep it from being taken until it is released."""
-        self._record = control.hold(self._store, self.id)
+        self._record = operator_of(self._store).hold(self.id)
         return self
 
     def release(self) -> Self:
         """Let it be taken again."""
-        self._record = control.release(self._store, self.id)
+        self._record = operator_of(self._store).release(self.id)
         return self
 
     def delete(self) -> None:
@@ -230,14 +231,14 @@ class TaskHandle(TaskView, Generic[R_co]):
         control.delete(self._store, self.id)
 
     def attempts(self) -> list[Attempt]:
-        """Every try at it, oldest first."""
+        """List every try at it, oldest first."""
         return self._store.attempts(self.id)
 
     def events(self) -> list[Event]:
-        """All that happened to it, oldest first."""
+        """List all that happened to it, oldest first."""
         return self._store.events(self.id)
 
 
 def as_stored(value: Value) -> Value:
-    """The result just as the store has it, for a task whose function is not known here."""
+    """Return the result just as the store has it, for a task whose function is not known here."""
     return value

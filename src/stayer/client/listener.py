@@ -34,11 +34,11 @@ from stayer.store import Store, Waiter
 
 OnTask: TypeAlias = Callable[[TaskHandle[Value]], object]
 
-PROMOTED = 100
+PROMOTE_BATCH = 100
 """How many due tasks are made pending at a time."""
-RECKONING = 1000
+RECONCILE_EVERY = 1000
 """After so many tasks it is looked up which of them are still held."""
-LONGEST_SLEEP = 60.0
+LONGEST_SLEEP_S = 60.0
 """Look again after so many seconds in any case: clocks are set, machines are suspended."""
 
 
@@ -95,7 +95,7 @@ class Listener:
         self.close()
 
     def __iter__(self) -> Iterator[TaskHandle[Value]]:
-        """Tasks as they come, until the listener is closed or told to drain."""
+        """Give tasks as they come, until the listener is closed or told to drain."""
         return self._tasks(threading.Event())
 
     @overload
@@ -188,7 +188,7 @@ class Listener:
         return self._heart if os.getpid() == self.worker.pid else None
 
     def is_cancelled(self, task: Task) -> bool:
-        """Whether an order to cancel has come for this attempt."""
+        """Tell whether an order to cancel has come for this attempt."""
         return (task.id, task.attempt) in self._cancelled
 
     def begun(self, task: Task) -> None:
@@ -196,7 +196,7 @@ class Listener:
         self._taken.forget(task)
 
     def forget(self, task: Task) -> None:
-        """The attempt is over."""
+        """Forget the attempt, which is over."""
         self._given.discard((task.id, task.attempt))
         self._cancelled.discard((task.id, task.attempt))
         self._taken.forget(task)
@@ -251,13 +251,13 @@ class Listener:
             left = deadline - time.monotonic()
             if left <= 0 or stop.is_set():
                 return None
-            waiter.wait(min(left, due, LONGEST_SLEEP))
+            waiter.wait(min(left, due, LONGEST_SLEEP_S))
             if stop.is_set():
                 return None
 
     def _promote(self) -> float:
         """See to some of what is due; in how many seconds the next thing will be, 0 for more."""
-        due = due_work.elapse(self._store, PROMOTED)
+        due = due_work.elapse(self._store, PROMOTE_BATCH)
         return math.inf if due is None else max(0.0, due - self._store.now())
 
     def _claim(self) -> Task | None:
@@ -276,7 +276,7 @@ class Listener:
             if task is not None:
                 self._given.add((task.id, task.attempt))
                 self._taken.add(task)
-                if len(self._given) % RECKONING == 0:
+                if len(self._given) % RECONCILE_EVERY == 0:
                     self._unsure = True
                 self._check(taking=False)  # closing gives it back, losing the lease gave it away
             return task
@@ -286,7 +286,7 @@ class Listener:
         return tasks[0] if tasks else None
 
     def _find_unknown(self) -> Task | None:
-        """What the store says we hold although nobody was given it."""
+        """Find what the store says we hold although nobody was given it."""
         if not self._unsure and time.monotonic() < self._look_again_at:
             return None
         found = held_by(self._store, self.worker.id, self.queues)
@@ -327,7 +327,7 @@ _last_moment = 0.0
 
 
 def _new_identity(node: str) -> str:
-    """A worker's id that no other listener of this process has."""
+    """Make a worker's id that no other listener of this process has."""
     global _last_moment  # noqa: PLW0603
     with _identities:
         _last_moment = max(time.time(), _last_moment + 0.001)

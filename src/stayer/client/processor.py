@@ -36,7 +36,7 @@ from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
 
-LOOK = 1.0
+CANCEL_CHECK_S = 1.0
 """How often at most another process asks the store whether its task was cancelled."""
 
 
@@ -101,11 +101,11 @@ class Processor:
         return self._held.parameters
 
     def complete(self, result: Storable = None) -> None:
-        """It is done, and this came out."""
+        """Say that it is done, and what came out."""
         self._settle(Done(cast(Value, result)), "completed")
 
     def fail(self, error: str | BaseException | Fault) -> None:
-        """It went wrong: charged as a failure, run again if it has retries left."""
+        """Say that it went wrong: charged as a failure, run again if it has retries left."""
         fault = as_fault(error)
         happening = raised(error, fault) if isinstance(error, BaseException) else Fail(fault)
         self._settle(happening, "failed")
@@ -119,7 +119,7 @@ class Processor:
         self._settle(Snooze(seconds(delay)), "snoozed")
 
     def stopped(self) -> None:
-        """The work was stopped as wanted: the task is cancelled."""
+        """Say that the work was stopped as wanted: the task is cancelled."""
         if not self.cancelled and not self._ask_store():
             raise Refused(
                 f"nobody has cancelled task {self._held.id}: complete it, fail it or give it back"
@@ -134,7 +134,7 @@ class Processor:
             return True
         if self._listener is not None and self._listener.heart is not None:
             self._cancelled = self._listener.is_cancelled(self._held)
-        elif time.monotonic() >= self._looked_at + LOOK:
+        elif time.monotonic() >= self._looked_at + CANCEL_CHECK_S:
             self._cancelled = self._ask_store()
         return self._cancelled
 
@@ -169,7 +169,7 @@ class Processor:
         self._ask_store()  # what is no longer held was not kept
 
     def restore(self) -> bytes | None:
-        """The newest checkpoint, of this or an earlier attempt."""
+        """Read the newest checkpoint, of this or an earlier attempt."""
         found = self._store.checkpoint(self._held.id)
         return None if found is None else found.data
 
@@ -199,7 +199,7 @@ class Processor:
             )
 
     def _ask_store(self) -> bool:
-        """Whether a cancel is wanted, from the store; NotHeld if the attempt is over."""
+        """Tell whether a cancel is wanted, from the store; NotHeld if the attempt is over."""
         self._looked_at = time.monotonic()
         held, current = self._held, self._store.get([self._held.id])[0]
         if (
@@ -240,7 +240,7 @@ def _is_number(value: object) -> bool:
 
 
 def as_fault(error: str | BaseException | Fault) -> Fault:
-    """What went wrong, as the record has it."""
+    """Describe what went wrong, as the record has it."""
     if isinstance(error, Fault):
         return error
     if isinstance(error, str):

@@ -63,8 +63,8 @@ class Queue:
         connection: object = None,
         **options: Unpack[Options],
     ) -> TaskHandle[Value]:
-        """The same as `enqueue`, but answers with a handle, which says in `fresh` whether this call
-        made the task or it was there already.
+        """Submit as `enqueue` does, but answer with a handle, which says in `fresh` whether this
+        call made the task or it was there already.
         """
         new = build(self.name, parameters, self._defaults, id=id, **options)
         return self._handle(submit(self._store, new, connection))
@@ -93,7 +93,7 @@ class Queue:
         connection: object = None,
         **common: Unpack[Options],
     ) -> list[TaskHandle[Value]]:
-        """The same as `enqueue_many`, but answers with handles."""
+        """Submit as `enqueue_many` does, but answer with handles."""
         pattern = build(self.name, None, self._defaults, **common)
         tasks = with_parameters(pattern, parameters, ids)
         return [self._handle(each) for each in submit_many(self._store, tasks, connection)]
@@ -114,23 +114,23 @@ class Queue:
         return self.enqueue(parameters, id=id, eta=eta, connection=connection, **options)
 
     def info(self) -> QueueInfo:
-        """Its settings, and how many tasks it has in each state."""
+        """Read its settings, and how many tasks it has in each state."""
         found = self._store.queues([self.name])
         return found[0] if found else QueueInfo(name=self.name)
 
     def counts(self) -> dict[State, int]:
-        """How many tasks it has in each state."""
+        """Count its tasks in each state."""
         return self.info().counts
 
     def count(self, state: State | None = None) -> int:
-        """How many tasks it has, in this state or at all."""
+        """Count its tasks, in this state or at all."""
         if state is not None and state not in STATES:
             raise BadInput(f"no state is called {state!r}: they are {', '.join(STATES)}")
         counts = self.counts()
         return sum(counts.values()) if state is None else counts.get(state, 0)
 
     def peek(self, limit: int = 10) -> list[TaskHandle[Value]]:
-        """What would be taken next, best first, without taking it."""
+        """List what would be taken next, best first, without taking it."""
         found = self._store.peek(self.name, limit)
         return [TaskHandle(self._store, task, as_stored) for task in found]
 
@@ -143,7 +143,7 @@ class Queue:
         control.resume_queue(self._store, self.name)
 
     def set_limit(self, limit: int | None) -> None:
-        """How many of its tasks may run at once; None: any number."""
+        """Set how many of its tasks may run at once; None: any number."""
         self.set(limit=limit)
 
     def set(self, **settings: Unpack[WrittenSettings]) -> QueueInfo:
@@ -151,7 +151,7 @@ class Queue:
         return control.set_queue(self._store, self.name, **settings)
 
     def set_retention(self, /, **kept: Duration | None) -> None:
-        """How long after their end its `complete`, `failed` and `cancelled` tasks are kept, and
+        """Set how long after their end its `complete`, `failed` and `cancelled` tasks are kept, and
         `log` and `result` of them; None: as the workers are told.
         """
         if unknown := [what for what in kept if what not in KEPT]:

@@ -18,7 +18,6 @@ from stayer.core.errors import (
     UNCHANGED,
     BadInput,
     DeletedId,
-    Refused,
     StayerError,
     StoreError,
 )
@@ -27,7 +26,7 @@ from stayer.core.submit import checks
 from stayer.service import tracing
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import naming_drawn_ids
-from stayer.store import Store, TransactionalStore
+from stayer.store import Store
 
 CHUNK = 1000
 """How many tasks go to the store at a time."""
@@ -255,12 +254,7 @@ def _accept_traced(store: Store, tasks: Sequence[NewTask], connection: object) -
     if connection is None:
         with naming_drawn_ids(store, tasks):
             return store.submit(tasks)
-    if not hasattr(store, "submit_on"):
-        raise Refused(
-            f"{store.url} can't take tasks within your transaction, only an SQL database can: "
-            "submit after it has committed, without `connection`"
-        )
-    return cast(TransactionalStore, store).submit_on(connection, tasks)
+    return store.submit_on(connection, tasks)
 
 
 def _tell(error: Exception, news: str) -> None:

@@ -24,7 +24,7 @@ class Taken:
         self._next_look = time.monotonic() + patience
 
     def add(self, task: Task) -> None:
-        """It is given to whoever listens."""
+        """Note that it is given to whoever listens."""
         self._since[task.id, task.attempt] = time.monotonic()
 
     def forget(self, task: Task) -> None:
@@ -32,7 +32,7 @@ class Taken:
         self._since.pop((task.id, task.attempt), None)
 
     def until_due(self) -> float:
-        """In how many seconds to look for those that are forgotten."""
+        """Tell in how many seconds to look for those that are forgotten."""
         return max(0.0, self._next_look - time.monotonic()) if self._since else math.inf
 
     def warn(self) -> None:

@@ -26,14 +26,14 @@ Storable: TypeAlias = (
 
 
 def seconds(duration: Duration) -> float:
-    """How long it is."""
+    """Read a duration, in seconds."""
     if isinstance(duration, timedelta):
         duration = duration.total_seconds()
     return units.duration(duration)
 
 
 def epoch(moment: Moment) -> float:
-    """When it is."""
+    """Read a moment, in seconds since 1970."""
     if isinstance(moment, datetime):
         moment = moment.timestamp()
     return units.moment(moment, time.time())

@@ -26,9 +26,9 @@ from stayer.core.units import format_size
 from stayer.http import problem
 from stayer.http.problem import Problem
 from stayer.http.route import (
+    INLINE_BODY_BYTES,
     JSON_MEDIA,
     SESSION,
-    SMALL,
     Answer,
     Call,
     Found,
@@ -39,7 +39,7 @@ from stayer.http.route import (
     read_body,
     read_query,
 )
-from stayer.http.scopes import confined
+from stayer.http.scopes import confine
 from stayer.http.service import Service
 from stayer.http.session import PAGE_HEADER, Opened, Principal, by_token
 from stayer.http.tokens import may
@@ -60,8 +60,8 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _SECURE_HEADERS = [*_HEADERS, (b"strict-transport-security", b"max-age=31536000")]
-_DRAINED = 64_000_000
-_DRAINED_UNKNOWN = 1_000_000
+_DISCARDED_BYTES = 64_000_000
+_DISCARDED_BYTES_UNKNOWN = 1_000_000
 """How much of a body that is too large is read and thrown away, in bytes; the second is for those
 who are not known.
 """
@@ -70,7 +70,7 @@ _PORTS = {"http": 80, "https": 443}
 """Which browsers leave out."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MEDIA = (b"content-type", JSON_MEDIA.encode())
-_UNKEPT = (b"cache-control", b"no-store")
+_NO_STORE = (b"cache-control", b"no-store")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -101,7 +101,7 @@ class Gate:
         """Whose tokens were found good in this turn of the loop, by the header that showed them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection's request, or the beginning and end of the server."""
+        """Handle one request, or the beginning and end of the server."""
         if scope["type"] == "lifespan":
             await _live(receive, send, self.service)
             return
@@ -112,9 +112,9 @@ class Gate:
         headers = dict(reversed(scope["headers"]))  # of those that come twice, the first counts
         passage = _Passage(self._own_headers(headers))
         try:
-            outcome = await self._answered(scope, headers, receive, passage)
+            outcome = await self._answer_or_problem(scope, headers, receive, passage)
             if isinstance(outcome, Response):
-                await outcome(scope, receive, _dressed(send, passage))
+                await outcome(scope, receive, _with_headers(send, passage))
             else:
                 passage.status = outcome.status
                 await _say(outcome, send, passage.headers)
@@ -129,7 +129,7 @@ class Gate:
             if passage.changes:
                 self._write_down(scope, passage)
 
-    async def _answered(
+    async def _answer_or_problem(
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
     ) -> Response | Said:
         try:
@@ -153,13 +153,13 @@ class Gate:
         self, scope: Scope, headers: Headers, receive: Receive, passage: _Passage
     ) -> Response | Said:
         self._check_host(scope, headers)
-        found = self._found(scope)
+        found = self._find_route(scope)
         route = found.route
-        passage.route, passage.timed, passage.changes = route.path, route.timed, route.changes
+        passage.route, passage.timed, passage.changes = route.path, route.is_timed, route.changes
         who = self._let_in(scope, headers, found, passage)
         query = read_query(route.query, scope["query_string"])
         if who is not None and who.queues:
-            query = await confined(self.service, who, found, query)
+            query = await confine(self.service, who, found, query)
         call = Call(self.service, scope, headers, who, found.path, query, None, receive)
         if scope["method"] in _SAFE:
             return await self._outcome(call, route, passage)
@@ -176,7 +176,7 @@ class Gate:
             raise Problem(
                 "body-too-large", f"it has more than {limit:,} values: send less at a time"
             )
-        if len(raw) <= SMALL or route.body is bytes:
+        if len(raw) <= INLINE_BODY_BYTES or route.body is bytes:
             return read_body(route.body, raw)
         return await call.ask(read_body, route.body, raw)
 
@@ -191,7 +191,7 @@ class Gate:
             passage.who = outcome.who
         if isinstance(outcome, Response):
             return outcome
-        return _said(call.scope, call.headers, outcome)
+        return _encode_answer(call.scope, call.headers, outcome)
 
     def _own_headers(self, headers: Headers) -> list[tuple[bytes, bytes]]:
         """What every answer has. Names of the machine itself are shared with other servers: https
@@ -203,7 +203,7 @@ class Gate:
         return _HEADERS if host in _LOCAL or _is_address(host) else _SECURE_HEADERS
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
-        """Whether the browser means us: a name that somebody let point here is none of ours."""
+        """Refuse a host name that is not ours: anybody can let a name point here."""
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             raise Problem("bad-request", "there are two Host headers: send one")
         said = headers.get(b"host", b"")
@@ -220,7 +220,7 @@ class Gate:
         host = _host_name(header)
         return host in self._hosts or (self._everywhere and _is_address(host))
 
-    def _found(self, scope: Scope) -> Found:
+    def _find_route(self, scope: Scope) -> Found:
         raw: bytes = scope["raw_path"]
         path = raw.decode("ascii", "replace")
         if self._prefix and (path == self._prefix or path.startswith(f"{self._prefix}/")):
@@ -239,11 +239,11 @@ class Gate:
     def _let_in(
         self, scope: Scope, headers: Headers, found: Found, passage: _Passage
     ) -> Principal | None:
-        """Who asks, if the role is enough."""
+        """Return who asks; raise Problem if the role is not enough."""
         needed = found.route.role
         if needed is None:
             return None
-        who = passage.who = self._known(scope, headers)  # also of one that is refused
+        who = passage.who = self._authenticate(scope, headers)  # also of one that is refused
         if not may(who.role, needed):
             raise Problem(
                 "forbidden",
@@ -253,7 +253,7 @@ class Gate:
             _refuse_foreign(headers)
         return who
 
-    def _known(self, scope: Scope, headers: Headers) -> Principal:
+    def _authenticate(self, scope: Scope, headers: Headers) -> Principal:
         shown = headers.get(b"authorization", b"")
         if (known := self._let_in_now.get(shown)) is not None:
             return known
@@ -262,7 +262,7 @@ class Gate:
             return self._by_cookie(scope, headers)
         token = self.service.access.find(secret.strip()) if scheme.lower() == "bearer" else None
         if token is None:
-            raise self._unknown(
+            raise self._unauthorized(
                 scope,
                 "this token opens nothing here, or has expired: make one with `stayer token add` "
                 "where the server was started",
@@ -286,10 +286,10 @@ class Gate:
             )
         who = self.service.sessions.read(cookie, page)
         if who is None:
-            raise self._unknown(scope, "this session is over: use a login link, or a token")
+            raise self._unauthorized(scope, "this session is over: use a login link, or a token")
         return who
 
-    def _unknown(self, scope: Scope, detail: str) -> Problem:
+    def _unauthorized(self, scope: Scope, detail: str) -> Problem:
         if wait := self.service.failures.count(_address(scope)):
             return Problem(
                 "too-many-failures", "wait a minute, then use the right token",
@@ -313,12 +313,12 @@ class Gate:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         if message.get("more_body", False) or len(body) > limit:
-            body = await self._rest(message, receive, limit, who, hold)
+            body = await self._read_rest(message, receive, limit, who, hold)
         if body and (not _is_json(headers.get(b"content-type")) or b"content-encoding" in headers):
             raise Problem("not-json", f"send JSON, with Content-Type: {JSON_MEDIA}")
         return body
 
-    async def _rest(
+    async def _read_rest(
         self,
         message: Message,
         receive: Receive,
@@ -326,10 +326,10 @@ class Gate:
         who: Principal | None,
         hold: Callable[[int], None],
     ) -> bytes:
-        """A body that comes in pieces, or is too large."""
+        """Read a body that comes in pieces, or is too large."""
         body = bytearray()
         received = 0
-        most = limit + (_DRAINED if who else _DRAINED_UNKNOWN)
+        most = limit + (_DISCARDED_BYTES if who else _DISCARDED_BYTES_UNKNOWN)
         while True:
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
@@ -352,7 +352,7 @@ class Gate:
         return bytes(body)
 
     def _write_down(self, scope: Scope, passage: _Passage) -> None:
-        """Who did what, when, from where, and whether it was done."""
+        """Write to the audit log who did what, when, from where, and whether it was done."""
         who = passage.who
         self.service.audit.note(
             who.name if who else None,
@@ -380,8 +380,8 @@ class Said(NamedTuple):
     content: bytes
 
 
-def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
-    """An answer of JSON; what was read may be asked for again by its tag."""
+def _encode_answer(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
+    """Make an answer of JSON; what was read may be asked for again by its tag."""
     answer = outcome if isinstance(outcome, Answer) else Answer(outcome)  # type: ignore[arg-type]
     content = _encode(answer.content)
     headers = [] if answer.headers is None else _raw(answer.headers)
@@ -391,7 +391,7 @@ def _said(scope: Scope, asked: Headers, outcome: object) -> Response | Said:
         if tag.removeprefix(b"W/") in asked.get(b"if-none-match", b""):
             return Said(304, headers, b"")
     elif answer.headers is None or "cache-control" not in answer.headers:
-        headers.append(_UNKEPT)
+        headers.append(_NO_STORE)
     headers += (b"content-length", b"%d" % len(content)), _MEDIA
     return Said(answer.status, headers, content)
 
@@ -406,8 +406,8 @@ async def _say(said: Said, send: Send, own: list[tuple[bytes, bytes]]) -> None:
     await send({"type": "http.response.body", "body": said.content})
 
 
-def _dressed(send: Send, passage: _Passage) -> Send:
-    """Sends what another kind of response says, with the headers that every answer has."""
+def _with_headers(send: Send, passage: _Passage) -> Send:
+    """Send what another kind of response says, with the headers that every answer has."""
 
     async def dressed(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -426,7 +426,7 @@ def _is_json(header: bytes | None) -> bool:
 
 
 def _refuse_foreign(headers: Headers) -> None:
-    """A browser says where a change comes from: it has to be our own page."""
+    """Refuse changes that a browser sends from any page but our own."""
     origin = headers.get(b"origin")
     if origin is None:
         return

@@ -35,14 +35,14 @@ class Audit:
         self, who: str | None, role: str | None, by: str | None, address: str,
         method: str, path: bytes, query: bytes, status: int,
     ) -> None:  # fmt: skip
-        """Something that somebody did, now."""
+        """Note what somebody did now."""
         if not self._lines:
             asyncio.get_running_loop().call_soon(self.write)
-        said = _said(who, role, by, address, method, path, query, status)
-        self._lines.append(b'{"at":"%b",%b' % (_at(round(time.time(), 3)), said))
+        said = _format_entry(who, role, by, address, method, path, query, status)
+        self._lines.append(b'{"at":"%b",%b' % (_format_time(round(time.time(), 3)), said))
 
     def write(self) -> None:
-        """All that is not written yet."""
+        """Write all that is not written yet."""
         lines, self._lines = self._lines, []
         if self._descriptor is None:
             for line in lines:
@@ -54,7 +54,7 @@ class Audit:
                 logging.getLogger(__name__).error("the audit log can't be written: %s", error)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close the file: nothing more will come."""
         self.write()
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -62,22 +62,22 @@ class Audit:
 
 
 @lru_cache(maxsize=1)
-def _at(moment: float) -> bytes:
-    """Many come in one millisecond."""
+def _format_time(moment: float) -> bytes:
+    """Format a time. Cached, because many come in one millisecond."""
     return rfc3339(moment).encode()
 
 
 def _printable(text: bytes) -> str:
-    """What is not ASCII, or is a control character, as an escape."""
+    """Escape what is not ASCII, or is a control character."""
     return text.decode("ascii", "backslashreplace").replace("\x7f", "\\x7f")
 
 
 @lru_cache(maxsize=256)
-def _said(
+def _format_entry(
     who: str | None, role: str | None, by: str | None, address: str, method: str, path: bytes,
     query: bytes, status: int,
 ) -> bytes:  # fmt: skip
-    """All but the time: who submits does the same again and again."""
+    """Format all but the time. Cached, because who submits does the same again and again."""
     target = _printable(path)
     if query:
         target += "?" + _printable(query)

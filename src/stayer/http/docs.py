@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 
 
 def page() -> str:
-    """All routes by group, then all records."""
+    """Make the page: all routes by group, then all records."""
     api = describe()
     info = api["info"]
     parts = [
@@ -24,7 +24,7 @@ def page() -> str:
         '<link rel="stylesheet" href="assets/plain.css">',
         "<main>",
         "<h1>Stayer: HTTP API</h1>",
-        f"<p>{_said(info['description'])}</p>",
+        f"<p>{_mark_code(info['description'])}</p>",
         '<p>For programs: <a href="openapi.json">openapi.json</a>.</p>',
     ]
     for tag in api["tags"]:
@@ -44,8 +44,8 @@ def page() -> str:
     return "\n".join((*parts, "</main></html>", ""))
 
 
-def _said(text: str) -> str:
-    """What is in backticks is code."""
+def _mark_code(text: str) -> str:
+    """Mark what is in backticks as code."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if n % 2 else part for n, part in enumerate(parts))
 
@@ -56,7 +56,7 @@ def _operation(method: str, path: str, operation: Schema) -> str:
     parts = [
         f'<details id="{escape(operation["operationId"])}"><summary>'
         f'<span class="role">{escape(role)}</span><span class="method">{method}</span> '
-        f"<code>{escape(path)}</code><br>{_said(operation['summary'])}</summary>",
+        f"<code>{escape(path)}</code><br>{_mark_code(operation['summary'])}</summary>",
         _parameters(operation["parameters"]),
     ]
     if body is not None:
@@ -71,7 +71,7 @@ def _parameters(parameters: list[Schema]) -> str:
         return ""
     rows = "".join(
         f"<tr><td><code>{escape(each['name'])}</code></td><td>{escape(each['in'])}</td>"
-        f"<td>{_said(each.get('description', ''))}</td></tr>"
+        f"<td>{_mark_code(each.get('description', ''))}</td></tr>"
         for each in parameters
     )
     return f"<table><tr><th>parameter</th><th>in</th><th>what</th></tr>{rows}</table>"
@@ -79,7 +79,7 @@ def _parameters(parameters: list[Schema]) -> str:
 
 def _answers(responses: Schema) -> str:
     rows = "".join(
-        f"<tr><td>{escape(status)}</td><td>{_said(answer['description'])}</td>"
+        f"<tr><td>{escape(status)}</td><td>{_mark_code(answer['description'])}</td>"
         f"<td>{_medias(answer.get('content', {}))}</td></tr>"
         for status, answer in responses.items()
     )

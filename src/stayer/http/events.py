@@ -23,14 +23,14 @@ from stayer.store import Store
 
 logger = logging.getLogger(__name__)
 
-RING = 4096
-PORTION = 500
-_LOOK = 2.0
+RING_EVENTS = 4096
+EVENTS_PER_READ = 500
+_WATCH_S = 2.0
 """How long one watch waits: so long may the thread outlive its last listener, in seconds."""
-_LINGER = 10.0
-_PAUSE = 1.0
+_LINGER_S = 10.0
+_STORE_RETRY_S = 1.0
 """Between two attempts at a store that does not answer."""
-PATIENCE = 3.0
+WATCH_OVERDUE_S = 3.0
 """How much longer than it should one watch may take: then the store is silent, in seconds."""
 
 
@@ -84,9 +84,9 @@ class Hub:
             self._listeners -= 1
             if not self._listeners:
                 # Who polls comes back soon, and would start a thread each time.
-                asyncio.get_running_loop().call_later(_LINGER, self._rest)
+                asyncio.get_running_loop().call_later(_LINGER_S, self._stop_if_unused)
 
-    def _rest(self) -> None:
+    def _stop_if_unused(self) -> None:
         if not self._listeners:
             self._generation += 1  # its thread notices, and ends
             self._ready = None
@@ -102,15 +102,15 @@ class Hub:
         store has fallen silent or answers again.
         """
         if self._base <= number >= self._last:
-            await self._something(timeout)
+            await self._wait_for_events(timeout)
         if number < self._base:  # also if the ring has moved on meanwhile
-            found: list[Event] = await self._call(self._store.watch, number, 0.0, PORTION)
+            found: list[Event] = await self._call(self._store.watch, number, 0.0, EVENTS_PER_READ)
             if found:
                 return found
         start = bisect_right(self._ring, number, key=lambda event: event.number)
-        return self._ring[start : start + PORTION]
+        return self._ring[start : start + EVENTS_PER_READ]
 
-    async def _something(self, timeout: float) -> None:
+    async def _wait_for_events(self, timeout: float) -> None:
         """Wait for events, or for the time to be over."""
         if not self.closed:
             with suppress(TimeoutError):
@@ -119,7 +119,7 @@ class Hub:
             raise Closed
 
     def close(self) -> None:
-        """End what waits."""
+        """End all that wait."""
         self.closed = True
         self._generation += 1
         self._arrived.set()
@@ -143,7 +143,7 @@ class Hub:
     def _watch(self, loop: asyncio.AbstractEventLoop, generation: int, seen: int) -> None:
         def tell(what: Callable[..., None], *arguments: Any) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._told, generation, what, *arguments)
+                loop.call_soon_threadsafe(self._run_if_current, generation, what, *arguments)
 
         tell(self._look_at_clock, generation)
         away = False
@@ -156,14 +156,14 @@ class Hub:
                         seen = newest
                         tell(self._begin_anew, newest)
                     tell(self._take, [])
-                events = self._store.watch(seen, _LOOK, PORTION)
+                events = self._store.watch(seen, _WATCH_S, EVENTS_PER_READ)
             except StoreError as error:
                 if not away:
                     logger.warning("the events can't be watched, trying again: %s", error)
                 away = True
                 tell(self._fall_silent, str(error))
                 self._asked = None
-                threading.Event().wait(_PAUSE)
+                threading.Event().wait(_STORE_RETRY_S)
                 continue
             self._asked = None
             away = False
@@ -171,8 +171,8 @@ class Hub:
                 seen = events[-1].number
             tell(self._take, events)
 
-    def _told(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
-        """What a watching thread has to tell, unless another one has taken its place."""
+    def _run_if_current(self, generation: int, what: Callable[..., None], *arguments: Any) -> None:
+        """Run what a watching thread asks for, unless another one has taken its place."""
         if generation == self._generation:
             what(*arguments)
 
@@ -181,7 +181,7 @@ class Hub:
         if generation != self._generation:
             return
         asked = self._asked
-        if asked is not None and (waited := time.monotonic() - asked) > _LOOK + PATIENCE:
+        if asked is not None and (waited := time.monotonic() - asked) > _WATCH_S + WATCH_OVERDUE_S:
             self._fall_silent(f"{self._store.url} has not answered for {waited:.0f} s", waited)
         asyncio.get_running_loop().call_later(1.0, self._look_at_clock, generation)
 
@@ -204,8 +204,8 @@ class Hub:
         if events:
             self._ring += events
             self._last = events[-1].number
-        if len(self._ring) > RING:
-            dropped = len(self._ring) - RING // 2
+        if len(self._ring) > RING_EVENTS:
+            dropped = len(self._ring) - RING_EVENTS // 2
             self._base = self._ring[dropped - 1].number
             del self._ring[:dropped]
         if news:

@@ -22,7 +22,7 @@ class FailuresQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """The most frequent faults."""
+    """Answer with the most frequent faults."""
     asked: FailuresQuery = call.query
 
     def read(queues: Sequence[str]) -> Failures:

@@ -23,7 +23,7 @@ from stayer.http.tasks import CancelBody
 from stayer.service.control import flows as flow_control
 from stayer.service.control import tasks as control
 
-SOME = 20
+UPSTREAMS_NAMED = 20
 """How many of the tasks that another waits for are named."""
 
 
@@ -44,7 +44,7 @@ class _Ties(Struct, frozen=True):
 
 
 def submit(call: Call) -> Answer:
-    """As a flow.json describes it: all of it, or nothing."""
+    """Submit a flow as a flow.json describes it: all of it, or nothing."""
     body: bytes = call.body
     assert call.who is not None
     settings = call.service.settings
@@ -107,26 +107,26 @@ class FlowsQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """A page of flows, newest first."""
+    """Answer with a page of flows, newest first."""
     asked: FlowsQuery = call.query
     page = call.store.flows(asked.cursor, asked.limit)
     return Answer({"flows": [model.record(flow) for flow in page.flows], "next": page.next})
 
 
 def show(call: Call) -> Answer:
-    """One of them, with its parts, what they run after, and how far they are."""
+    """Answer with one flow: its parts, what they run after, and how far they are."""
     return Answer(model.record(flow_control.get(call.store, call.path["id"])))
 
 
 def cancel(call: Call) -> Answer:
-    """All that has not ended."""
+    """Cancel all tasks of a flow that have not ended."""
     body: CancelBody = call.body
     id = call.path["id"]
     return Answer({"id": id, "tasks": flow_control.cancel(call.store, id, body.seconds())})
 
 
 def retry(call: Call) -> Answer:
-    """From where it failed."""
+    """Let a flow go on from where it failed."""
     id = call.path["id"]
     number = flow_control.retry(call.store, id, from_start=call.body.from_start)
     return Answer({"id": id, "tasks": number})
@@ -135,11 +135,13 @@ def retry(call: Call) -> Answer:
 class UpstreamsQuery(Struct, frozen=True, kw_only=True):
     """How much."""
 
-    limit: Annotated[int, Meta(ge=0, le=1000, description="How many of `waits` at most.")] = SOME
+    limit: Annotated[int, Meta(ge=0, le=1000, description="How many of `waits` at most.")] = (
+        UPSTREAMS_NAMED
+    )
 
 
 def upstreams(call: Call) -> Answer:
-    """What a task runs after, and what it waits for now."""
+    """Answer with what a task runs after, and what it waits for now."""
     task = control.get(call.store, call.path["id"])
     [of] = call.store.upstreams([task.id])
     waits, number = call.store.waits(task.id, call.query.limit)

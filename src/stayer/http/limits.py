@@ -62,7 +62,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 def is_local(address: str) -> bool:
-    """Whether this is an address of the machine itself."""
+    """Return whether this is an address of the machine itself."""
     try:
         return ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -108,7 +108,7 @@ class Streams:
         self._by.update((f"token {token}", address))
 
     def end(self, token: str, address: str) -> None:
-        """One has ended."""
+        """Count one less."""
         self.open -= 1
         for key in (f"token {token}", counted_as(address)):
             self._by[key] -= 1

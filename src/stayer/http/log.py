@@ -16,24 +16,25 @@ from stayer.core.errors import BadInput, StoreError, UnknownTask
 from stayer.core.model import FINISHED, JSON, RUNNING, LogPiece, Task
 from stayer.http.route import Answer, Call
 from stayer.http.streams import (
-    AWAY,
-    HEARTBEAT,
+    HEARTBEAT_S,
+    STORE_RETRY_S,
     CountedResponse,
     count_stream,
     get_task,
-    something,
     sse,
     still_allowed,
     streaming,
+    wait_for_any,
 )
-from stayer.http.tasks import which
+from stayer.http.tasks import which_attempt
+from stayer.service.control import logs
 from stayer.service.control import tasks as control
 from stayer.service.live_updates import Attention
 
-PORTION = 256_000
+LOG_BYTES_PER_READ = 256_000
 _PLACE = re.compile(r"[0-9]{1,9}:[0-9]{1,15}")
 """Numbers that every store can take."""
-_LOOK = 1.0
+_LOG_POLL_S = 1.0
 """A log makes no events: how often to look at one that is followed."""
 
 
@@ -53,19 +54,17 @@ class LogQuery(Struct, frozen=True, kw_only=True):
 
 
 async def log(call: Call) -> Response:
-    """What a task printed: as text, or as a stream that goes on."""
+    """Answer with what a task printed: as text, or as a stream that goes on."""
     asked: LogQuery = call.query
     if asked.tail is not None and asked.start:
         raise BadInput("give either tail or start, not both")
     task = await get_task(call, call.path["id"])
-    attempt = which(task, asked.attempt)
+    attempt = which_attempt(task, asked.attempt)
     start = asked.start
     if asked.tail is not None:
         lines = asked.tail
         start = await call.ask(
-            lambda: control.beginning_of_tail(
-                list(control.log(call.store, task.id, attempt)), lines
-            )
+            lambda: logs.beginning_of_tail(list(logs.read(call.store, task.id, attempt)), lines)
         )
     if asked.follow:
         begin = _last_place(call, attempt, start)
@@ -76,8 +75,8 @@ async def log(call: Call) -> Response:
 async def _text(
     call: Call, task: Task, attempt: int, start: int, limit: int | None
 ) -> StreamingResponse:
-    """Portion by portion; a line says where something is missing."""
-    first = await call.ask(call.store.log, task.id, attempt, start, PORTION)
+    """Send the log portion by portion; a line says where something is missing."""
+    first = await call.ask(call.store.log, task.id, attempt, start, LOG_BYTES_PER_READ)
 
     async def portions() -> AsyncIterator[bytes]:
         position, left, pieces = start, limit, first
@@ -91,7 +90,7 @@ async def _text(
                 yield data
                 if left == 0:
                     return
-            pieces = await call.ask(call.store.log, task.id, attempt, position, PORTION)
+            pieces = await call.ask(call.store.log, task.id, attempt, position, LOG_BYTES_PER_READ)
 
     headers = {"cache-control": "private, no-cache", "stayer-attempt": str(attempt)}
     media = "text/plain; charset=utf-8"
@@ -99,7 +98,7 @@ async def _text(
 
 
 def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
-    """Where a client that reconnects has got to: its last id is `attempt:offset`."""
+    """Read where a client that reconnects has got to: its last id is `attempt:offset`."""
     said = call.request.headers.get("last-event-id", "")
     if not said:
         return attempt, start
@@ -112,7 +111,7 @@ def _last_place(call: Call, attempt: int, start: int) -> tuple[int, int]:
 async def _log_stream(
     call: Call, id: str, only: int | None, attempt: int, offset: int
 ) -> AsyncIterator[bytes]:
-    """Messages `log` (`attempt`, `start`, `text`), and at last `end` with the record."""
+    """Send messages `log` (`attempt`, `start`, `text`), and at last `end` with the record."""
     service = call.service
     following = _Following(call, id, only, attempt, offset)
     yield b"retry: 2000\n\n"
@@ -123,8 +122,8 @@ async def _log_stream(
                 messages = await call.ask(following.look)
             except StoreError:
                 messages = [b": the store does not answer\n\n"]
-                await asyncio.sleep(AWAY)
-            if not messages and time.monotonic() - spoken >= HEARTBEAT:
+                await asyncio.sleep(STORE_RETRY_S)
+            if not messages and time.monotonic() - spoken >= HEARTBEAT_S:
                 messages = [b": alive\n\n"]
             if messages:
                 spoken = time.monotonic()
@@ -132,7 +131,7 @@ async def _log_stream(
             if following.over:
                 return
             if not following.more:
-                position = await something(call, [id], position, _LOOK)
+                position = await wait_for_any(call, [id], position, _LOG_POLL_S)
 
 
 class _Following:
@@ -150,7 +149,7 @@ class _Following:
         """There is more to be read at once."""
 
     def look(self) -> list[bytes]:
-        """What is new."""
+        """Return what is new."""
         try:
             task = control.get(self._store, self._id)
         except UnknownTask:
@@ -170,10 +169,10 @@ class _Following:
         return messages
 
     def _read(self, ended: bool) -> list[bytes]:
-        pieces = self._store.log(self._id, self._attempt, self._offset, PORTION)
-        self.more = sum(len(piece.data) for piece in pieces) >= PORTION
+        pieces = self._store.log(self._id, self._attempt, self._offset, LOG_BYTES_PER_READ)
+        self.more = sum(len(piece.data) for piece in pieces) >= LOG_BYTES_PER_READ
         messages = []
-        for piece in _joined(pieces):
+        for piece in _join(pieces):
             text, length = _whole_letters(piece.data, final=ended)
             if length:
                 self._offset = piece.start + length
@@ -182,8 +181,8 @@ class _Following:
         return messages
 
 
-def _joined(pieces: list[LogPiece]) -> list[LogPiece]:
-    """What follows on itself as one piece, so that only a gap cuts it."""
+def _join(pieces: list[LogPiece]) -> list[LogPiece]:
+    """Join adjacent pieces, so that only a gap separates two."""
     joined: list[LogPiece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
@@ -195,7 +194,7 @@ def _joined(pieces: list[LogPiece]) -> list[LogPiece]:
 
 
 def _whole_letters(data: bytes, *, final: bool) -> tuple[str, int]:
-    """Text, and of how many bytes: a letter that is cut in two waits for its rest."""
+    """Decode text, and count its bytes: a letter that is cut in two waits for its rest."""
     length = len(data)
     if not final:
         for back in range(1, min(4, length) + 1):
@@ -220,10 +219,10 @@ class PiecesQuery(Struct, frozen=True, kw_only=True):
 
 
 def pieces(call: Call) -> Answer:
-    """With the gaps between them."""
+    """Return the pieces, with the gaps between them."""
     asked: PiecesQuery = call.query
     task = control.get(call.store, call.path["id"])
-    attempt = which(task, asked.attempt)
+    attempt = which_attempt(task, asked.attempt)
     found = call.store.log(task.id, attempt, asked.start, asked.limit)
     shown: list[JSON] = [codec.log_record(piece) for piece in found]
     following = found[-1].start + len(found[-1].data) if found else asked.start

@@ -7,10 +7,10 @@ from collections import OrderedDict
 
 from stayer.http.limits import counted_as
 
-ALLOWED = 20
+FAILURES_PER_MINUTE = 20
 """How many failures of one address in a minute are answered as such."""
-_MINUTE = 60.0
-_ADDRESSES = 1000
+_MINUTE_S = 60.0
+_MOST_ADDRESSES = 1000
 
 
 class Failures:
@@ -20,13 +20,13 @@ class Failures:
         self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def count(self, address: str) -> int:
-        """One more failure; how many seconds to wait, 0 while there are few."""
+        """Count a failure; return how many seconds to wait, 0 while there are few."""
         now = time.monotonic()
         address = counted_as(address)
         since, number = self._counts.pop(address, (now, 0))
-        if now - since >= _MINUTE:
+        if now - since >= _MINUTE_S:
             since, number = now, 0
         self._counts[address] = (since, number + 1)
-        while len(self._counts) > _ADDRESSES:
+        while len(self._counts) > _MOST_ADDRESSES:
             self._counts.popitem(last=False)
-        return max(1, round(since + _MINUTE - now)) if number >= ALLOWED else 0
+        return max(1, round(since + _MINUTE_S - now)) if number >= FAILURES_PER_MINUTE else 0

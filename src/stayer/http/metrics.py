@@ -27,14 +27,14 @@ class Metrics:
         self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
 
     def count(self, method: str, path: str, status: int, seconds: float, timed: bool) -> None:
-        """One request, by the path of its route; that of a stream has no duration to speak of."""
+        """Count one request by the path of its route; the duration counts only if `timed`."""
         self._requests[method, path, status] += 1
         if timed:
             self._durations[method, path][bisect_left(BUCKETS, seconds)] += 1
             self._sums[method, path] += seconds
 
     def requests(self) -> Iterable[str]:
-        """What was asked, and how long it took."""
+        """Return the figures of requests: how many, and how long they took."""
         yield from _head("stayer_http_requests_total", "counter", "Requests, by route and status.")
         for (method, path, status), number in sorted(self._requests.items()):
             yield _line(
@@ -55,7 +55,7 @@ class Metrics:
 
 
 def of_store(queues: Sequence[QueueInfo], workers: Sequence[Worker], now: float) -> Iterable[str]:
-    """What the store says."""
+    """Return the figures of queues and workers."""
     yield from _head("stayer_tasks", "gauge", "Tasks, by queue and state.")
     for queue in queues:
         for state in STATES:
@@ -93,7 +93,7 @@ def _workers(workers: Sequence[Worker], now: float) -> Iterable[str]:
 
 
 def gauge(name: str, help: str, value: float) -> Iterable[str]:
-    """One figure."""
+    """Return the lines of one figure."""
     yield from _head(name, "gauge", help)
     yield _line(name, {}, value)
 
@@ -104,9 +104,9 @@ def _head(name: str, kind: str, help: str) -> Iterable[str]:
 
 
 def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    said = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
     return f"{name}{{{said}}} {value:.9g}" if said else f"{name} {value:.9g}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

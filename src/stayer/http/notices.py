@@ -38,12 +38,12 @@ class NoticesBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def find(call: Call) -> Answer:
-    """A page, newest first."""
+    """Answer with a page of notices, newest first."""
     return _page(call, call.query.task)
 
 
 def of_task(call: Call) -> Answer:
-    """Those of one task, which must be there."""
+    """Answer with the notices of one task, which must be there."""
     return _page(call, control.get(call.store, call.path["id"]).id)
 
 
@@ -54,10 +54,10 @@ def _page(call: Call, task: str | None) -> Answer:
 
 
 def retry(call: Call) -> Answer:
-    """Deliver them once more."""
+    """Deliver notices once more."""
     return Answer({"notices": call.store.retry_notices(call.body.ids)})
 
 
 def drop(call: Call) -> Answer:
-    """Forget them."""
+    """Forget notices."""
     return Answer({"notices": call.store.drop_notices(call.body.ids)})

@@ -11,13 +11,13 @@ from stayer.core import codec, limits
 from stayer.core.model import Page, Task
 
 PAGE_SIZE = limits.LIST
-PORTION = 50
+FIRST_TASKS = 50
 """How many tasks are read before it is known how large they are."""
 encode = msgspec.json.Encoder().encode
 
 
 def shown_in_full(tasks: Sequence[Task]) -> list[Raw]:
-    """The records of tasks, as JSON."""
+    """Encode the records of tasks as JSON."""
     return [Raw(encode(codec.record(task))) for task in tasks]
 
 
@@ -31,7 +31,7 @@ def read_page(
     ends early where its tasks are large.
     """
     shown: list[Raw] = []
-    size, portion = 0, PORTION
+    size, portion = 0, FIRST_TASKS
     while True:
         page = find(cursor, min(portion, limit - len(shown)))
         more = show(page.tasks)

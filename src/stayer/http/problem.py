@@ -15,7 +15,7 @@ from stayer.core.model import JSON
 
 MEDIA = "application/problem+json"
 URN = "urn:stayer:problem:"
-RETRY_AFTER = 5
+RETRY_AFTER_S = 5
 """When a store that is away may be asked again, in seconds."""
 
 STATUS: dict[type[StayerError], int] = {
@@ -72,7 +72,7 @@ class Problem(Exception):
 
 
 def status_of(error: type[StayerError]) -> int:
-    """The status of the nearest class that has one."""
+    """Return the status of the nearest class that has one."""
     return next(STATUS[known] for known in error.__mro__ if known in STATUS)
 
 
@@ -86,7 +86,7 @@ def response(error: Problem | StayerError, store: str = "") -> Response:
     kind = type(error)
     status = status_of(kind)
     title = (kind.__doc__ or "").partition("\n")[0]
-    headers = {"retry-after": str(RETRY_AFTER)} if status == 503 else {}
+    headers = {"retry-after": str(RETRY_AFTER_S)} if status == 503 else {}
     more: dict[str, JSON] = {}
     if isinstance(error, errors.TaskFailed) and error.error is not None:
         more["error"] = msgspec.to_builtins(error.error)
@@ -114,7 +114,7 @@ _PLACES = (
 
 
 def without_place(said: str, store: str) -> str:
-    """What is wrong with a store, without where it is, on which machine, and who uses it there."""
+    """Strip from an error where the store is, on which machine, and who uses it there."""
     said = _without_url(said, store)
     path = urlsplit(store).path[1:] if store.startswith("sqlite:") else ""
     if path:

@@ -53,7 +53,7 @@ class Connections:
         self._watch: asyncio.TimerHandle | None = None
 
     def protocol(self) -> type[HttpToolsProtocol]:
-        """What uvicorn makes for each connection."""
+        """Make the class that uvicorn uses for each connection."""
         return type("LimitedConnection", (Connection,), {"room": self})
 
     def add(self, connection: Connection) -> bool:
@@ -77,7 +77,7 @@ class Connections:
         return True
 
     def remove(self, connection: Connection) -> None:
-        """It is closed, or about to be."""
+        """Forget a connection that is closed, or about to be."""
         if connection not in self._open:
             return
         del self._open[connection]
@@ -203,7 +203,7 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def is_late(self, now: float) -> bool:
-        """Whether it has not got on in time."""
+        """Return whether it has not got on in time."""
         was_unread = self._unread_since is not None
         if self._note_unread(now):
             return self._reads_too_slowly(now)
@@ -214,12 +214,12 @@ class Connection(HttpToolsProtocol):
         return now >= self._until
 
     def _note_unread(self, now: float) -> bool:
-        """Whether there is something to send that even the kernel has no place for."""
+        """Note whether there is something to send that even the kernel has no room for."""
         unread = self.transport.get_write_buffer_size()
         if not unread:
             self._unread_since = None
             return False
-        sent = self._wire.written - unread - _queued(self.transport)
+        sent = self._wire.written - unread - _bytes_queued(self.transport)
         if self._unread_since is None:
             self._unread_since = now, sent
             self._sent, self._sent_at = sent, now
@@ -299,7 +299,7 @@ class Connection(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _names_one_host(self) -> bool:
-        """Whether an absolute URI (`GET http://host/path`) means the host of the header."""
+        """Return whether an absolute URI (`GET http://host/path`) means the host of the header."""
         _, _, rest = self.url.partition(b"://")
         named = rest.partition(b"/")[0].partition(b"?")[0]
         return [named.lower()] == [v.lower() for name, v in self.headers if name == b"host"]
@@ -355,7 +355,7 @@ class Connection(HttpToolsProtocol):
             self._refuse("bad-request", "this is no HTTP request")
 
 
-def _queued(transport: asyncio.Transport) -> int:
+def _bytes_queued(transport: asyncio.Transport) -> int:
     """How many bytes the kernel keeps that the other side has not taken: megabytes, of which a slow
     reader reads for minutes before the kernel wants more from us.
     """

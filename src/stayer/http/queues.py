@@ -15,11 +15,11 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.units import CENTURY
 from stayer.http.filters import Limit, Partial, part_of
-from stayer.http.pages import PAGE_SIZE, PORTION, encode, shown_in_full
+from stayer.http.pages import FIRST_TASKS, PAGE_SIZE, encode, shown_in_full
 from stayer.http.route import Answer, Call
 from stayer.service.control import tasks as control
 
-_BUDGET = 5.0
+_DELETE_BUDGET_S = 5.0
 """How long one request deletes tasks of a queue, in seconds; then it is to be repeated."""
 
 
@@ -31,14 +31,14 @@ class QueueNames(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """Those named, or all."""
+    """Answer with the queues that were named, or all."""
     asked: QueueNames = call.query
     found, away = part_of(call.store, asked.name, call.store.queues, asked.partial)
     return Answer({"queues": [codec.queue_record(queue) for queue in found], **away})
 
 
 def show(call: Call) -> Answer:
-    """One of them."""
+    """Answer with one queue."""
     _check(call)
     [queue] = call.store.queues([call.path["name"]])
     return Answer(codec.queue_record(queue))
@@ -51,13 +51,13 @@ def _check(call: Call) -> None:
 
 
 def pause(call: Call) -> Answer:
-    """Let no more of its tasks be taken."""
+    """Let no more tasks of a queue be taken."""
     _check(call)  # a slip in the name must not make a queue
     return Answer(codec.queue_record(control.pause_queue(call.store, call.path["name"])))
 
 
 def resume(call: Call) -> Answer:
-    """Let its tasks be taken again."""
+    """Let tasks of a queue be taken again."""
     _check(call)
     return Answer(codec.queue_record(control.resume_queue(call.store, call.path["name"])))
 
@@ -83,7 +83,7 @@ class QueueBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def set_queue(call: Call) -> Answer:
-    """Change settings; the queue is made if it is not there."""
+    """Change the settings of a queue, which is made if it is not there."""
     body: QueueBody = call.body
     name = call.path["name"]
     checks.new_task(queue=name)  # checks the name
@@ -103,11 +103,11 @@ class PeekQuery(Struct, frozen=True, kw_only=True):
 
 
 def peek(call: Call) -> Answer:
-    """What would be taken next: as many as fit into a page."""
+    """Answer with the tasks that would be taken next: as many as fit into a page."""
     name, limit = call.path["name"], call.query.limit
-    first = shown_in_full(call.store.peek(name, min(limit, PORTION)))
+    first = shown_in_full(call.store.peek(name, min(limit, FIRST_TASKS)))
     fit = PAGE_SIZE * len(first) // max(1, sum(map(len, first)))
-    if len(first) == PORTION and min(fit, limit) > PORTION:
+    if len(first) == FIRST_TASKS and min(fit, limit) > FIRST_TASKS:
         first = shown_in_full(call.store.peek(name, min(fit, limit)))
     return Answer(Raw(encode({"tasks": first})))
 
@@ -119,7 +119,7 @@ class DropQuery(Struct, frozen=True, kw_only=True):
 
 
 def drop(call: Call) -> Answer:
-    """Delete it with its tasks; of very many a part, and the answer says what is left (202)."""
+    """Delete a queue with its tasks; of very many a part, then 202 says what is left."""
     name = call.path["name"]
     _check(call)
     counts = call.store.queues([name])[0].counts
@@ -128,7 +128,7 @@ def drop(call: Call) -> Answer:
         raise Refused(
             f"queue {name} has {open_tasks} unfinished tasks: cancel them first, or say force=true"
         )
-    deadline = time.monotonic() + _BUDGET
+    deadline = time.monotonic() + _DELETE_BUDGET_S
     while (left := call.store.drop_queue(name, control.BATCH)) and time.monotonic() < deadline:
         pass
     answer: dict[str, JSON] = {"name": name, "left": left}

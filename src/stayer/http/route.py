@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 A = TypeVarTuple("A")
 
-SMALL = 16_000
+INLINE_BODY_BYTES = 16_000
 """Bodies of so many bytes are read in passing: sooner than a thread is found for them."""
 _FIELDS_LIMIT = 2000
 JSON_MEDIA = "application/json"
@@ -117,7 +117,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """What can go wrong beside what can go wrong everywhere."""
 
     @property
-    def timed(self) -> bool:
+    def is_timed(self) -> bool:
         """Whether its duration says anything: that of who waits for events does not."""
         return self.wait is None or self.method != "GET"
 
@@ -165,7 +165,7 @@ class Routes:
         }
 
     def find(self, method: str, path: str) -> Found | set[str]:
-        """The route, or the methods that the path has (none: there is no such path)."""
+        """Find the route, or the methods that the path has (none: there is no such path)."""
         plain = self._plain.get((method, path))
         return self._search(method, path) if plain is None else plain
 
@@ -183,11 +183,11 @@ class Routes:
         for node, names in nodes:
             route = node.routes.get("GET" if method == "HEAD" else method)
             if route is not None and (method != "HEAD" or route.wait is None):
-                return Found(route, {name: _unquoted(part) for name, part in names.items()})
+                return Found(route, {name: _unquote(part) for name, part in names.items()})
         return {allowed for node, _ in nodes for allowed in node.routes}
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     try:
         return unquote(part, errors="strict")
     except UnicodeDecodeError:
@@ -195,7 +195,7 @@ def _unquoted(part: str) -> str:
 
 
 def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
-    """The query as the route understands it; BadInput says what it does not."""
+    """Read the query as the route understands it; BadInput says what it does not."""
     if kind is None and not raw:
         return None
     try:
@@ -226,7 +226,7 @@ def read_query(kind: type[Struct] | None, raw: bytes) -> Struct | None:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query: {explained(error, kind)}") from None
+        raise BadInput(f"query: {describe_error(error, kind)}") from None
 
 
 @cache
@@ -245,7 +245,7 @@ def _bare(hint: Any) -> object:
 
 
 def read_body(kind: type | None, raw: bytes) -> Any:
-    """The body as the route understands it; BadInput says what it does not."""
+    """Read the body as the route understands it; BadInput says what it does not."""
     if kind is None:
         if raw and raw.strip() not in (b"{}", b"null"):
             raise BadInput("this takes no body: leave it out")
@@ -255,13 +255,13 @@ def read_body(kind: type | None, raw: bytes) -> Any:
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
     except msgspec.ValidationError as error:
-        raise BadInput(f"body: {explained(error, kind)}") from None
+        raise BadInput(f"body: {describe_error(error, kind)}") from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the body is not JSON: {error}") from None
 
 
-def explained(error: msgspec.ValidationError, kind: type) -> str:
-    """What is wrong, with the field in front."""
+def describe_error(error: msgspec.ValidationError, kind: type) -> str:
+    """Say what is wrong, with the field in front."""
     problem, field = decode_errors.split(str(error))
     said = decode_errors.in_words(problem, field, kind)
     return f"{field}: {said}" if field else said

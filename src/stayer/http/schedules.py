@@ -52,14 +52,14 @@ class ScheduleChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def find(call: Call) -> Answer:
-    """Those named, or all, with the state of their last task."""
+    """Answer with the schedules that were named, or all, with the state of their last task."""
     found = call.store.schedules(call.query.name)
     tasks = schedules.last_tasks(call.store, found)
-    return Answer({"schedules": [_shown(each, tasks.get(each.name)) for each in found]})
+    return Answer({"schedules": [_record_with_state(each, tasks.get(each.name)) for each in found]})
 
 
 def show(call: Call) -> Answer:
-    """One of them, with its next ticks."""
+    """Answer with one schedule and its next ticks."""
     found = schedules.get(call.store, call.path["schedule"])
     ticks = schedules.following(call.store, found, _FOLLOWING)
     shown = _answer(call.store, found)
@@ -67,8 +67,8 @@ def show(call: Call) -> Answer:
 
 
 def make(call: Call) -> Answer:
-    """Make one; the same once more is no error."""
-    wanted = parse.parse(call.body, "body", _usual(call))
+    """Make a schedule; the same once more is no error."""
+    wanted = parse.parse(call.body, "body", _task_defaults(call))
     new = not call.store.schedules([wanted.name])
     query: MakeQuery = call.query
     made = schedules.add(call.store, wanted, replacing=query.replace, seen=query.seen)
@@ -76,7 +76,7 @@ def make(call: Call) -> Answer:
 
 
 def change(call: Call) -> Answer:
-    """Some things about it."""
+    """Change what is named of a schedule."""
     said: ScheduleChange = call.body
     fields = {
         name: value for name, value in msgspec.structs.asdict(said).items() if value is not None
@@ -86,14 +86,14 @@ def change(call: Call) -> Answer:
     if said.task is not None:
         written = codec.encode(said.task)
         known = parse_submission(written, "body: task")
-        fields["task"] = parse.task_for({**_usual(call), **known})
+        fields["task"] = parse.task_for({**_task_defaults(call), **known})
     return Answer(
         _answer(call.store, schedules.change(call.store, call.path["schedule"], **fields))
     )
 
 
 def drop(call: Call) -> Answer:
-    """Forget it; its tasks stay."""
+    """Forget a schedule; its tasks stay."""
     schedules.drop(call.store, call.path["schedule"])
     return Answer(None, 204)
 
@@ -107,19 +107,19 @@ resume = _verb(schedules.resume)
 
 
 def run(call: Call) -> Answer:
-    """Submit its task now, once."""
+    """Submit the task of a schedule now, once."""
     return Answer(codec.record(schedules.run(call.store, call.path["schedule"])), 201)
 
 
-def _usual(call: Call) -> dict[str, Any]:
+def _task_defaults(call: Call) -> dict[str, Any]:
     assert call.who is not None
     settings = call.service.settings
     return {"queue": settings.queue, "retries": settings.retries, "owner": call.who.name}
 
 
 def _answer(store: Store, schedule: Schedule) -> dict[str, JSON]:
-    return _shown(schedule, schedules.last_tasks(store, [schedule]).get(schedule.name))
+    return _record_with_state(schedule, schedules.last_tasks(store, [schedule]).get(schedule.name))
 
 
-def _shown(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
+def _record_with_state(schedule: Schedule, task: Task | None) -> dict[str, JSON]:
     return {**parse.record(schedule), "last_state": None if task is None else task.state}

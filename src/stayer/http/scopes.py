@@ -31,8 +31,8 @@ _NAMED_BY = {
 """Which parameter says the queues that a request is about."""
 
 
-async def confined(service: Service, who: Principal, found: Found, query: Any) -> Any:
-    """The query, about nothing but the queues of this token; raises Problem where it can't be."""
+async def confine(service: Service, who: Principal, found: Found, query: Any) -> Any:
+    """Narrow the query to the queues of this token; raises Problem where that can't be."""
     route, path = found.route, found.path
     asked = (route.method, route.path)
     if asked in _FREE or asked == ("POST", "/v1/tasks"):  # what it submits is looked at later
@@ -75,15 +75,15 @@ def check_new(who: Principal, new: NewTask) -> None:
 
 
 def check_answer(who: Principal, answer: Submitted) -> None:
-    """Whether it may see what is there under that id."""
+    """Refuse to show a task of other queues that is there under that id."""
     if who.queues and answer.task.queue not in who.queues:
         raise Problem(
             "forbidden", f"the id {answer.task.id!r} is taken in a queue of others: choose another"
         )
 
 
-def confined_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
-    """A reason that names no task of other queues."""
+def confine_reason(who: Principal, store: Store, task: Task, reason: Reason) -> Reason:
+    """Rewrite a reason so that it names no task of other queues."""
     if reason.reason == "waiting":
         number = store.waits(task.id, 0)[1]
         others = "another task" if number == 1 else f"{number:,} other tasks"

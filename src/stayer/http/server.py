@@ -21,12 +21,12 @@ from stayer.http.tokens import Access
 from stayer.store import Store
 
 _BACKLOG = 1024
-_GRACE = 5
+_SHUTDOWN_GRACE_S = 5
 """How long open requests may take when the server ends, in seconds."""
 
 
 def make_app(service: Service, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
-    """The server as an ASGI application."""
+    """Make the server as an ASGI application."""
     plain = Gate(service, routes)
     packed = GZipMiddleware(plain, minimum_size=1000, compresslevel=5)
 
@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
     """Ends its streams first when it is to end: else it would wait for them."""
 
     def __init__(self, store: Store, access: Access, settings: Settings) -> None:
-        """Listens at once, so that a port that is taken is said at once."""
+        """Listen at once, so that a port that is taken is said at once."""
         limits = settings.limits
         connections = Connections(limits, settings.trusted_proxies)
         self._service = Service(store, access, settings, connections.most)
@@ -64,19 +64,19 @@ class Server(uvicorn.Server):
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
                 timeout_keep_alive=int(limits.idle_time) + 1,
-                timeout_graceful_shutdown=_GRACE,
+                timeout_graceful_shutdown=_SHUTDOWN_GRACE_S,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.private_key,
             )
         )
 
     def serve_now(self) -> None:
-        """Until a signal ends it, or `should_exit` is set."""
+        """Serve until a signal ends it, or `should_exit` is set."""
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         self.run(sockets=[self._socket])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's own, which leaves a TLS handshake a whole minute."""
+        """Start listening; unlike uvicorn's own, which leaves a TLS handshake a whole minute."""
         assert sockets is not None
         await self.lifespan.startup()
         if self.lifespan.should_exit:
@@ -103,7 +103,7 @@ class Server(uvicorn.Server):
 
 
 def _url(settings: Settings, port: int) -> str:
-    """Where people find it."""
+    """Return where people find it."""
     scheme = "https" if settings.certificate else "http"
     host = settings.host
     if settings.host_names:

@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 A = TypeVarTuple("A")
 
-THREADS = 8
-WAITING = 256
+STORE_THREADS = 8
+MOST_WAITING_CALLS = 256
 """How many calls may wait for a thread; more are turned away."""
-REMEMBER = 60.0
+WRITE_LAST_USES_S = 60.0
 """How often it is written down which tokens and sessions were used, in seconds."""
-_BREATH = 0.1
-_PATIENCE = 2.0
+_SAMPLE_PAUSE_S = 0.1
+_PROBE_TIMEOUT_S = 2.0
 """How long a store may take to say that it is there, in seconds."""
 
 
@@ -65,7 +65,7 @@ class Service:
     def __init__(
         self, store: Store, access: Access, settings: Settings, connections: int | None = None
     ) -> None:
-        """With room for so many connections (`settings.limits.connections`)."""
+        """Make room for so many connections (`settings.limits.connections`)."""
         self.store = store
         self.access = access
         self.settings = settings
@@ -77,10 +77,10 @@ class Service:
         self.audit = Audit(settings.audit_log)
         self.streams = Streams(settings.limits, connections or settings.limits.connections)
         self.bodies = Bodies(settings.limits)
-        self.requests = Requests(settings.limits, THREADS // 2)
+        self.requests = Requests(settings.limits, STORE_THREADS // 2)
         self.traced = tracing.is_near()
         """Decided once: it takes longer to find out than to route a request."""
-        self._threads = ThreadPoolExecutor(THREADS, "store")
+        self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._prober = ThreadPoolExecutor(1, "probe")
         self._probe: asyncio.Future[float] | None = None
         self._calls = 0
@@ -99,7 +99,7 @@ class Service:
         """Count what the queues did, unless a worker has."""
         sampler = Sampler(self.store)
         while True:
-            await asyncio.sleep(max(_BREATH, sampler.left))
+            await asyncio.sleep(max(_SAMPLE_PAUSE_S, sampler.left))
             try:
                 await self.call(sampler.look)
             except (StoreError, Problem) as error:
@@ -108,7 +108,7 @@ class Service:
     async def _remember(self) -> None:
         """Write down which tokens and sessions were used."""
         while True:
-            await asyncio.sleep(REMEMBER)
+            await asyncio.sleep(WRITE_LAST_USES_S)
             await asyncio.to_thread(self._write_uses)
 
     def _write_uses(self) -> None:
@@ -122,7 +122,7 @@ class Service:
 
     async def call(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread."""
-        if self._calls >= THREADS + WAITING:
+        if self._calls >= STORE_THREADS + MOST_WAITING_CALLS:
             raise Problem(
                 "busy", "the store is slow, or many ask at once: try again", {"retry-after": "1"}
             )
@@ -137,14 +137,14 @@ class Service:
     async def ask(
         self, who: Principal | None, function: Callable[[Unpack[A]], T], *arguments: *A
     ) -> T:
-        """The same for somebody, who has a part of the threads: others go on, however long what is
-        asked for takes.
+        """Run something that asks the store for somebody, who may use only a part of the threads:
+        others go on, however long it takes.
         """
         async with self.requests.turn("" if who is None else who.account):
             return await self.call(function, *arguments)
 
     async def probe(self) -> float:
-        """How long the store takes to answer, in seconds; StoreError if it does not.
+        """Measure how long the store takes to answer, in seconds; StoreError if it does not.
 
         In a thread of its own: a store that hangs has one question open, not many.
         """
@@ -152,10 +152,10 @@ class Service:
             loop = asyncio.get_running_loop()
             self._probe = loop.run_in_executor(self._prober, self._ask)
         try:
-            latency = await asyncio.wait_for(asyncio.shield(self._probe), _PATIENCE)
+            latency = await asyncio.wait_for(asyncio.shield(self._probe), _PROBE_TIMEOUT_S)
         except TimeoutError:
             raise StoreUnreachable(
-                f"{self.store.url} has not answered within {_PATIENCE:.0f}s"
+                f"{self.store.url} has not answered within {_PROBE_TIMEOUT_S:.0f}s"
             ) from None
         self.metrics.store_latency = latency
         return latency

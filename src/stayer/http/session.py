@@ -13,7 +13,7 @@ import hmac
 from msgspec import Struct
 from starlette.responses import JSONResponse, Response
 
-from stayer.http.tokens import LONGEST, Access, Role, Session, Token, digest
+from stayer.http.tokens import SESSION_LIFE_S, Access, Role, Session, Token, digest
 
 PAGE_HEADER = b"x-stayer-request"
 """Carries the page's secret. A page of another origin can't send it."""
@@ -77,7 +77,7 @@ class Sessions:
         response.set_cookie(
             self.cookie,
             opening.cookie,
-            max_age=int(LONGEST),
+            max_age=int(SESSION_LIFE_S),
             path=path,
             secure=secure,
             httponly=True,
@@ -92,7 +92,7 @@ class Sessions:
         response.delete_cookie(self.cookie, path=path, httponly=True, samesite="strict")
 
     def read(self, cookie: str, page: bytes) -> Principal | None:
-        """Who shows these two secrets; None if one is wrong, or the session has ended."""
+        """Return who shows these two secrets; None if one is wrong, or the session has ended."""
         found = self._access.find_session(cookie)
         if found is None or not _is_page(found, page):
             return None
@@ -100,7 +100,7 @@ class Sessions:
         return Principal(found.name, found.role, found.token, found.id)
 
     def holds(self, who: Principal) -> bool:
-        """Whether somebody who was let in would still be."""
+        """Return whether somebody who was let in would still be."""
         if who.session is not None:
             return self._access.is_session_open(who.session)
         return who.token is not None and self._access.holder(who.token) is not None
@@ -111,5 +111,5 @@ def _is_page(session: Session, secret: bytes) -> bool:
 
 
 def by_token(token: Token) -> Principal:
-    """Who shows a token."""
+    """Return who shows a token."""
     return Principal(token.name, token.role, token.hash, None, token.queues, token.any_id)

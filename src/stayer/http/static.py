@@ -38,7 +38,7 @@ class Fixed:
         self._media = media
 
     def answer(self, request: Request) -> Response:
-        """The page, unless the browser has it."""
+        """Answer with the page, unless the browser has it."""
         headers = {"etag": self._tag, "cache-control": "no-cache", "vary": "Accept-Encoding"}
         if self._tag.removeprefix("W/") in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
@@ -56,7 +56,7 @@ class Folder:
         self._found: dict[str, Path] | None = None
 
     def answer(self, name: str, request: Request) -> Response:
-        """The file; unchanged since the browser has it, only that."""
+        """Answer with the file, or that it has not changed since the browser got it."""
         path = self._files().get(name)
         if path is None:
             raise Problem("unknown-path", f"there is no file {name!r}")

@@ -20,11 +20,11 @@ from stayer.http.route import Answer, Call
 from stayer.service.degraded.partial import workers_in
 from stayer.store import Store
 
-_NEWS = 5000
+_RATE_EVENTS = 5000
 """How many of the newest events are looked at for the rates."""
-_WINDOW = 300.0
+_RATE_WINDOW_S = 300.0
 _COUNTED = ("pending", "started", "complete", "failed", "cancelled")
-_POINTS = 3000
+_MOST_POINTS = 3000
 """How many steps one answer may have."""
 PartialSums = Annotated[
     bool,
@@ -46,7 +46,7 @@ class StatsQuery(Struct, frozen=True, kw_only=True):
 
 
 def stats(call: Call) -> Answer:
-    """Sums over queues and workers, and what happened in the last minutes."""
+    """Answer with sums over queues and workers, and what happened in the last minutes."""
     store, asked = call.store, call.query
     now = store.now()
     queues, away = part_of(store, (), store.queues, asked.partial)
@@ -77,7 +77,7 @@ def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
     """What happened lately. Events may be in a part of the store that is away."""
     try:
         last = store.last_event()
-        rates = _rates(store.watch(max(0, last - _NEWS), 0.0, _NEWS), now)
+        rates = _rates(store.watch(max(0, last - _RATE_EVENTS), 0.0, _RATE_EVENTS), now)
     except StoreUnreachable:
         if not partial:
             raise
@@ -86,13 +86,15 @@ def _news(store: Store, now: float, partial: bool) -> dict[str, JSON]:
 
 
 def _history(store: Store, asked: StatsQuery, now: float) -> JSON:
-    """What the queues did, in steps."""
+    """Return what the queues did, in steps."""
     assert asked.since is not None
     since = moment(store, "since", asked.since)
     until = now if asked.until is None else moment(store, "until", asked.until)
     step = _step(asked.step)
-    if (until - since) / step > _POINTS:
-        raise BadInput(f"that is over {_POINTS:,} points a queue: ask for longer steps, or less")
+    if (until - since) / step > _MOST_POINTS:
+        raise BadInput(
+            f"that is over {_MOST_POINTS:,} points a queue: ask for longer steps, or less"
+        )
     level = queue_stats.level(step, now - since)
     together = not asked.queue and not asked.each
 
@@ -117,10 +119,10 @@ def _step(text: str) -> float:
 
 
 def _rates(events: list[Event], now: float) -> JSON:
-    """How often a minute tasks came into a state lately."""
+    """Count how often a minute tasks came into a state lately."""
     # If there were more events than were looked at, the window is the part of it that was.
-    full = len(events) >= _NEWS
-    begun = max(now - _WINDOW, events[0].at if full else now - _WINDOW)
+    full = len(events) >= _RATE_EVENTS
+    begun = max(now - _RATE_WINDOW_S, events[0].at if full else now - _RATE_WINDOW_S)
     window = max(1.0, now - begun)
     recent = Counter(event.event for event in events if event.at >= begun)
     per_minute = {state: round(recent[state] * 60 / window, 3) for state in _COUNTED}

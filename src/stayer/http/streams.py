@@ -17,7 +17,7 @@ from stayer.core import codec, units
 from stayer.core.errors import BadInput, StoreError
 from stayer.core.model import FINISHED, Event, Task
 from stayer.core.units import rfc3339
-from stayer.http.events import PORTION, Closed, Silence
+from stayer.http.events import EVENTS_PER_READ, Closed, Silence
 from stayer.http.problem import Problem, without_place
 from stayer.http.route import EVENT_STREAM, JSON_MEDIA, Call
 from stayer.http.tasks import result_of
@@ -25,10 +25,10 @@ from stayer.service.control import tasks as control
 
 T = TypeVar("T")
 
-HEARTBEAT = 15.0
+HEARTBEAT_S = 15.0
 """A stream says something at least so often, so that both ends notice when the other is gone."""
-LONGEST_WAIT = 60.0
-AWAY = 1.0
+LONGEST_WAIT_S = 60.0
+STORE_RETRY_S = 1.0
 """Between two looks at a store that does not answer."""
 _encode = msgspec.json.Encoder().encode
 
@@ -45,12 +45,14 @@ class EventsQuery(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    limit: Annotated[int, Meta(ge=1, le=PORTION, description="JSON: how many at most.")] = PORTION
+    limit: Annotated[int, Meta(ge=1, le=EVENTS_PER_READ, description="JSON: how many at most.")] = (
+        EVENTS_PER_READ
+    )
     wait: Annotated[str, Meta(description="JSON: how long to wait for the first (60s).")] = "0s"
 
 
 async def events(call: Call) -> Response:
-    """A stream of events; as JSON, the next ones."""
+    """Answer with a stream of events, or as JSON with the next ones."""
     asked: EventsQuery = call.query
     since = _last_event_id(call, asked.since)
     wait = _wait(asked.wait)
@@ -60,7 +62,7 @@ async def events(call: Call) -> Response:
 
 
 def _last_event_id(call: Call, since: int | None) -> int | None:
-    """A browser that reconnects knows better than the URL that it began with."""
+    """Read the last event that a reconnecting browser knows: the URL has only where it began."""
     said = call.request.headers.get("last-event-id", "")
     if not said:
         return since
@@ -71,12 +73,12 @@ def _last_event_id(call: Call, since: int | None) -> int | None:
 
 def _wait(text: str) -> float:
     try:
-        return min(units.duration(text), LONGEST_WAIT)
+        return min(units.duration(text), LONGEST_WAIT_S)
     except BadInput as error:
         raise BadInput(f"wait: {error}") from None
 
 
-def _wanted(events: list[Event], asked: EventsQuery) -> list[Event]:
+def _select_events(events: list[Event], asked: EventsQuery) -> list[Event]:
     return [
         event
         for event in events
@@ -86,7 +88,7 @@ def _wanted(events: list[Event], asked: EventsQuery) -> list[Event]:
 
 
 async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: float) -> Response:
-    """Long polling, for programs: up to `limit` events, and where to go on."""
+    """Answer a long poll of a program: up to `limit` events, and where to go on."""
     found: list[Event] = []
     store = call.store
     if wait > 0:
@@ -98,7 +100,7 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
         found = await call.ask(store.watch, position, 0.0, asked.limit)
     check_still_allowed(call)
     position = found[-1].number if found else position
-    shown = [codec.event_record(event) for event in _wanted(found, asked)]
+    shown = [codec.event_record(event) for event in _select_events(found, asked)]
     content = _encode({"events": shown, "next": position})
     return Response(content, headers={"cache-control": "no-store"}, media_type=JSON_MEDIA)
 
@@ -106,7 +108,7 @@ async def _next_events(call: Call, asked: EventsQuery, since: int | None, wait: 
 async def _awaited_events(
     call: Call, asked: EventsQuery, since: int | None, wait: float
 ) -> tuple[int, list[Event]]:
-    """How far it has looked, and what it has found."""
+    """Wait for events; return how far it has looked, and what it has found."""
     found: list[Event] = []
     deadline = time.monotonic() + wait
     hub = call.service.hub
@@ -117,7 +119,7 @@ async def _awaited_events(
                 found = (await hub.after(position, left))[: asked.limit]
             except Closed:
                 break
-            if found and not _wanted(found, asked):
+            if found and not _select_events(found, asked):
                 position, found = found[-1].number, []
     return position, found
 
@@ -130,7 +132,7 @@ async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         work.close()
         raise
     done = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(call))
+    gone = asyncio.ensure_future(_until_disconnected(call))
     try:
         await asyncio.wait((done, gone), return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
@@ -142,7 +144,7 @@ async def _while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         gone.cancel()
 
 
-async def _disconnected(call: Call) -> None:
+async def _until_disconnected(call: Call) -> None:
     while (await call.receive())["type"] != "http.disconnect":
         pass
 
@@ -158,7 +160,7 @@ def count_stream(call: Call) -> Callable[[], None]:
 
 
 async def streaming(call: Call, stream: Callable[[], AsyncIterator[bytes]]) -> StreamingResponse:
-    """A stream of messages, counted while it is open."""
+    """Answer with a stream of messages, counted while it is open."""
     async with call.service.hub.listening():
         pass  # a store that does not answer is said before anything else is
     end = count_stream(call)
@@ -192,7 +194,7 @@ class CountedResponse(StreamingResponse):
 
 
 def sse(data: object, *, id: str | None = None, event: str | None = None) -> bytes:
-    """One message. JSON on one line can't break out of its field."""
+    """Encode one message. JSON on one line can't break out of its field."""
     parts = [b"id: " + id.encode() + b"\n"] if id is not None else []
     if event is not None:
         parts.append(b"event: " + event.encode() + b"\n")
@@ -200,7 +202,7 @@ def sse(data: object, *, id: str | None = None, event: str | None = None) -> byt
 
 
 def still_allowed(call: Call) -> bool:
-    """Whether who began a stream would still be let in. A session that has a stream is used."""
+    """Return whether who began a stream would still be let in, and note the session's use."""
     who = call.who
     if who is None or not call.service.sessions.holds(who):
         return False
@@ -209,7 +211,7 @@ def still_allowed(call: Call) -> bool:
 
 
 def check_still_allowed(call: Call) -> None:
-    """The same for who has waited for one answer."""
+    """Raise Problem if who has waited for an answer would no longer be let in."""
     if not still_allowed(call):
         raise Problem("unauthorized", "this token or session has ended while it waited")
 
@@ -227,20 +229,20 @@ async def _event_stream(call: Call, asked: EventsQuery, since: int | None) -> As
                 silence = hub.silence
                 yield _whether_it_answers(silence, call.store.url)
             try:
-                found = await hub.after(position, HEARTBEAT)
+                found = await hub.after(position, HEARTBEAT_S)
             except StoreError:
                 yield b": the store does not answer\n\n"
-                await asyncio.sleep(AWAY)
+                await asyncio.sleep(STORE_RETRY_S)
                 continue
             if found:
                 position = found[-1].number
             messages = [
                 sse(codec.event_record(event), id=str(event.number))
-                for event in _wanted(found, asked)
+                for event in _select_events(found, asked)
             ]
             if messages:
                 yield b"".join(messages)
-            elif not found or time.monotonic() - said >= HEARTBEAT:
+            elif not found or time.monotonic() - said >= HEARTBEAT_S:
                 yield b": alive\nid: %d\n\n" % position
             else:
                 continue
@@ -263,12 +265,12 @@ class ResultQuery(Struct, frozen=True, kw_only=True):
 
 
 async def result(call: Call) -> Response:
-    """What a task returned, waiting for it if asked to."""
+    """Answer with what a task returned, waiting for it if asked to."""
     id = call.path["id"]
     deadline = time.monotonic() + _wait(call.query.wait)
     task = await get_task(call, id)
     if task.state not in FINISHED and time.monotonic() < deadline:
-        task = await _while_there(call, _awaited(call, id, deadline))
+        task = await _while_there(call, _await_task(call, id, deadline))
         check_still_allowed(call)
     outcome = result_of(task)
     if isinstance(outcome, Response):
@@ -277,11 +279,11 @@ async def result(call: Call) -> Response:
 
 
 async def get_task(call: Call, id: str) -> Task:
-    """The task, read in a thread."""
+    """Read a task, in a thread."""
     return await call.ask(control.get, call.store, id)
 
 
-async def _awaited(call: Call, id: str, deadline: float) -> Task:
+async def _await_task(call: Call, id: str, deadline: float) -> Task:
     async with call.service.hub.listening():
         position = call.service.hub.newest
         while True:
@@ -289,10 +291,10 @@ async def _awaited(call: Call, id: str, deadline: float) -> Task:
             left = deadline - time.monotonic()
             if task.state in FINISHED or left <= 0:
                 return task
-            position = await something(call, [id], position, left)
+            position = await wait_for_any(call, [id], position, left)
 
 
-async def something(call: Call, ids: Collection[str], position: int, timeout: float) -> int:
+async def wait_for_any(call: Call, ids: Collection[str], position: int, timeout: float) -> int:
     """Wait until something happens to one of the tasks, or the time is over."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:

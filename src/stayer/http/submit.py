@@ -16,7 +16,7 @@ from stayer.core.submit import checks
 from stayer.core.submit.accepted_json import accepted
 from stayer.core.submit.json import parse_submission
 from stayer.http.problem import Problem
-from stayer.http.route import SMALL, Answer, Call
+from stayer.http.route import INLINE_BODY_BYTES, Answer, Call
 from stayer.http.scopes import check_answer, check_new
 from stayer.service import tracing
 from stayer.service.control import tasks as control
@@ -34,29 +34,31 @@ class TasksBody(Struct, frozen=True):
 
 
 async def submit(call: Call) -> Answer:
-    """One task (an object), or many (an array, or `{"tasks": […]}`)."""
+    """Submit one task (an object), or many (an array, or `{"tasks": […]}`)."""
     body: bytes = call.body
-    if len(body) > SMALL:
-        asked = await call.ask(_asked, call, ids.generate)
+    if len(body) > INLINE_BODY_BYTES:
+        asked = await call.ask(_read_tasks, call, ids.generate)
     else:
-        asked = _asked(call, call.service.submitter.draw_id)
+        asked = _read_tasks(call, call.service.submitter.draw_id)
     if isinstance(asked, NewTask):
-        [answer] = await _submitted(call, [asked])
+        [answer] = await _submit_batched(call, [asked])
         if answer.purged:  # nothing is there under this id, and nothing may be
             assert call.who is not None
             check_answer(call.who, answer)
             control.refuse_deleted(asked, answer)
-        location = call.service.settings.root_path + "/v1/tasks/" + _quoted(answer.task.id)
-        shown = _accepted(call, asked, answer)
+        location = call.service.settings.root_path + "/v1/tasks/" + _quote(answer.task.id)
+        shown = _encode_answer(call, asked, answer)
         return Answer(Raw(shown), 201 if answer.fresh else 200, {"location": location})
-    answers = await _submitted(call, asked) if asked else []
-    many = [_told(call, new, answer) for new, answer in zip(asked, answers, strict=True)]
+    answers = await _submit_batched(call, asked) if asked else []
+    many = [
+        _encode_or_refuse(call, new, answer) for new, answer in zip(asked, answers, strict=True)
+    ]
     fresh = any(answer.fresh for answer in answers)
     return Answer(Raw(b'{"tasks":[%b]}' % b",".join(many)), 201 if fresh else 200)
 
 
-async def _submitted(call: Call, tasks: list[NewTask]) -> list[Submitted]:
-    """Accepted, as a part of the trace that the caller or this server has."""
+async def _submit_batched(call: Call, tasks: list[NewTask]) -> list[Submitted]:
+    """Submit tasks as a part of the trace that the caller or this server has."""
     if any(task.start_before is not None for task in tasks):
         await call.ask(control.refuse_overdue, call.store, tasks)
     parent, state = call.headers.get(b"traceparent"), call.headers.get(b"tracestate")
@@ -72,19 +74,19 @@ def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _asked(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
-    """What the body asks for; `draw` gives the id of one that has none."""
+def _read_tasks(call: Call, draw: Callable[[], str]) -> NewTask | list[NewTask]:
+    """Read the tasks of the body; `draw` gives the id of one that has none."""
     body: bytes = call.body
     beginning = body.lstrip()[:1]
     if beginning == b"[":
-        return _many(call, _pieces(body, tuple[Raw, ...]))
+        return _read_many(call, _pieces(body, tuple[Raw, ...]))
     if beginning == b"{" and b'"tasks"' in body:
         try:
             fields = msgspec.json.decode(body, type=dict[str, Raw])
         except msgspec.DecodeError:
             fields = {}  # what is wrong is said below
         if fields.keys() == {"tasks"}:
-            return _many(call, _pieces(body, TasksBody).tasks)
+            return _read_many(call, _pieces(body, TasksBody).tasks)
     return _new_task(call, body, "body", draw)
 
 
@@ -95,7 +97,7 @@ def _pieces(body: bytes, kind: Any) -> Any:
         raise BadInput(f"the body is not a list of tasks: {error}") from None
 
 
-def _many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
+def _read_many(call: Call, pieces: tuple[Raw, ...]) -> list[NewTask]:
     if len(pieces) > BATCH_LIMIT:
         raise TooLarge(f"{len(pieces):,} tasks at once: send at most {BATCH_LIMIT:,} in a request")
     draw = iter(ids.generate_many(len(pieces))).__next__
@@ -122,17 +124,17 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
     return new
 
 
-def _told(call: Call, new: NewTask, answer: Submitted) -> bytes:
+def _encode_or_refuse(call: Call, new: NewTask, answer: Submitted) -> bytes:
     """The answer for one of many: what is refused to one is no word about the others, which are
     accepted by now.
     """
     try:
-        return _accepted(call, new, answer)
+        return _encode_answer(call, new, answer)
     except Problem as problem:
         return _encode({"id": new.id, "fresh": False, "refused": str(problem)})
 
 
-def _accepted(call: Call, new: NewTask, answer: Submitted) -> bytes:
+def _encode_answer(call: Call, new: NewTask, answer: Submitted) -> bytes:
     assert call.who is not None
     check_answer(call.who, answer)
     if answer.fresh:
@@ -145,5 +147,5 @@ def _accepted(call: Call, new: NewTask, answer: Submitted) -> bytes:
     return _encode(shown)
 
 
-def _quoted(id: str) -> str:
+def _quote(id: str) -> str:
     return id if id.isascii() and id.isalnum() else quote(id, safe="")

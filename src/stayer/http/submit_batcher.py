@@ -18,13 +18,13 @@ from stayer.core.model import NewTask, Submitted
 from stayer.http.problem import Problem
 from stayer.store import Store
 
-TOGETHER = 1000
+BATCH_TASKS = 1000
 """How many tasks go to the store at once."""
-WAITING = 20_000
+MOST_WAITING_TASKS = 20_000
 """How many may wait for it; more are turned away."""
-MOMENT = 0.001
+GATHER_S = 0.001
 """Who comes back is waited for as long as somebody has come within this time, in seconds."""
-MOMENTS = 2
+MOST_GATHERS = 2
 """How many of these in a row at most."""
 
 _Call = Callable[[Callable[[Sequence[NewTask]], list[Submitted]], Sequence[NewTask]],
@@ -48,14 +48,14 @@ class Submitter:
         self._moment: asyncio.Future[None] | None = None
 
     def draw_id(self) -> str:
-        """A new task id. In a crowd, neighbours share their beginning, as those of one batch do."""
+        """Draw a task id. In a crowd, neighbours share their beginning, as in one batch."""
         if not self._ids:
-            self._ids = ids.generate_many(min(self._crowd, TOGETHER))
+            self._ids = ids.generate_many(min(self._crowd, BATCH_TASKS))
         return self._ids.pop()
 
     async def submit(self, tasks: Sequence[NewTask]) -> list[Submitted]:
-        """As the store's own."""
-        if self._tasks + len(tasks) > WAITING:
+        """Submit tasks, together with those of others; answers as `Store.submit` does."""
+        if self._tasks + len(tasks) > MOST_WAITING_TASKS:
             raise Problem("busy", "many submit at once: try again", {"retry-after": "1"})
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[Submitted]] = loop.create_future()
@@ -80,12 +80,12 @@ class Submitter:
             self._working = None
 
     async def _gather(self) -> None:
-        """Until as many wait as were here last time, or nobody comes any more."""
+        """Wait until as many are here as last time, or nobody comes any more."""
         loop = asyncio.get_running_loop()
-        for _ in range(MOMENTS):
+        for _ in range(MOST_GATHERS):
             seen = len(self._waiting)
             self._moment = loop.create_future()
-            timer = loop.call_later(MOMENT, _finish, self._moment)
+            timer = loop.call_later(GATHER_S, _finish, self._moment)
             await self._moment
             timer.cancel()
             if not seen < len(self._waiting) < self._crowd:
@@ -93,10 +93,10 @@ class Submitter:
         self._moment = None
 
     def _next(self) -> list[_Waiting]:
-        """All that wait, as far as they fit."""
+        """Take all that wait, as far as they fit."""
         batch: list[_Waiting] = []
         size = 0
-        while self._waiting and (not batch or size + len(self._waiting[0][0]) <= TOGETHER):
+        while self._waiting and (not batch or size + len(self._waiting[0][0]) <= BATCH_TASKS):
             batch.append(self._waiting.popleft())
             size += len(batch[-1][0])
         self._tasks -= size

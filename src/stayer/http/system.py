@@ -28,13 +28,15 @@ async def healthz(call: Call) -> Response:
 
 
 async def readyz(call: Call) -> Response:
-    """Asks the store, in a thread that nobody else waits for."""
-    latency = await call.service.probe()
-    return JSONResponse({"status": "ok", "store_latency": round(latency, 6)})
+    """Ask the store, in a thread that nobody else waits for. How long it took is for those with a
+    token: /metrics has it.
+    """
+    await call.service.probe()
+    return JSONResponse({"status": "ok"})
 
 
 async def show_metrics(call: Call) -> Response:
-    """For Prometheus. A store that does not answer is a figure too."""
+    """Answer with figures for Prometheus. A store that does not answer is a figure too."""
     service, store = call.service, call.store
     lines = [*service.metrics.requests()]
     lines += metrics.gauge(
@@ -55,7 +57,7 @@ async def show_metrics(call: Call) -> Response:
 
 
 def clock(call: Call) -> Answer:
-    """The store's clock and the newest event, for programs that wait."""
+    """Answer with the store's clock and the newest event, for programs that wait."""
     now = call.store.now()
     shown: dict[str, JSON] = {
         "now": rfc3339(now), "epoch": now, "last_event": call.store.last_event(),
@@ -105,7 +107,7 @@ def login(call: Call) -> Response:
 
 
 def whoami(call: Call) -> Answer:
-    """Who asks, and with which role."""
+    """Answer with who asks, and with which role."""
     assert call.who is not None
     shown: dict[str, JSON] = {"name": call.who.name, "role": call.who.role}
     return Answer(shown, headers={"cache-control": "no-store"})
@@ -121,7 +123,7 @@ def logout(call: Call) -> Response:
 
 
 def sessions(call: Call) -> Answer:
-    """Who has logged in, and has not ended it."""
+    """Answer with the sessions that are open."""
     assert call.who is not None
     access, mine = call.service.access, call.who.session
     shown: list[JSON] = [
@@ -131,7 +133,7 @@ def sessions(call: Call) -> Answer:
 
 
 def end_session(call: Call) -> Response:
-    """End one: what it has open ends too."""
+    """End a session, and the streams that it has open."""
     id = call.path["session"]
     if not call.service.access.end_sessions([id]):
         raise Problem("unknown-session", f"there is no session {id!r}: GET /v1/sessions lists them")
@@ -139,7 +141,7 @@ def end_session(call: Call) -> Response:
 
 
 def openapi(call: Call) -> Response:
-    """This API, described."""
+    """Answer with the description of this API."""
     return _description(call.service.settings.root_path).answer(call.request)
 
 
@@ -151,7 +153,7 @@ def _description(root_path: str) -> static.Fixed:
 
 
 def docs(call: Call) -> Response:
-    """The same, for people."""
+    """Answer with the description of this API, for people."""
     return _page().answer(call.request)
 
 
@@ -163,7 +165,7 @@ def _page() -> static.Fixed:
 
 
 def home(call: Call) -> Response:
-    """The web page."""
+    """Answer with the web page."""
     prefix = call.service.settings.root_path
     if prefix and call.request.scope["raw_path"].decode() == prefix:
         return RedirectResponse(f"{prefix}/", 307)  # so that relative links lead below it
@@ -171,20 +173,20 @@ def home(call: Call) -> Response:
 
 
 def login_page(call: Call) -> Response:
-    """Where a login link leads."""
+    """Answer with the page that a login link leads to."""
     return static.OWN.answer("login.html", call.request)
 
 
 def asset(call: Call) -> Response:
-    """A file of the web page."""
+    """Answer with a file of the web page."""
     return static.UI.answer(call.path["folder"], call.request)
 
 
 def deep_asset(call: Call) -> Response:
-    """A file of the web page, in a folder."""
+    """Answer with a file of the web page, in a folder."""
     return static.UI.answer(f"{call.path['folder']}/{call.path['file']}", call.request)
 
 
 def own_asset(call: Call) -> Response:
-    """A file of the pages that explain and log in."""
+    """Answer with a file of the pages that explain and log in."""
     return static.OWN.answer(call.path["file"], call.request)

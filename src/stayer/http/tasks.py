@@ -25,14 +25,14 @@ from stayer.core.model import (
 from stayer.http.filters import ListQuery, TaskFilter, moment, part_of, says_nothing, to_filter
 from stayer.http.pages import encode, read_page, shown_in_full
 from stayer.http.route import Answer, Call
-from stayer.http.scopes import confined_reason
+from stayer.http.scopes import confine_reason
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain as find_reasons
 from stayer.store import Store
 
 
 def find(call: Call) -> Answer:
-    """A page of tasks, newest first."""
+    """Answer with a page of tasks, newest first."""
     asked: ListQuery = call.query
     filter = to_filter(call.store, asked)
 
@@ -50,13 +50,13 @@ def _shown_in_brief(tasks: Sequence[Task]) -> list[Raw]:
 
 
 def _without_bulk(task: Task) -> Task:
-    """What a list shows: the rest may be megabytes a task."""
+    """Leave out of a record what may be megabytes a task."""
     error = None if task.error is None else replace(task.error, traceback=None)
     return replace(task, parameters=None, result=None, env=None, error=error)
 
 
 def show(call: Call) -> Answer:
-    """The record with attempts and events."""
+    """Answer with the record, attempts and events."""
     task = _task(call)
     return Answer(
         {
@@ -72,24 +72,24 @@ def _task(call: Call) -> Task:
 
 
 def attempts(call: Call) -> Answer:
-    """Every try."""
+    """Answer with every attempt."""
     found = call.store.attempts(_task(call).id)
     return Answer({"attempts": [codec.attempt_record(each) for each in found]})
 
 
 def events(call: Call) -> Answer:
-    """All that happened to it."""
+    """Answer with all that happened to a task."""
     found = call.store.events(_task(call).id)
     return Answer({"events": [codec.event_record(each) for each in found]})
 
 
 def explain(call: Call) -> Answer:
-    """Why it is where it is."""
+    """Answer with why a task is where it is."""
     found = find_reasons(call.store, call.path["id"])
     who = call.who
     if who is not None and who.queues:
         task = control.get(call.store, found.id)
-        reasons = [confined_reason(who, call.store, task, each) for each in found.reasons]
+        reasons = [confine_reason(who, call.store, task, each) for each in found.reasons]
         found = replace(found, reasons=tuple(reasons))
     return Answer(explanation.record(found))
 
@@ -102,8 +102,8 @@ class WhichAttempt(Struct, frozen=True, kw_only=True):
     )
 
 
-def which(task: Task, attempt: int | None) -> int:
-    """The attempt that is meant; BadInput if there is none."""
+def which_attempt(task: Task, attempt: int | None) -> int:
+    """Return the attempt that is meant; BadInput if there is none."""
     if attempt is not None and attempt > task.attempt:
         there = f"attempts 1 to {task.attempt}" if task.attempt else "no attempt yet"
         raise BadInput(f"task {task.id} has no attempt {attempt}: there is {there}")
@@ -111,9 +111,9 @@ def which(task: Task, attempt: int | None) -> int:
 
 
 def usage(call: Call) -> Answer:
-    """What an attempt has used over time."""
+    """Answer with what an attempt has used over time."""
     task = _task(call)
-    attempt = which(task, call.query.attempt)
+    attempt = which_attempt(task, call.query.attempt)
     found = call.store.usage(task.id, attempt)
     return Answer({"attempt": attempt, "usage": [codec.usage_record(each) for each in found]})
 
@@ -127,7 +127,7 @@ class CheckpointQuery(Struct, frozen=True, kw_only=True):
 
 
 def checkpoint(call: Call) -> Answer:
-    """What it saved last."""
+    """Answer with the last checkpoint of a task."""
     found = call.store.checkpoint(_task(call).id)
     if not call.query.data:
         attempt, at = (None, None) if found is None else (found.attempt, units.rfc3339(found.at))
@@ -138,7 +138,7 @@ def checkpoint(call: Call) -> Answer:
 
 
 def result_of(task: Task) -> Response | JSON:
-    """What it returned, or why there is nothing."""
+    """Answer with what a task returned, or why there is nothing."""
     if task.state == "failed":
         raise TaskFailed(task.id, task.error)
     if task.state == "cancelled":
@@ -181,7 +181,7 @@ class SetBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def cancel(call: Call) -> Answer:
-    """At once if it waits, else by asking its worker."""
+    """Cancel a task: at once if it waits, else by asking its worker."""
     body: CancelBody = call.body
     return Answer(codec.record(control.cancel(call.store, call.path["id"], body.seconds())))
 
@@ -198,7 +198,7 @@ class RetryBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def retry(call: Call) -> Answer:
-    """From its checkpoint, or from the start."""
+    """Run a task again, from its checkpoint or from the start."""
     body: RetryBody = call.body
     task = control.retry(call.store, call.path["id"], from_start=body.from_start, now=body.now)
     return Answer(codec.record(task))
@@ -216,12 +216,12 @@ stack = _verb(control.stack)
 
 
 def signal(call: Call) -> Answer:
-    """To its main process."""
+    """Send a signal to the main process of a task."""
     return Answer(codec.record(control.signal(call.store, call.path["id"], call.body.signal)))
 
 
 def set_task(call: Call) -> Answer:
-    """Priority and limits."""
+    """Set priority, limits and hooks of a task."""
     body: SetBody = call.body
     limits: dict[str, float] = {}
     for name, read in (
@@ -254,7 +254,7 @@ def _read(name: str, read: Callable[[Any], float], written: object) -> float:
 
 
 def delete(call: Call) -> Response:
-    """Forget it."""
+    """Forget a task."""
     control.delete(call.store, call.path["id"])
     return Response(status_code=204)
 
@@ -262,7 +262,7 @@ def delete(call: Call) -> Response:
 def _bulk(
     call: Call, act: Callable[[str], Task], states: tuple[State, ...], held: bool | None = None
 ) -> Answer:
-    """The verb on a page of what matches; what is past it meanwhile is left out."""
+    """Apply the verb to a page of what matches; what it no longer fits is left out."""
     asked: TaskFilter = call.query
     if says_nothing(asked):
         raise BadInput("say which tasks: queue=…, state=…, or another parameter of the list")
@@ -282,13 +282,13 @@ def _bulk(
 
 
 def cancel_many(call: Call) -> Answer:
-    """Those that match and have not ended."""
+    """Cancel the tasks that match and have not ended."""
     grace = call.body.seconds()
     return _bulk(call, lambda id: control.cancel(call.store, id, grace), (*QUEUED, *RUNNING))
 
 
 def retry_many(call: Call) -> Answer:
-    """Those that match and failed or were cancelled."""
+    """Run again the tasks that match and failed or were cancelled."""
     from_start = call.body.from_start
     return _bulk(
         call,
@@ -298,12 +298,12 @@ def retry_many(call: Call) -> Answer:
 
 
 def hold_many(call: Call) -> Answer:
-    """Those that match and are not taken yet."""
+    """Hold the tasks that match and are not taken yet."""
     return _bulk(call, lambda id: control.hold(call.store, id), QUEUED, held=False)
 
 
 def release_many(call: Call) -> Answer:
-    """Those that match and are held."""
+    """Release the tasks that match and are held."""
     return _bulk(call, lambda id: control.release(call.store, id), (), held=True)
 
 

@@ -31,14 +31,14 @@ Role = Literal["read", "submit", "operate"]
 ROLES: tuple[Role, ...] = ("read", "submit", "operate")
 """Each may do what those before it may."""
 
-CODE_LIFE = 600.0
+CODE_LIFE_S = 600.0
 """How long a login link can be used, in seconds."""
 
-IDLE = 3 * 86400.0
+SESSION_IDLE_S = 3 * 86400.0
 """A session that nobody uses ends after so many seconds."""
-LONGEST = 30 * 86400.0
+SESSION_LIFE_S = 30 * 86400.0
 """Every session ends after so many seconds, used or not."""
-SESSIONS = 50
+SESSIONS_PER_TOKEN = 50
 """How many sessions one token, or all login links together, may have open; the next one ends the
 one that was used longest ago.
 """
@@ -62,7 +62,7 @@ class Token(Struct, frozen=True):
     """A token for some queues may choose ids that don't begin with the name of its queue."""
 
     def is_valid(self) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires is None or time.time() < self.expires
 
 
@@ -120,12 +120,12 @@ class _Index:
 
 
 def may(role: Role, needed: Role) -> bool:
-    """Whether who has this role may do what needs that one."""
+    """Return whether who has this role may do what needs that one."""
     return ROLES.index(role) >= ROLES.index(needed)
 
 
 def digest(secret: str) -> str:
-    """What is kept of a secret of 256 random bits: nobody can guess back from it."""
+    """Hash a secret of 256 random bits for keeping: nobody can guess back from it."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -151,16 +151,16 @@ class Access:
         return bytes.fromhex(self._current().key)
 
     def tokens(self) -> tuple[Token, ...]:
-        """All there are, by name."""
+        """Return all tokens, by name."""
         return self._current().tokens
 
     def find(self, secret: str) -> Token | None:
-        """Whose token this is; None if it is nobody's, or has expired."""
+        """Find whose token this is; None if it is nobody's, or has expired."""
         return self.holder(digest(secret))
 
     def holder(self, hash: str) -> Token | None:
-        """The token with this hash, if it opens anything still."""
-        found = self._indexed().tokens.get(hash)
+        """Return the token with this hash, if it still opens anything."""
+        found = self._current_index().tokens.get(hash)
         return found if found is not None and found.is_valid() else None
 
     def add(
@@ -210,15 +210,15 @@ class Access:
 
         self._change(removing)
 
-    def make_code(self, role: Role = "operate", life: float = CODE_LIFE) -> str:
-        """A code that opens one session, soon or never."""
+    def make_code(self, role: Role = "operate", life: float = CODE_LIFE_S) -> str:
+        """Make a code that opens one session, within its life."""
         secret = secrets.token_urlsafe(32)
         code = Code(digest(secret), role, time.time() + life)
         self._change(lambda kept: (replace(kept, codes=(*_fresh(kept.codes), code)), None))
         return secret
 
     def take_code(self, secret: str) -> Role | None:
-        """The role of the session that the code opens, once; None if it opens nothing."""
+        """Use up a code; return the role of the session that it opens, None if it opens nothing."""
         presented = digest(secret)
         if not any(hmac.compare_digest(code.hash, presented) for code in self._current().codes):
             return None
@@ -243,7 +243,7 @@ class Access:
             self._read_uses()  # others may be in use at another server
             left = [each for each in kept.sessions if not self._is_over(each)]
             same = sorted((each for each in left if each.token == token), key=self.last_use)
-            dropped = same[: max(0, len(same) - SESSIONS + 1)]
+            dropped = same[: max(0, len(same) - SESSIONS_PER_TOKEN + 1)]
             left = [each for each in left if each not in dropped]
             return replace(kept, sessions=(*left, session)), None
 
@@ -251,18 +251,18 @@ class Access:
         return Opening(session, cookie, page)
 
     def sessions(self) -> tuple[Session, ...]:
-        """All that are open, the oldest first."""
+        """Return the sessions that are open, the oldest first."""
         self._read_uses()
         return tuple(each for each in self._current().sessions if self._is_open(each))
 
     def find_session(self, cookie: str) -> Session | None:
-        """Whose cookie this is. It opens nothing without the session's other secret."""
-        found = self._indexed().cookies.get(digest(cookie))
+        """Find whose cookie this is. It opens nothing without the session's other secret."""
+        found = self._current_index().cookies.get(digest(cookie))
         return found if found is not None and self._is_open(found) else None
 
     def is_session_open(self, id: str) -> bool:
-        """Whether a session has not ended yet."""
-        found = self._indexed().sessions.get(id)
+        """Return whether a session has not ended yet."""
+        found = self._current_index().sessions.get(id)
         return found is not None and self._is_open(found)
 
     def end_sessions(self, ids: Collection[str] | None = None) -> int:
@@ -284,19 +284,21 @@ class Access:
 
     def _is_over(self, session: Session) -> bool:
         now = time.time()
-        return now >= session.since + LONGEST or now >= self.last_use(session) + IDLE
+        return (
+            now >= session.since + SESSION_LIFE_S or now >= self.last_use(session) + SESSION_IDLE_S
+        )
 
     def note_use(self, key: str) -> None:
-        """A token (its hash) or a session (its id) is used now."""
+        """Note that a token (its hash) or a session (its id) is used now."""
         self._uses[key] = time.time()
 
     def last_use(self, what: Token | Session) -> float:
-        """When it was last used, within a minute; if it never was, when it was made."""
+        """Return when it was last used, within a minute; if it never was, when it was made."""
         key, made = (what.hash, what.created) if isinstance(what, Token) else (what.id, what.since)
         return max(made, self._uses.get(key, made), self._uses_written.get(key, made))
 
     def was_used(self, token: Token) -> float | None:
-        """When a token was last used; None: never."""
+        """Return when a token was last used; None: never."""
         self._read_uses()
         last = self.last_use(token)
         return last if last > token.created else None
@@ -306,9 +308,9 @@ class Access:
         uses, known = dict(self._uses), self._uses_written  # a copy: requests go on meanwhile
         if not any(at > known.get(key, -math.inf) for key, at in uses.items()):
             return
-        with self._locked():
+        with self._exclusively():
             self._read_uses()
-            index = self._indexed()
+            index = self._current_index()
             merged = {
                 key: max(uses.get(key, 0.0), self._uses_written.get(key, 0.0))
                 for key in {*uses, *self._uses_written}
@@ -320,12 +322,12 @@ class Access:
             self._uses.pop(key, None)
 
     def _read_uses(self) -> None:
-        """What is damaged is forgotten: a session may end too early by that, no more."""
+        """Read the last uses. Damaged ones are forgotten: at worst a session ends too early."""
         with suppress(OSError, msgspec.DecodeError):
             written = self._uses_path.read_bytes()
             self._uses_written = msgspec.json.decode(written, type=dict[str, float])
 
-    def _indexed(self) -> _Index:
+    def _current_index(self) -> _Index:
         kept = self._current()
         index = self._index
         if index.kept is not kept:
@@ -362,7 +364,7 @@ class Access:
             ) from None
 
     def _change(self, change: Callable[[_Kept], tuple[_Kept, T]]) -> T:
-        with self._locked():
+        with self._exclusively():
             kept = self._current()
             if not kept.key:
                 kept = replace(kept, key=secrets.token_hex(32))
@@ -390,7 +392,7 @@ class Access:
             raise BadConfig(f"{path} can't be written: {error.strerror}") from None
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _exclusively(self) -> Iterator[None]:
         """One writer at a time, so that a code is taken once."""
         try:
             import fcntl
@@ -411,7 +413,7 @@ class Access:
 
 
 def session_record(access: Access, session: Session) -> dict[str, JSON]:
-    """As JSON, for people who look who has logged in."""
+    """Describe a session as JSON, for people who look who has logged in."""
     began = next((each.name for each in access.tokens() if each.hash == session.token), None)
     return {
         "id": session.id, "name": session.name, "role": session.role, "token": began,

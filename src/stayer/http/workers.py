@@ -22,19 +22,19 @@ class WorkersQuery(Struct, frozen=True, kw_only=True):
 
 
 def find(call: Call) -> Answer:
-    """All of them."""
+    """Answer with all workers."""
     read = partial(workers_in, call.store)
     found, away = part_of(call.store, (), read, call.query.partial)
     return Answer({"workers": [codec.worker_record(worker) for worker in found], **away})
 
 
 def drain(call: Call) -> Answer:
-    """Let it take no more."""
+    """Let a worker take no more tasks."""
     return Answer(codec.worker_record(control.drain(call.store, call.path["id"])))
 
 
 def drop(call: Call) -> Answer:
-    """Give a stale one up."""
+    """Give up a stale worker."""
     id = call.path["id"]
     return Answer({"id": id, "returned": control.drop_worker(call.store, id)})
 
@@ -47,7 +47,7 @@ class AttendBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def attend(call: Call) -> Response:
-    """Ask them for news every second."""
+    """Ask workers for news every second."""
     body: AttendBody = call.body
     call.store.attend(body.workers, body.seconds)
     return Response(status_code=204)

@@ -6,24 +6,26 @@ import time
 from collections.abc import Iterable
 
 from stayer.core.model import RUNNING, Task
-from stayer.store import Store
+from stayer.store import ReadStore
 
-_FOR = 15.0
-_AGAIN = 5.0
+_ATTEND_S = 15.0
+"""How long one word to a worker counts."""
+_RENEW_S = 5.0
+"""How often it is said again while somebody looks."""
 
 
 class Attention:
-    """Of one who looks: at this task or that, again and again."""
+    """The attention of one who looks at this task or that, again and again."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ReadStore) -> None:
         self._store = store
         self._until: dict[str, float] = {}
 
     def pay(self, tasks: Iterable[Task]) -> None:
-        """These are being looked at now. Cheap: the store hears of it every few seconds."""
+        """Note that somebody looks at these now. Cheap: the store hears of it every few seconds."""
         now = time.monotonic()
         workers = {task.worker for task in tasks if task.worker and task.state in RUNNING}
         new = [worker for worker in workers if self._until.get(worker, 0.0) < now]
         if new:
-            self._store.attend(new, _FOR)
-            self._until.update(dict.fromkeys(new, now + _AGAIN))
+            self._store.attend(new, _ATTEND_S)
+            self._until.update(dict.fromkeys(new, now + _RENEW_S))

@@ -42,7 +42,7 @@ Carrier = Mapping[str, str]
 
 
 def carried(parent: str | None, state: str | None = None) -> dict[str, str]:
-    """A context as others gave it; nothing if it is none."""
+    """Read a context as others gave it; nothing if it is none."""
     if not parent or not _TRACEPARENT.fullmatch(parent):
         return {}
     kept = {STATE: state} if state and len(state) <= _STATE_LIMIT and state.isprintable() else {}
@@ -53,8 +53,8 @@ def carried(parent: str | None, state: str | None = None) -> dict[str, str]:
 def submitting(
     tasks: Sequence[NewTask], given: Carrier | None = None
 ) -> Iterator[Sequence[NewTask]]:
-    """The tasks with the context that they belong to: that of a span for this submit where traces
-    are made, else the one given, else that of this process's environment.
+    """Give the tasks with the context that they belong to: that of a span for this submit where
+    traces are made, else the one given, else that of this process's environment.
     """
     outside = given or carried(os.environ.get(PARENT), os.environ.get(STATE))
     tracer = _tracer()
@@ -107,8 +107,8 @@ def attempt(task: Task, change: Change, begun: float | None = None) -> None:
     )  # fmt: skip
     if change.ending not in _NO_FAULT:
         fault = None if change.error is UNSET else change.error
-        said = change.ending if fault is None else f"{fault.type}: {fault.message}"
-        span.set_status(StatusCode.ERROR, said)
+        text = change.ending if fault is None else f"{fault.type}: {fault.message}"
+        span.set_status(StatusCode.ERROR, text)
         if fault is not None:
             span.set_attribute("error.type", fault.type)
     span.end(int(end * _NANO))
@@ -139,8 +139,8 @@ class within:  # noqa: N801  # used like a function
 
 
 def is_active() -> bool:
-    """Whether this program makes traces, or is within one: that somebody has loaded OpenTelemetry
-    (Redis's own client does) is not enough.
+    """Tell whether this program makes traces, or is within one: that somebody has loaded
+    OpenTelemetry (Redis's own client does) is not enough.
     """
     module = sys.modules.get("opentelemetry.trace")
     if module is None or not hasattr(module, "get_tracer_provider"):  # it is being loaded
@@ -152,7 +152,7 @@ def is_active() -> bool:
 
 
 def is_near() -> bool:
-    """Whether what is submitted here may belong to a trace that nobody has named."""
+    """Tell whether what is submitted here may belong to a trace that nobody has named."""
     return is_active() or PARENT in os.environ
 
 

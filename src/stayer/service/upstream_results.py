@@ -10,32 +10,33 @@ from stayer.core.errors import TooLarge
 from stayer.core.flows.model import part_of
 from stayer.core.model import JSON, Task, Value
 from stayer.core.units import format_size
-from stayer.store import Store
+from stayer.store import ReadStore
 
-LIMIT = 100_000_000
+LIMIT_BYTES = 100_000_000
 """How many bytes of results one task may get."""
-_AT_ONCE = 500
+_READ_BATCH = 500
 
 
-def of(store: Store, task: Task) -> dict[str, Value]:
-    """The results of what the task runs after: by the names of the parts of its flow, those of a
-    map as a list; of tasks outside the flow by their ids. One that was deleted is not there, in a
-    list None. Raises TooLarge.
+def of(store: ReadStore, task: Task) -> dict[str, Value]:
+    """Collect the results of what the task runs after: by the names of the parts of its flow, those
+    of a map as a list; of tasks outside the flow by their ids. One that was deleted is not there,
+    in a list None. Raises TooLarge.
     """
     if not task.upstreams:
         return {}
     after = store.upstreams([task.id])[0].after
     found: dict[str, Value] = {}
     size = 0
-    for first in range(0, len(after), _AT_ONCE):
-        ids = after[first : first + _AT_ONCE]
+    for first in range(0, len(after), _READ_BATCH):
+        ids = after[first : first + _READ_BATCH]
         for id, upstream in zip(ids, store.get(ids), strict=True):
             result = None if upstream is None else upstream.result
             size += _size(result)
-            if size > LIMIT:
+            if size > LIMIT_BYTES:
                 raise TooLarge(
                     f"the results of the {len(after)} tasks that {task.id} runs after are over "
-                    f"{format_size(LIMIT)}: let them store the data elsewhere and pass where it is"
+                    f"{format_size(LIMIT_BYTES)}: let them store the data elsewhere and pass where "
+                    "it is"
                 )
             part, place = part_of(task.flow, id)
             if place is not None and part != task.policy.over:
@@ -47,7 +48,7 @@ def of(store: Store, task: Task) -> dict[str, Value]:
 
 
 def shown(inputs: Mapping[str, Value]) -> dict[str, JSON]:
-    """The same as JSON can say it: bytes are `{"base64": …}`."""
+    """Write results as JSON can say them: bytes are `{"base64": …}`."""
     return {
         name: [_shown(each) for each in value] if isinstance(value, list) else _shown(value)
         for name, value in inputs.items()

@@ -1,11 +1,11 @@
 // A verb on many tasks: those selected, or all that match the filter, page by page.
 
 import { post } from "./api.js";
-import { ask } from "./ask.js";
+import { ask } from "./dialogs.js";
 import { attribute, h, text } from "./dom.js";
 import { count, many } from "./format.js";
 import { icon } from "./icons.js";
-import { toast } from "./parts.js";
+import { toast } from "./widgets.js";
 
 /** @typedef {{filter: Record<string, string[]>, selected: Set<string>, matching: number, more: boolean}} Choice */
 

@@ -71,7 +71,7 @@ function move(step) {
 }
 
 async function help() {
-  const { show } = await import("./ask.js"); // seldom needed
+  const { show } = await import("./dialogs.js"); // seldom needed
   show("Keys", h("dl.keys", null, HELP.flatMap(([keys, what]) => [
     h("dt", null, keys.split(" ").filter(Boolean).map((key) => h("kbd", null, key))), h("dd", null, what)])));
 }

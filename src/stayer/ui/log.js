@@ -5,7 +5,7 @@ import { after, parse, PLAIN } from "./ansi.js";
 import { attribute, fill, h, text } from "./dom.js";
 import { count, many, size } from "./format.js";
 import { icon } from "./icons.js";
-import { toast } from "./parts.js";
+import { toast } from "./widgets.js";
 import { virtual } from "./virtual.js";
 
 const LINE = 19;

@@ -6,7 +6,7 @@ import { attribute, fill, h, text } from "./dom.js";
 import { icon } from "./icons.js";
 import { begin as beginView, watch } from "./health.js";
 import { listen } from "./keys.js";
-import { announce, empty, toast } from "./parts.js";
+import { announce, empty, toast } from "./widgets.js";
 import { href, place } from "./router.js";
 import { forget } from "./session.js";
 import { start } from "./stream.js";
@@ -127,7 +127,7 @@ function session() {
   fill(button, icon("person"));
   button.title = `${me?.name}, role ${me?.role}`;
   button.setAttribute("aria-label", `Session of ${me?.name}, role ${me?.role}`);
-  button.addEventListener("click", async () => (await import("./ask.js")).ask({
+  button.addEventListener("click", async () => (await import("./dialogs.js")).ask({
     heading: "Log out?",
     sentence: `You are here as “${me?.name}” with the role ${me?.role}. To come back you need a login link (${COMMANDS.link}) or a token.`,
     button: "Log out",

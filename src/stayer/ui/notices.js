@@ -3,7 +3,7 @@
 import { get, mayOperate, post, taskPath } from "./api.js";
 import { fill, h, text } from "./dom.js";
 import { clean, count } from "./format.js";
-import { badge, card, toast, when } from "./parts.js";
+import { badge, card, toast, when } from "./widgets.js";
 
 const AGAIN = 3000; // ms: what is pending changes without an event
 

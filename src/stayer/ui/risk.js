@@ -1,7 +1,7 @@
 // How much a running task is to be worried about, and what would be lost with its machine.
 
 import { age, duration, now, seconds } from "./format.js";
-import { usual } from "./usual.js";
+import { typicalRun } from "./typical.js";
 
 const LONG_SILENCE = 600;
 
@@ -44,7 +44,7 @@ export function judge(task, workers) {
     found.push([limit || quiet > 6 * LONG_SILENCE ? 2 : 1, `silent ${duration(quiet)}`]);
   }
   const ran = elapsed(task);
-  const custom = usual(task);
+  const custom = typicalRun(task);
   if (custom && ran !== null && ran > Math.max(custom.most * 1.3, custom.median * 1.5, 30)) {
     const times = ran / Math.max(1, custom.median);
     found.push([times > 3 ? 2 : 1, `${times.toFixed(1)}× usual`]);

@@ -3,10 +3,10 @@
 import { sparkline } from "./charts.js";
 import { attribute, h, text } from "./dom.js";
 import { clean, clock, duration, fraction, now, percent, size, title } from "./format.js";
-import { progressBar, setTime, standing } from "./parts.js";
+import { progressBar, setTime, standing } from "./widgets.js";
 import { elapsed, remaining as expected, silence, unsaved } from "./risk.js";
 import { href } from "./router.js";
-import { usual } from "./usual.js";
+import { typicalRun } from "./typical.js";
 
 /** Points of usage gathered while the page is open, by task. @type {Map<string, {ran: number, cpu: number, rate: number[]}>} */
 const gathered = new Map();
@@ -60,7 +60,7 @@ export function runningRow() {
       text(remaining, left === null ? "–" : left ? duration(left) : "soon");
       text(finish, left ? `≈ ${clock(now() + left)}` : "");
       setTime(ran, task.started_at, duration(elapsed(task)));
-      const often = usual(task);
+      const often = typicalRun(task);
       text(custom, often ? `usual ${duration(often.median)}` : "");
       setTime(report, task.progress?.at ?? null, silence(task) === null ? "–" : duration(silence(task)));
       attribute(report, "data-mood", risk.silent ? (risk.level > 1 ? "bad" : "warn") : null);

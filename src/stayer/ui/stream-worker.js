@@ -1,7 +1,7 @@
 // One event stream for all tabs: a browser opens only six connections to a server, and every tab
 // with a stream of its own would take one for good.
 
-import { connect } from "./source.js";
+import { connect } from "./sse-source.js";
 
 const BASE = new URL("../v1/", self.location.href).href;
 /** @type {Set<MessagePort>} */

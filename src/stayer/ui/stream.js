@@ -1,13 +1,13 @@
 // What happens, as it happens, and whether the server and its store are there: for every view.
 
 import { secret } from "./session.js";
-import { connect } from "./source.js";
+import { connect } from "./sse-source.js";
 
 /** @typedef {{number: number, at: string, id: string, queue: string, event: string, attempt: number, worker: string | null, note: string | null}} Event */
 
 const events = new EventTarget();
 let up = /** @type {boolean | null} */ (null);
-let quiet = /** @type {import("./source.js").Silence | null} */ (null);
+let quiet = /** @type {import("./sse-source.js").Silence | null} */ (null);
 
 /** Whether the server answers; null before the first word. */
 export const isUp = () => up;
@@ -20,7 +20,7 @@ export function on(what, listener, signal) {
   events.addEventListener(what, (event) => listener(/** @type {CustomEvent} */ (event).detail), { signal });
 }
 
-/** @param {import("./source.js").Message} message */
+/** @param {import("./sse-source.js").Message} message */
 function take(message) {
   if (message.type === "event") {
     events.dispatchEvent(new CustomEvent("event", { detail: message.event }));

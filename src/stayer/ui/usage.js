@@ -2,7 +2,7 @@
 
 import { timeChart } from "./charts.js";
 import { now, percent, seconds, size } from "./format.js";
-import { card } from "./parts.js";
+import { card } from "./widgets.js";
 
 export function usageCharts() {
   const rate = (/** @type {number} */ value) => `${size(value)}/s`;

@@ -1,9 +1,9 @@
 // What can be done to a task: one entry a verb, the same words as on the command line.
 
 import { patch, post, remove, taskPath } from "./api.js";
-import { ask } from "./ask.js";
+import { ask } from "./dialogs.js";
 import { clean, title } from "./format.js";
-import { toast } from "./parts.js";
+import { toast } from "./widgets.js";
 
 const QUEUED = ["waiting", "scheduled", "pending"];
 const RUNNING = ["reserved", "started"];

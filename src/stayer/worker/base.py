@@ -17,7 +17,7 @@ from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.core.units import format_duration
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import Heart, moment
-from stayer.store import PartedStore, Store, known_workers
+from stayer.store import Store, known_workers
 from stayer.worker.backoff import Patience
 from stayer.worker.signals import Signals
 from stayer.worker.state_directory import StateDirectory
@@ -142,12 +142,10 @@ class BeatingWorker(ABC):
     def _last_number(self, id: str) -> int:
         """Of the beats of this identity; 0 if it is a new one. Raises LeaseLost as above."""
         store = self._store
-        is_parted = isinstance(store, PartedStore)
         try:
-            found = store.workers_of(()) if isinstance(store, PartedStore) else store.workers()
-            known = {worker.id: worker for worker in found}
+            known = {worker.id: worker for worker in store.workers_of(())}
         except StoreUnreachable:
-            if not is_parted:
+            if not store.in_parts:
                 raise
             seen = {worker.id: worker for worker in known_workers(store)}
             if id not in seen:

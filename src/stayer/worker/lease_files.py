@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from stayer.service.lease.heartbeat import moment
-from stayer.store import PartedStore, Store
+from stayer.store import StoreBase
 from stayer.worker.state_directory import StateDirectory
 
 _A_LOOK = 1.0
@@ -18,9 +18,9 @@ _A_LOOK = 1.0
 class Leases:
     """Those of one identity after the other. Written by the thread of the heart, and read by it."""
 
-    def __init__(self, store: Store, state: StateDirectory, length: float) -> None:
+    def __init__(self, store: StoreBase, state: StateDirectory, length: float) -> None:
         self._state = state
-        self._is_parted = isinstance(store, PartedStore)
+        self._is_parted = store.in_parts
         self.length = length
         self.frozen_until = 0.0
         """Until then keepers may still freeze something that they were not told of in time."""

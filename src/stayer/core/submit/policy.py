@@ -14,7 +14,8 @@ from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 _MOST_RETRIES = 2**31
-_AMOUNTS = ("time_limit", "silence_limit", "memory_limit", "grace", "time_most", "memory_most")
+_LIMITS = ("time_limit", "silence_limit", "memory_limit")
+_AMOUNTS = (*_LIMITS, "grace", "time_most", "memory_most")
 
 
 class Asked(TypedDict, total=False):
@@ -59,6 +60,13 @@ def _made(**said: Any) -> Policy:
         said.setdefault("retry_wait", DEFAULT_WAIT)
     policy = Policy(**said)
     check(policy)
+    for name in _LIMITS:
+        # In a record, 0 is what `stayer set --time-limit none` leaves: no limit, whatever the
+        # worker says. Whoever submits a task with 0 may as well mean that it is to end at once.
+        if getattr(policy, name) == 0:
+            raise BadInput(
+                f"{name} {shown(said[name])} leaves nothing: leave it out for no limit of its own"
+            )
     return policy
 
 
@@ -83,7 +91,7 @@ def check(policy: Policy) -> None:
             or not 0 <= value <= CENTURY**2
         ):
             unit = "bytes" if name.startswith("memory") else "seconds"
-            raise BadInput(f"{name} {shown(value)}: give a number of {unit}, 0 for none")
+            raise BadInput(f"{name} {shown(value)}: give a number of {unit}")
     for name in ("retry_wait", "retry_cap"):
         if not 0 <= getattr(policy, name) <= CENTURY:
             raise BadInput(

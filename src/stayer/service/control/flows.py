@@ -1,4 +1,4 @@
-"""The operator's verbs on a whole flow, the same for every door. See `control` for single tasks."""
+"""The operator's verbs on a whole flow, over a store. See `tasks` for single tasks."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from stayer.core.lifecycle import Cancel, decide
 from stayer.core.model import FINISHED, RUNNING, Filter, NewTask, State, Task
 from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import is_in_doubt, unsure
-from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import ServedStore, Store
+from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
+from stayer.store import ReadStore, Store, WorkerStore
 
-_FIRST: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
+_CANCEL_ORDER: tuple[State, ...] = ("waiting", "scheduled", "pending", *RUNNING)
 """The order in which a flow is cancelled: so that the end of one starts no other."""
 
 
-def get(store: Store, id: str) -> FlowInfo:
-    """The flow with this id."""
+def get(store: ReadStore, id: str) -> FlowInfo:
+    """Get the flow with this id."""
     flow = store.flow(id)
     if flow is None:
         raise UnknownFlow(f"no flow {id!r} in {store.url}: `stayer flow ls` lists those there are")
     return flow
 
 
-def find_all(store: Store) -> Iterator[FlowInfo]:
-    """Every flow, newest first."""
+def find_all(store: ReadStore) -> Iterator[FlowInfo]:
+    """Find every flow, newest first."""
     cursor: str | None = None
     while True:
         page = store.flows(cursor, control.BATCH)
@@ -39,8 +39,8 @@ def find_all(store: Store) -> Iterator[FlowInfo]:
         cursor = page.next
 
 
-def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
-    """The full id of the one flow whose id is this, or was generated and begins with it."""
+def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
+    """Find the full id of the one flow whose id is this, or was generated and begins with it."""
     if prefix and store.flow(prefix) is not None:
         return prefix
     begun = (flow.id for flow in find_all(store) if prefix and flow.id.startswith(prefix))
@@ -53,7 +53,7 @@ def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
 
 
 def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
-    """The flow that is there now, and whether this call made it: all of it, or nothing."""
+    """Submit a flow, all of it or nothing: what is there now, and whether this call made it."""
     if len(tasks) > model.TASKS_LIMIT:
         raise BadInput(
             f"flow {flow.name} has {len(tasks):,} tasks, at most {model.TASKS_LIMIT:,} fit: let a "
@@ -66,46 +66,44 @@ def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowI
     except StoreError as error:
         if not is_in_doubt(store, error):
             raise
-        said = f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
-        raise unsure(type(error)(said)) from error
+        message = (
+            f"{error}. It may be there as {flow.id}: submitted again with this id, it is so once"
+        )
+        raise unsure(type(error)(message)) from error
     return get(store, flow.id), fresh
 
 
-def tasks_of(store: Store, id: str, states: Sequence[State] = ()) -> list[Task]:
-    """The tasks of the flow, newest first."""
+def tasks_of(store: ReadStore, id: str, states: Sequence[State] = ()) -> list[Task]:
+    """List the tasks of the flow, newest first."""
     return list(control.find_all(store, Filter(flow=id, states=tuple(states))))
 
 
-def cancel(store: Store, id: str, grace: float | None = None) -> int:
+def cancel(store: WorkerStore, id: str, grace: float | None = None) -> int:
     """Cancel all that has not ended; how many tasks that was. What runs is asked to stop."""
     get(store, id)
-    if isinstance(store, ServedStore):
-        return store.cancel_flow(id, grace)
-    asked = 0
+    cancelled = 0
     while True:
         wanted = [
             task
-            for task in tasks_of(store, id, _FIRST)
+            for task in tasks_of(store, id, _CANCEL_ORDER)
             if not (task.state in RUNNING and task.cancel_wanted)
         ]
         if not wanted:
-            return asked
-        wanted.sort(key=lambda task: _FIRST.index(task.state))
+            return cancelled
+        wanted.sort(key=lambda task: _CANCEL_ORDER.index(task.state))
         for first in range(0, len(wanted), control.BATCH):
             changes = [
                 decide(task, Cancel(grace)) for task in wanted[first : first + control.BATCH]
             ]
-            asked += sum(task is not None for task in store.commit(changes))
+            cancelled += sum(task is not None for task in store.commit(changes))
 
 
-def retry(store: Store, id: str, *, from_start: bool = False) -> int:
+def retry(store: WorkerStore, id: str, *, from_start: bool = False) -> int:
     """Let it go on from where it failed: what failed or was cancelled is run again, what is
     complete stays; how many tasks that is. Those go on from their checkpoints; `from_start`: each
     begins anew.
     """
     flow = get(store, id)
-    if isinstance(store, ServedStore):
-        return store.retry_flow(id, from_start)
     found = {task.id: task for task in tasks_of(store, id)}
     tied = [task.id for task in found.values() if task.upstreams]
     upstreams = {id: Upstreams() for id in found}
@@ -124,9 +122,9 @@ def retry(store: Store, id: str, *, from_start: bool = False) -> int:
     )
 
 
-def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
-    """How many tasks were cancelled after that event because they were to run after one of these,
-    or after one of which the same is true.
+def forsaken_since(store: ReadStore, event: int, cancelled: Collection[str]) -> int:
+    """Count the tasks that were cancelled after that event because they were to run after one of
+    these, or after one of which the same is true.
     """
     gone, others = set(cancelled), 0
     while events := store.watch(event, 0.0, control.BATCH):
@@ -140,20 +138,24 @@ def forsaken_since(store: Store, event: int, cancelled: Collection[str]) -> int:
 
 
 def wait(
-    store: Store, id: str, timeout: float | None = None, tell: Tell = logger.warning
+    store: ReadStore, id: str, timeout: float | None = None, tell: Tell = logger.warning
 ) -> FlowInfo:
-    """The flow, as soon as all of it has ended or the time is over. A store that can't be reached
-    for a while is waited for, too: `tell` is told of it.
+    """Wait until all of the flow has ended or the time is over. A store that can't be reached for a
+    while is waited for, too: `tell` says so.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
-        seen, flow = ride_out(lambda: (store.last_event(), get(store, id)), deadline, tell)
+        seen, flow = retry_while_unreachable(
+            lambda: (store.last_event(), get(store, id)), deadline, tell
+        )
         left = (
-            control.WATCH if deadline is None else min(control.WATCH, deadline - time.monotonic())
+            control.WATCH_S
+            if deadline is None
+            else min(control.WATCH_S, deadline - time.monotonic())
         )
         if flow.state in FINISHED or left <= 0:
             return flow
         try:
             store.watch(seen, left, control.BATCH)
         except StoreUnreachable:  # look again, as soon as it is back
-            time.sleep(min(left, control.LOOK))
+            time.sleep(min(left, control.LOOK_S))

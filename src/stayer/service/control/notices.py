@@ -1,4 +1,4 @@
-"""The operator's verbs on notices, the same for every door. See `control` for tasks."""
+"""The operator's verbs on notices, the same for every door. See `tasks` for tasks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from stayer.core.errors import BadInput
 from stayer.core.notify.notices import Notice, NoticeState
 from stayer.service.control.tasks import BATCH, chosen
-from stayer.store import Store
+from stayer.store import AdminStore, ReadStore
 
 
 def find_all(
-    store: Store, task: str | None = None, state: NoticeState | None = None
+    store: ReadStore, task: str | None = None, state: NoticeState | None = None
 ) -> Iterator[Notice]:
-    """Every notice, newest first: of this task, in this state."""
+    """Find every notice, newest first: of this task, in this state."""
     cursor: str | None = None
     while True:
         page = store.notices(task, state, cursor, BATCH)
@@ -23,8 +23,8 @@ def find_all(
         cursor = page.next
 
 
-def resolve(store: Store, prefixes: Sequence[str]) -> list[str]:
-    """The full ids of the notices whose ids are these, or begin so."""
+def resolve(store: ReadStore, prefixes: Sequence[str]) -> list[str]:
+    """Find the full ids of the notices whose ids are these, or begin so."""
     known = [notice.id for notice in find_all(store)]
     found: list[str] = []
     for prefix in prefixes:
@@ -38,12 +38,12 @@ def resolve(store: Store, prefixes: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def retry(store: Store, ids: Sequence[str]) -> int:
+def retry(store: AdminStore, ids: Sequence[str]) -> int:
     """Deliver them now, as if they were new; how many. What is delivered stays so."""
     return _in_parts(store.retry_notices, ids)
 
 
-def drop(store: Store, ids: Sequence[str]) -> int:
+def drop(store: AdminStore, ids: Sequence[str]) -> int:
     """Forget them; how many."""
     return _in_parts(store.drop_notices, ids)
 

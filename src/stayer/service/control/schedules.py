@@ -18,16 +18,16 @@ from stayer.core.errors import Refused, UnknownSchedule
 from stayer.core.model import Task
 from stayer.core.schedules import cron, parse
 from stayer.core.schedules.model import Schedule, overtaken
-from stayer.store import Store
+from stayer.store import AdminStore, ReadStore, Store
 
 logger = logging.getLogger("stayer.service.control.schedules")
 
-_TRIES = 20
+_RACE_TRIES = 20
 """How often somebody else may be faster."""
 
 
-def get(store: Store, name: str) -> Schedule:
-    """The schedule of this name."""
+def get(store: ReadStore, name: str) -> Schedule:
+    """Get the schedule of this name."""
     found = store.schedules([name])
     if not found:
         raise UnknownSchedule(
@@ -37,7 +37,7 @@ def get(store: Store, name: str) -> Schedule:
 
 
 def add(
-    store: Store, schedule: Schedule, *, replacing: bool = False, seen: str | None = None
+    store: AdminStore, schedule: Schedule, *, replacing: bool = False, seen: str | None = None
 ) -> Schedule:
     """Make a schedule. The same once more is no error; another one of that name takes its place
     only if that is asked for, and with `seen` only if it shows this `updated`.
@@ -57,9 +57,9 @@ def add(
     return store.put_schedule(wanted, there[0].updated)
 
 
-def change(store: Store, name: str, **fields: Any) -> Schedule:
+def change(store: AdminStore, name: str, **fields: Any) -> Schedule:
     """Decide some things about it otherwise, and leave the rest as whoever else decides it."""
-    for _ in range(_TRIES):
+    for _ in range(_RACE_TRIES):
         seen = get(store, name)
         wanted = parse.checked(replace(seen, **fields), store.now())
         with suppress(Refused):  # somebody was faster
@@ -67,19 +67,19 @@ def change(store: Store, name: str, **fields: Any) -> Schedule:
     raise Refused(overtaken(name))
 
 
-def pause(store: Store, name: str) -> Schedule:
+def pause(store: AdminStore, name: str) -> Schedule:
     """Let it tick no more until it is resumed. Twice is once."""
     schedule = get(store, name)
     return schedule if schedule.paused else change(store, name, paused=True)
 
 
-def resume(store: Store, name: str) -> Schedule:
+def resume(store: AdminStore, name: str) -> Schedule:
     """Let it tick again, from now on: what came in the pause is left out. Twice is once."""
     schedule = get(store, name)
     return change(store, name, paused=False) if schedule.paused else schedule
 
 
-def drop(store: Store, name: str) -> None:
+def drop(store: AdminStore, name: str) -> None:
     """Forget it; its tasks stay."""
     get(store, name)
     store.drop_schedule(name)
@@ -91,21 +91,21 @@ def run(store: Store, name: str) -> Task:
     return store.submit([task])[0].task
 
 
-def last_tasks(store: Store, schedules: Sequence[Schedule]) -> dict[str, Task]:
-    """The newest task of each, by the schedule's name; without those that are gone."""
+def last_tasks(store: ReadStore, schedules: Sequence[Schedule]) -> dict[str, Task]:
+    """Get the newest task of each, by the schedule's name; without those that are gone."""
     fired = [schedule for schedule in schedules if schedule.last_task is not None]
     tasks = store.get([schedule.last_task or "" for schedule in fired])
     pairs = zip(fired, tasks, strict=True)
     return {schedule.name: task for schedule, task in pairs if task is not None}
 
 
-def following(store: Store, schedule: Schedule, number: int) -> list[float]:
-    """Its next ticks; none while it is paused."""
+def following(store: ReadStore, schedule: Schedule, number: int) -> list[float]:
+    """List its next ticks; none while it is paused."""
     return [] if schedule.paused else cron.following(schedule, store.now(), number)
 
 
 def declare(
-    store: Store,
+    store: AdminStore,
     origin: str,
     wanted: Sequence[Schedule],
     within: Collection[str] | None = None,
@@ -113,14 +113,14 @@ def declare(
     """Let the schedules of this file or app be these: made, changed, removed as need be. `within`:
     whoever declares them is to be heard for these queues only, and takes nothing over from others.
     """
-    for _ in range(_TRIES):
+    for _ in range(_RACE_TRIES):
         with suppress(Refused):  # somebody was faster: look again
             return _declare(store, origin, wanted, within)
     raise Refused(f"the schedules of {origin} are changed all the time: try again")
 
 
 def withdraw(
-    store: Store,
+    store: AdminStore,
     origin: str,
     wanted: Sequence[Schedule],
     within: Collection[str] | None = None,
@@ -134,7 +134,7 @@ def withdraw(
 
 
 def _declare(
-    store: Store, origin: str, wanted: Sequence[Schedule], within: Collection[str] | None
+    store: AdminStore, origin: str, wanted: Sequence[Schedule], within: Collection[str] | None
 ) -> None:
     there = {schedule.name: schedule for schedule in store.schedules()}
     now = store.now()

@@ -1,4 +1,4 @@
-"""The operator's verbs, one function each, the same for every door.
+"""The operator's verbs on tasks and queues over a store, one function each (see `operator`).
 
 Each takes the road of every change: get, decide, commit; and goes round again when somebody was
 faster.
@@ -42,7 +42,6 @@ from stayer.core.model import (
     QUEUED,
     RUNNING,
     Filter,
-    LogPiece,
     NewTask,
     QueueInfo,
     State,
@@ -56,41 +55,38 @@ from stayer.core.queue_settings import WrittenSettings
 from stayer.core.submit import checks
 from stayer.core.submit.compare import differing
 from stayer.core.submit.policy import check as check_policy
-from stayer.service.degraded.retry import Tell, logger, ride_out
-from stayer.store import REMEMBERED, ServedStore, Store, known_workers
+from stayer.service.degraded.retry import Tell, logger, retry_while_unreachable
+from stayer.store import REMEMBERED, AdminStore, ReadStore, WorkerStore, known_workers
 
 BATCH = 500
 """How many tasks a verb on many touches at a time, so that others get their turn in between."""
 
-WATCH = 60.0
-"""How long one look at the events waits at most, in seconds."""
+WATCH_S = 60.0
+"""How long one look at the events waits at most."""
 
-LOOK = 1.0
-"""How often to look at tasks, in seconds, while events can't be heard."""
+LOOK_S = 1.0
+"""How often to look at tasks while events can't be heard."""
 
-ENOUGH = 4
+PREFIX_LETTERS = 4
 """How many letters of an id name a task that is to be changed: fewer may be a slip in another's."""
-
-PORTION = 1_000_000
-"""How many bytes of a log are read at a time."""
 
 LIMITS = {"time": "time_limit", "silence": "silence_limit", "memory": "memory_limit"}
 """What can be limited in a task (seconds, seconds, bytes), and what its policy calls it."""
 
 
-def get(store: Store, id: str) -> Task:
-    """The task with this id."""
+def get(store: ReadStore, id: str) -> Task:
+    """Get the task with this id."""
     task = store.get([id])[0]
     if task is None:
         raise UnknownTask(f"no task {id!r} in {store.url}: `stayer ls` lists those there are")
     return task
 
 
-def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
-    """The full id of the one task whose id is this, or was generated and begins with it.
+def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
+    """Find the full id of the one task whose id is this, or was generated and begins with it.
 
     An id that somebody chose is never meant by less: `job-1` is not short for `job-12`. Who wants
-    `to_change` the task gives at least `ENOUGH` letters of its id.
+    `to_change` the task gives at least `PREFIX_LETTERS` letters of its id.
     """
     if store.get([prefix])[0] is not None:
         return prefix
@@ -104,21 +100,23 @@ def resolve(store: Store, prefix: str, *, to_change: bool = False) -> str:
 def chosen(
     prefix: str, ids: Sequence[str], error: type[BadInput], *, to_change: bool = False
 ) -> str:
-    """The one id that was found for this beginning of it; raises `error` if that is too short."""
+    """Choose the one id that was found for this beginning of it; raises `error` if that is too
+    short.
+    """
     if len(ids) > 1:
         raise error(
             f"{prefix!r} is the beginning of several ids ({ids[0]}, {ids[1]} …): give more of it"
         )
-    if to_change and len(prefix) < ENOUGH:
+    if to_change and len(prefix) < PREFIX_LETTERS:
         raise error(
             f"{prefix!r} is too short for a command that changes something: give at least "
-            f"{ENOUGH} letters, if {ids[0]} is meant"
+            f"{PREFIX_LETTERS} letters, if {ids[0]} is meant"
         )
     return ids[0]
 
 
 def difference(new: NewTask, answer: Submitted) -> str | None:
-    """In what the task that is there is another than the one asked for, in words, or None."""
+    """Say in what the task that is there is another than the one asked for, in words, or None."""
     there = answer.task
     if answer.fresh or unique_holder(new, answer):
         return None
@@ -136,12 +134,12 @@ def difference(new: NewTask, answer: Submitted) -> str | None:
     return "is there already with other parameters: it was left as it is" if fields else None
 
 
-def refuse_overdue(store: Store, tasks: Sequence[NewTask]) -> None:
+def refuse_overdue(store: ReadStore, tasks: Sequence[NewTask]) -> None:
     """BadInput if one of these could never start, since that is to be before now. Who submits the
     same once more, to be sure that it is there, is not refused. A server looks itself.
     """
     limited = [task for task in tasks if task.start_before is not None]
-    if not limited or isinstance(store, ServedStore):
+    if not limited or store.remote_operator is not None:
         return
     now = store.now()
     overdue = [
@@ -163,12 +161,12 @@ def refuse_deleted(new: NewTask, answer: Submitted) -> None:
 
 
 def unique_holder(new: NewTask, answer: Submitted) -> Task | None:
-    """The task that keeps the one asked for out because it holds its unique word, or None."""
+    """Find the task that keeps the one asked for out because it holds its unique word, or None."""
     return answer.task if not answer.fresh and answer.task.id != new.id else None
 
 
-def find_all(store: Store, filter: Filter) -> Iterator[Task]:
-    """Every task that matches, page by page."""
+def find_all(store: ReadStore, filter: Filter) -> Iterator[Task]:
+    """Find every task that matches, page by page."""
     cursor: str | None = None
     while True:
         page = store.find(filter, cursor, BATCH)
@@ -178,7 +176,7 @@ def find_all(store: Store, filter: Filter) -> Iterator[Task]:
         cursor = page.next
 
 
-def cancel(store: Store, id: str, grace: float | None = None) -> Task:
+def cancel(store: WorkerStore, id: str, grace: float | None = None) -> Task:
     """Cancel a task: at once if it waits, else by asking its worker. Twice is once."""
 
     def unless_wanted(task: Task) -> Happening | None:
@@ -189,7 +187,7 @@ def cancel(store: Store, id: str, grace: float | None = None) -> Task:
     return _apply(store, id, unless_wanted)
 
 
-def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+def retry(store: WorkerStore, id: str, *, from_start: bool = False, now: bool = False) -> Task:
     """Run a finished task again, with its counters at zero, once what it runs after has ended: in
     whatever way, for that is what somebody asks for who retries this one alone.
 
@@ -198,8 +196,6 @@ def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False)
     """
 
     def when_possible(task: Task) -> Happening:
-        if isinstance(store, ServedStore):
-            return Retry(from_start=from_start, keeps_eta=not now)
         early = not now and task.eta is not None and is_early(task, store.now())
         if not task.upstreams:
             return Retry(from_start=from_start, keeps_eta=early)
@@ -211,12 +207,12 @@ def retry(store: Store, id: str, *, from_start: bool = False, now: bool = False)
     return _apply(store, id, when_possible)
 
 
-def hold(store: Store, id: str) -> Task:
+def hold(store: WorkerStore, id: str) -> Task:
     """Keep a task from being taken until it is released."""
     return _apply(store, id, lambda task: None if task.held else Hold())
 
 
-def release(store: Store, id: str) -> Task:
+def release(store: WorkerStore, id: str) -> Task:
     """Let a held task be taken again. One that was not held stays as it is; one that has ended is
     refused.
     """
@@ -225,23 +221,23 @@ def release(store: Store, id: str) -> Task:
     )
 
 
-def pause(store: Store, id: str) -> Task:
+def pause(store: WorkerStore, id: str) -> Task:
     """Stop a running task where it is, until it is resumed. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(store, task, "pause"))
+    return _apply(store, id, lambda task: _unless_ordered(store, task, "pause"))
 
 
-def resume(store: Store, id: str) -> Task:
+def resume(store: WorkerStore, id: str) -> Task:
     """Let a paused task run on. Twice is once."""
-    return _apply(store, id, lambda task: _unless_asked(store, task, "resume"))
+    return _apply(store, id, lambda task: _unless_ordered(store, task, "resume"))
 
 
-def signal(store: Store, id: str, name: str) -> Task:
+def signal(store: WorkerStore, id: str, name: str) -> Task:
     """Send a signal (`USR1`, `SIGUSR1` or its number) to a running task's process."""
-    asked = _signal_name(name)
-    return _apply(store, id, lambda task: _ask(store, task, Ask("signal", {"signal": asked})))
+    order = Ask("signal", {"signal": _signal_name(name)})
+    return _apply(store, id, lambda task: _unless_in_thread(store, task, order))
 
 
-def stack(store: Store, id: str) -> Task:
+def stack(store: WorkerStore, id: str) -> Task:
     """Let a running Python task write to its log where it is."""
 
     def if_python(task: Task) -> Happening:
@@ -255,7 +251,7 @@ def stack(store: Store, id: str) -> Task:
 
 
 def set(
-    store: Store,
+    store: WorkerStore,
     id: str,
     *,
     priority: int | None = None,
@@ -263,7 +259,7 @@ def set(
     more_time: float | None = None,
     notify: Sequence[str] | None = None,
 ) -> Task:
-    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who is told of it, of a
+    """Change the priority, limits (named as in `LIMITS`; 0 is none), or who hears of it, of a
     task that has not ended; a running one hears of limits. `more_time` is added to its time limit.
     """
     wanted = dict(limits or {})
@@ -278,7 +274,7 @@ def set(
     if priority is not None:
         checks.check_priority(priority)
     asks = partial(_setting, priority=priority, limits=wanted, more_time=more_time, notify=hooks)
-    return _apply(store, id, lambda task: _ask(store, task, asks(task)))
+    return _apply(store, id, lambda task: _unless_in_thread(store, task, asks(task)))
 
 
 def _setting(
@@ -289,9 +285,9 @@ def _setting(
     notify: tuple[str, ...] | None,
 ) -> Set:
     policy = replace(task.policy, **{LIMITS[name]: value for name, value in limits.items()})
-    asked: dict[str, JSON] = dict(limits)
+    for_worker: dict[str, JSON] = dict(limits)
     if more_time is not None:
-        asked["more_time"] = more_time
+        for_worker["more_time"] = more_time
         if policy.time_limit:
             policy = replace(policy, time_limit=policy.time_limit + more_time)
         elif task.state in QUEUED:
@@ -300,36 +296,12 @@ def _setting(
     return Set(
         UNSET if priority is None else priority,
         UNSET if policy == task.policy else policy,
-        asked,
+        for_worker,
         UNSET if notify is None else notify,
     )
 
 
-def log(store: Store, id: str, attempt: int, start: int = 0) -> Iterator[LogPiece]:
-    """All pieces of an attempt's log that are there, from the offset on."""
-    while pieces := store.log(id, attempt, start, PORTION):
-        yield from pieces
-        start = pieces[-1].start + len(pieces[-1].data)
-
-
-def beginning_of_tail(pieces: Sequence[LogPiece], lines: int) -> int:
-    """The offset at which the last so many lines of a log begin. Newlines are counted, not visited
-    one by one: a log may have millions of them.
-    """
-    if not pieces:
-        return 0
-    if lines <= 0:
-        return pieces[-1].start + len(pieces[-1].data)
-    wanted = lines + pieces[-1].data.endswith(b"\n")  # what ends the last line begins none
-    for piece in reversed(pieces):
-        found = piece.data.count(b"\n")
-        if found >= wanted:
-            return piece.start + len(piece.data.rsplit(b"\n", wanted)[0]) + 1
-        wanted -= found
-    return pieces[0].start
-
-
-def watch(store: Store, id: str, seen: int, timeout: float) -> int:
+def watch(store: ReadStore, id: str, seen: int, timeout: float) -> int:
     """Wait for something to happen to the task, or the time to be over; the last event's number."""
     deadline = time.monotonic() + timeout
     while (left := deadline - time.monotonic()) > 0:
@@ -341,10 +313,10 @@ def watch(store: Store, id: str, seen: int, timeout: float) -> int:
 
 
 def wait(
-    store: Store, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
+    store: ReadStore, ids: Sequence[str], timeout: float | None = None, tell: Tell = logger.warning
 ) -> Iterator[Task]:
-    """The tasks with these ids, each as soon as it has ended; ends early when the time is over. A
-    store that can't be reached for a while is waited for, too: `tell` is told of it.
+    """Give the tasks with these ids, each as soon as it has ended; end early when the time is over.
+    A store that can't be reached for a while is waited for, too: `tell` says so.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     open_ids = list(dict.fromkeys(ids))
@@ -354,8 +326,8 @@ def wait(
         return seen, [get(store, id) if task is None else task for id, task in found]
 
     while True:
-        again = time.monotonic() + WATCH
-        seen, tasks = ride_out(look, deadline, tell)
+        again = time.monotonic() + WATCH_S
+        seen, tasks = retry_while_unreachable(look, deadline, tell)
         yield from (task for task in tasks if task.state in FINISHED)
         open_ids = [task.id for task in tasks if task.state not in FINISHED]
         if not open_ids:
@@ -373,16 +345,16 @@ def wait(
             except StoreUnreachable:
                 events = None
             if events is None:  # look again, as soon as the store is back
-                time.sleep(min(left, LOOK))
+                time.sleep(min(left, LOOK_S))
                 break
             if any(event.id in concerned for event in events):
                 break
             seen = events[-1].number if events else seen
 
 
-def _newest_event(store: Store) -> int | None:
-    """None if it can't be told: the part of a store that has the events may be away, while the
-    tasks are not.
+def _newest_event(store: ReadStore) -> int | None:
+    """Give its number; None if nobody can say: the part of a store that has the events may be away,
+    while the tasks are not.
     """
     try:
         return store.last_event()
@@ -390,7 +362,7 @@ def _newest_event(store: Store) -> int | None:
         return None
 
 
-def settle(store: Store, task: Task, happening: Happening) -> Task:
+def settle(store: WorkerStore, task: Task, happening: Happening) -> Task:
     """Bring what happened to an attempt into the store, for the worker that holds it.
 
     Raises NotHeld if (worker, attempt) hold the task no longer.
@@ -414,7 +386,7 @@ def settle(store: Store, task: Task, happening: Happening) -> Task:
         held = current
 
 
-def lose(store: Store, tasks: Iterable[Task]) -> int:
+def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
     """Decide what buried workers held as lost; how many this call returned."""
     lost = {task.id: task for task in tasks}
     returned = 0
@@ -434,39 +406,37 @@ def lose(store: Store, tasks: Iterable[Task]) -> int:
 
 
 def _is_as_it_was(now: Task, was: Task) -> bool:
-    """In the same hands, and as it was but for its counters."""
+    """Tell whether the same attempt holds it, in the same state."""
     known = was.state, was.worker, was.attempt, was.last_order
     return (now.state, now.worker, now.attempt, now.last_order) == known
 
 
-def drain(store: Store, worker: str) -> Worker:
+def drain(store: AdminStore, worker: str) -> Worker:
     """Let a worker finish what it runs and take no more, wherever it is; then it ends."""
     return store.drain_worker(worker)
 
 
-def drop_worker(store: Store, worker: str) -> int:
+def drop_worker(store: WorkerStore, worker: str) -> int:
     """Give a stale worker up and return what it held to the queue; how many tasks that was."""
-    if isinstance(store, ServedStore):
-        return store.give_up(worker)
     return lose(store, store.drop_worker(worker))
 
 
-def set_queue(store: Store, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
+def set_queue(store: AdminStore, name: str, **written: Unpack[WrittenSettings]) -> QueueInfo:
     """Change those settings of a queue that are named."""
     return store.set_queue(_queue_name(name), **queue_settings.read(written))
 
 
-def pause_queue(store: Store, name: str) -> QueueInfo:
+def pause_queue(store: AdminStore, name: str) -> QueueInfo:
     """Let no more tasks of the queue be taken; what runs, runs on."""
     return store.set_queue(_queue_name(name), paused=True)
 
 
-def resume_queue(store: Store, name: str) -> QueueInfo:
+def resume_queue(store: AdminStore, name: str) -> QueueInfo:
     """Let tasks of the queue be taken again."""
     return store.set_queue(_queue_name(name), paused=False)
 
 
-def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
+def drop_queue(store: AdminStore, name: str, *, force: bool = False) -> int:
     """Delete a queue with its tasks; how many they were. Unfinished ones only with `force`."""
     found = store.queues([name])
     counts = found[0].counts if found else {}
@@ -482,7 +452,7 @@ def drop_queue(store: Store, name: str, *, force: bool = False) -> int:
     return total
 
 
-def delete(store: Store, id: str) -> None:
+def delete(store: AdminStore, id: str) -> None:
     """Forget a finished task; its id stays refused for a while."""
     task = get(store, id)
     if not store.purge([id], FINISHED, float("inf"), 1):
@@ -491,7 +461,9 @@ def delete(store: Store, id: str) -> None:
         raise Refused(f"task {id} is {task.state}: only a finished task can be deleted, cancel it")
 
 
-def purge(store: Store, before: float, states: Sequence[State] = FINISHED) -> Iterator[list[str]]:
+def purge(
+    store: AdminStore, before: float, states: Sequence[State] = FINISHED
+) -> Iterator[list[str]]:
     """Forget the tasks that ended before then, in small batches: yields their ids."""
     if any(state not in FINISHED for state in states):
         raise BadInput(f"only finished tasks can be purged: {', '.join(FINISHED)}")
@@ -499,24 +471,23 @@ def purge(store: Store, before: float, states: Sequence[State] = FINISHED) -> It
         yield purged
 
 
-def _apply(store: Store, id: str, choose: Callable[[Task], Happening | None]) -> Task:
+def _apply(store: WorkerStore, id: str, choose: Callable[[Task], Happening | None]) -> Task:
     while True:
         task = get(store, id)
         happening = choose(task)
         if happening is None:
             return task
-        change = decide(task, happening)
-        if isinstance(store, ServedStore):
-            return store.ask(id, happening)
-        applied = store.commit([change])[0]
+        applied = store.commit([decide(task, happening)])[0]
         if applied is not None:
             return applied
         if isinstance(happening, Retry) and task.unique is not None:
             _refuse_if_not_unique(store, task)
 
 
-def _refuse_if_not_unique(store: Store, task: Task) -> None:
-    """Nothing else keeps a task that nobody has touched from being run again."""
+def _refuse_if_not_unique(store: ReadStore, task: Task) -> None:
+    """Refuse a retry that was not applied though nobody has touched the task: nothing else can keep
+    it from being run again.
+    """
     if store.get([task.id])[0] != task:
         return
     known = Filter(queues=(task.queue,), unique=task.unique)
@@ -529,38 +500,38 @@ def _refuse_if_not_unique(store: Store, task: Task) -> None:
     )
 
 
-def _ask(store: Store, task: Task, asked: Ask | Set) -> Ask | Set:
-    """Refuse it where the task runs in a thread, as its worker's record says."""
-    if task.state in RUNNING and (isinstance(asked, Ask) or asked.limits):
-        verb = asked.verb if isinstance(asked, Ask) else "set"
-        for worker in () if isinstance(store, ServedStore) else known_workers(store):
+def _unless_in_thread(store: ReadStore, task: Task, order: Ask | Set) -> Ask | Set:
+    """Refuse the order where the task runs in a thread, as its worker's record says."""
+    if task.state in RUNNING and (isinstance(order, Ask) or order.limits):
+        verb = order.verb if isinstance(order, Ask) else "set"
+        for worker in known_workers(store):
             if worker.id == task.worker and worker.handles and worker.handles.threads:
                 raise Refused(
                     f"task {task.id} runs in a thread of worker {worker.id}: {verb} is for tasks "
                     "in processes. `cancel` asks it to stop, `stack` shows where it is"
                 )
-    return asked
+    return order
 
 
-def _unless_asked(store: Store, task: Task, verb: Verb) -> Ask | Set | None:
-    """None if that is what was asked last, and is still to be done."""
+def _unless_ordered(store: ReadStore, task: Task, verb: Verb) -> Ask | Set | None:
+    """Make the order; None if it is the last one that came, and is still to be done."""
     if task.state in QUEUED:
         raise Refused(
             f"task {task.id} is {task.state}: only a running task can be asked to {verb}; hold and "
             "release are for those that wait"
         )
-    asked = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
-    return None if asked[-1:] == [verb] else _ask(store, task, Ask(verb))
+    ordered = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
+    return None if ordered[-1:] == [verb] else _unless_in_thread(store, task, Ask(verb))
 
 
-def _signal_name(asked: str) -> str:
-    name = asked.upper()
+def _signal_name(written: str) -> str:
+    name = written.upper()
     try:
         found = (
             Signals(int(name)) if name.isdecimal() else Signals["SIG" + name.removeprefix("SIG")]
         )
     except (KeyError, ValueError):
-        raise BadInput(f"{asked!r} is not a signal: write for example TERM, USR1 or 15") from None
+        raise BadInput(f"{written!r} is not a signal: write for example TERM, USR1 or 15") from None
     if found.name in ("SIGSTOP", "SIGCONT", "SIGTSTP"):
         raise BadInput(f"{found.name} would confuse its keeper: use pause and resume")
     return found.name

@@ -1,4 +1,4 @@
-"""A store that can't be used is told of once in a while, whichever parts of a program find out."""
+"""Warning of a store that can't be used once in a while, whichever parts of a program find out."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import logging
 import threading
 import time
 
-_QUIET = 60.0
-"""For how long the same is not told again, in seconds."""
+_REPEAT_AFTER_S = 60.0
+"""For how long the same is no warning again."""
 
-_told: dict[tuple[str, str], float] = {}
+_logged_at: dict[tuple[str, str], float] = {}
 _guard = threading.Lock()
 
 
 def tell(
-    logger: logging.Logger, what: str, error: Exception, *, whoever_told: bool = False
+    logger: logging.Logger, what: str, error: Exception, *, even_if_logged: bool = False
 ) -> None:
-    """A warning with what follows and why; who wants to hear of each time listens for details.
+    """Log a warning with what follows and why; each further time is for who listens to details.
 
-    `whoever_told`: what follows matters more than the error, so it is told also if somebody else
-    has told of that.
+    `even_if_logged`: what follows matters more than the error, so it is a warning also if somebody
+    else has warned of that.
     """
-    is_news = _is_news(what if whoever_told else "", str(error))
+    is_news = _is_news(what if even_if_logged else "", str(error))
     logger.log(logging.WARNING if is_news else logging.DEBUG, "%s: %s", what, error)
 
 
 def is_over() -> None:
-    """The next one is news."""
+    """Forget what was logged: the next one is news."""
     with _guard:
-        _told.clear()
+        _logged_at.clear()
 
 
 def _is_news(what: str, error: str) -> bool:
     with _guard:
         now = time.monotonic()
-        for known in [each for each, at in _told.items() if now - at >= _QUIET]:
-            del _told[known]
-        is_known = (what, error) in _told
-        _told.setdefault((what, error), now)
-        _told.setdefault(("", error), now)
+        for known in [each for each, at in _logged_at.items() if now - at >= _REPEAT_AFTER_S]:
+            del _logged_at[known]
+        is_known = (what, error) in _logged_at
+        _logged_at.setdefault((what, error), now)
+        _logged_at.setdefault(("", error), now)
         return not is_known

@@ -9,32 +9,29 @@ from typing import NamedTuple, TypeVar
 
 from stayer.core.errors import StoreUnreachable
 from stayer.core.model import Task, Worker
-from stayer.store import PartedStore, Store
+from stayer.store import ReadStore, WorkerStore
 
 T = TypeVar("T")
 
 
 def partly(
-    store: Store, queues: Sequence[str], read: Callable[[Sequence[str]], T]
+    store: ReadStore, queues: Sequence[str], read: Callable[[Sequence[str]], T]
 ) -> tuple[T, dict[str, str]]:
-    """What `read` finds in these queues (none named: in all), and which of them it leaves out
-    because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
+    """Return what `read` finds in these queues (none named: in all), and which of them it leaves
+    out because they can't be reached, with the reason. Raises StoreUnreachable if none can be.
     """
     try:
         return read(queues), {}
     except StoreUnreachable:
-        if not isinstance(store, PartedStore):
+        if not store.in_parts:
             raise
         reach = store.reach(queues)
     return read(reach.queues if reach.away else queues), reach.away
 
 
-def workers_in(store: Store, queues: Sequence[str]) -> list[Worker]:
-    """The workers, with what they run in these queues; none named: in all. To be read partly."""
-    if not queues:
-        return store.workers()
-    assert isinstance(store, PartedStore), "others have nothing to leave out"
-    return store.workers_of(queues)
+def workers_in(store: ReadStore, queues: Sequence[str]) -> list[Worker]:
+    """List the workers, with what they run in these queues; none named: in all. For `partly`."""
+    return store.workers_of(queues) if queues else store.workers()
 
 
 class Holdings(NamedTuple):
@@ -45,16 +42,16 @@ class Holdings(NamedTuple):
     """The queues that have answered; None: all."""
 
     def is_whole_of(self, queue: str) -> bool:
-        """What is not among the tasks of this queue is not held."""
+        """Tell whether what is not among the tasks of this queue is not held."""
         return self.queues is None or queue in self.queues
 
 
-def held_by(store: Store, worker: str, queues: Collection[str]) -> Holdings:
-    """What a worker holds: everywhere, or in those of these queues that can be reached."""
+def held_by(store: WorkerStore, worker: str, queues: Collection[str]) -> Holdings:
+    """Find what a worker holds: everywhere, or in those of these queues that can be reached."""
     try:
         return Holdings(store.holdings(worker), None)
     except StoreUnreachable:
-        if not isinstance(store, PartedStore):
+        if not store.in_parts:
             raise
         there = store.reach(sorted(queues)).queues
     return Holdings(store.holdings(worker, there), there)

@@ -11,7 +11,8 @@ from stayer.core.errors import StoreUnreachable
 
 logger = logging.getLogger("stayer")
 
-_PAUSE = (0.1, 5.0)
+_RETRY_PAUSES_S = (0.1, 5.0)
+"""The shortest and the longest time between two tries."""
 _MEANWHILE = "What runs goes on while its lease lasts, then stands still until the store is back"
 
 T = TypeVar("T")
@@ -19,32 +20,34 @@ Tell = Callable[[str], object]
 
 
 def deadline_in(timeout: float | None) -> float | None:
-    """When so many seconds are over; None: never."""
+    """Tell when so many seconds are over; None: never."""
     return None if timeout is None else time.monotonic() + timeout
 
 
 def time_left(deadline: float | None) -> float | None:
-    """Until then, in seconds."""
+    """Tell how long it is until then, in seconds."""
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def ride_out(ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning) -> T:
-    """What the store answers. While it can't be reached it is asked again, up to the deadline, when
-    the error is raised; who waits is told of the beginning and the end of that.
+def retry_while_unreachable(
+    ask: Callable[[], T], deadline: float | None, tell: Tell = logger.warning
+) -> T:
+    """Ask the store; while it can't be reached, again and again up to the deadline, when the error
+    is raised. `tell` says when that begins and ends.
     """
-    pause, is_away = _PAUSE[0], False
+    pause, is_away = _RETRY_PAUSES_S[0], False
     while True:
         try:
             answer = ask()
         except StoreUnreachable as error:
-            left = _PAUSE[1] if deadline is None else deadline - time.monotonic()
+            left = _RETRY_PAUSES_S[1] if deadline is None else deadline - time.monotonic()
             if left <= 0:
                 raise
             if not is_away:
                 tell(f"{error}; trying again. {_MEANWHILE}")
             is_away = True
             time.sleep(min(pause, left))
-            pause = min(2 * pause, _PAUSE[1])
+            pause = min(2 * pause, _RETRY_PAUSES_S[1])
         else:
             if is_away:
                 tell("the store answers again")

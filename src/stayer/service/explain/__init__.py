@@ -1,23 +1,17 @@
-"""Why a task is where it is, in words for people, and when it will start and end.
-
-Behind a server, the server explains.
-"""
+"""Why a task is where it is, in words for people, and when it will start and end."""
 
 from __future__ import annotations
 
 from stayer.core.insight.explanation import Explanation
-from stayer.core.model import Task
 from stayer.service.control import tasks as control
 from stayer.service.explain.expect import expect
 from stayer.service.explain.look import Look
 from stayer.service.explain.reasons import REASONS, SILENT
-from stayer.store import ServedStore, Store
+from stayer.store import ReadStore
 
 
-def explain(store: Store, id: str) -> Explanation:
-    """All reasons that hold, and a forecast."""
-    if isinstance(store, ServedStore):
-        return store.explain(id)
+def explain(store: ReadStore, id: str) -> Explanation:
+    """Give all reasons that hold, and a forecast."""
     look = Look(store, control.get(store, id))
     task = look.task
     return Explanation(
@@ -29,15 +23,13 @@ def explain(store: Store, id: str) -> Explanation:
     )
 
 
-def why_waiting(store: Store, task: Task) -> str:
-    """Why a queued task is not running, in one sentence."""
-    reasons = explain(store, task.id).reasons
+def why_waiting(found: Explanation) -> str:
+    """Say in one sentence why a queued task is not running."""
     # When it is due tells nothing of a task that no worker would run then, either.
-    refused = (each.text for each in reasons if each.reason == "refused")
-    return next(refused, reasons[0].text if reasons else f"it is {task.state}")
+    refused = (each.text for each in found.reasons if each.reason == "refused")
+    return next(refused, found.reasons[0].text if found.reasons else f"it is {found.state}")
 
 
-def why_silent(store: Store, task: Task) -> str | None:
-    """Why nothing is heard of a running task; None if its worker is well."""
-    found = (each.text for each in explain(store, task.id).reasons if each.reason in SILENT)
-    return next(found, None)
+def why_silent(found: Explanation) -> str | None:
+    """Say why nothing is heard of a running task; None if its worker is well."""
+    return next((each.text for each in found.reasons if each.reason in SILENT), None)

@@ -38,7 +38,7 @@ def _is_unheard(worker: Worker, now: float) -> bool:
 
 
 def _history(look: Look) -> Durations:
-    """How long the newest complete tasks of the queue took, by kind."""
+    """Tell how long the newest complete tasks of the queue took, by kind."""
     history: dict[str, list[float]] = {}
     for kind, seconds in look.store.durations(look.task.queue, SAMPLES):
         history.setdefault(kind, []).append(seconds)
@@ -69,7 +69,7 @@ def _line(look: Look) -> Line:
 
 
 def _line_of_key(look: Look) -> Line | None:
-    """What stands between the task and its start because of its key alone."""
+    """List what stands between the task and its start because of its key alone."""
     if look.task.state != "pending" or look.key_limit is None:
         return None
     key = look.task.key

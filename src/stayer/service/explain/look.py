@@ -9,7 +9,7 @@ from stayer.core.errors import StoreUnreachable
 from stayer.core.liveness.silent import silent_for, stuck_for
 from stayer.core.model import RUNNING, Filter, QueueInfo, Task, Worker
 from stayer.core.ordering.lanes import takes
-from stayer.store import PartedStore, Store, known_workers
+from stayer.store import ReadStore, known_workers
 
 SAMPLES = 500
 """How many finished tasks of the queue tell how long one takes."""
@@ -20,7 +20,7 @@ LINE = 50
 class Look:
     """What a reason may need to know, each looked up when it is first asked for."""
 
-    def __init__(self, store: Store, task: Task) -> None:
+    def __init__(self, store: ReadStore, task: Task) -> None:
         self.store = store
         self.task = task
         self.now = store.now()
@@ -100,7 +100,7 @@ class Look:
         try:
             return self.store.find(Filter(states=RUNNING), None, LINE).tasks
         except StoreUnreachable:
-            if not isinstance(self.store, PartedStore):
+            if not self.store.in_parts:
                 raise
             there = self.store.reach(()).queues
             return self.store.find(Filter(queues=there, states=RUNNING), None, LINE).tasks

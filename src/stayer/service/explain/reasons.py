@@ -164,7 +164,7 @@ def _refused(look: Look) -> Reason | None:
 
 
 def _unwelcome(look: Look) -> list[str]:
-    """The variables of the task for which workers leave it, who else could run it."""
+    """List the variables of the task for which workers leave it, who else could run it."""
     lane = lane_of(look.task)
     for each in look.listening:
         if each.handles is not None and not each.draining and handled(lane, each.handles):
@@ -173,7 +173,7 @@ def _unwelcome(look: Look) -> list[str]:
 
 
 def _meant(name: str | None, workers: Sequence[Worker]) -> str:
-    """A name that they do take and that is like this one."""
+    """Find a name that they do take and that is like this one."""
     known = {each for worker in workers if worker.handles for each in worker.handles.names}
     own = None if name is None else name.rpartition(".")[2]
     alike = sorted(each for each in known if each.rpartition(".")[2] == own)
@@ -238,13 +238,13 @@ def _others_first(look: Look) -> Reason | None:
     if look.task.state != "pending" or not look.ahead:
         return None
     if look.ahead == 1:
-        said = "one task of its queue is taken first: it has a higher priority, or is older"
+        text = "one task of its queue is taken first: it has a higher priority, or is older"
     else:
-        said = (
+        text = (
             f"{look.ahead:,} tasks of its queue are taken first: they have a higher priority, or "
             "are older"
         )
-    return Reason("ahead", said)
+    return Reason("ahead", text)
 
 
 def _about_to_start(look: Look) -> Reason | None:
@@ -330,10 +330,10 @@ def _runs(look: Look) -> Reason | None:
         return None
     ran = format_duration(max(0, look.now - (task.started_at or look.now)))
     attempt = f", attempt {task.attempt}" if task.attempt > 1 else ""
-    said = f"it has run on {task.node} for {ran}{attempt}"
+    text = f"it has run on {task.node} for {ran}{attempt}"
     if task.progress and task.progress.message:
-        said += f": {task.progress.message}"
-    return Reason("running", said)
+        text += f": {task.progress.message}"
+    return Reason("running", text)
 
 
 def _says_nothing(look: Look) -> Reason | None:

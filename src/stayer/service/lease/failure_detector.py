@@ -22,11 +22,11 @@ from stayer.core.model import Suspect, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import moment
-from stayer.store import Store
+from stayer.store import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-_PAUSE = (0.2, 5.0)
+_LOOK_PAUSES_S = (0.2, 5.0)
 """The shortest and the longest time between two looks, in seconds."""
 
 
@@ -35,9 +35,9 @@ class Watcher:
     for the sake of others.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WorkerStore) -> None:
         self._store = store
-        self.pause = _PAUSE[1]
+        self.pause = _LOOK_PAUSES_S[1]
         """Until the next look is due: an eighth of the shortest lease."""
         self._judge = Judge(self.pause)
         self._dead: dict[str, int] = {}
@@ -56,7 +56,7 @@ class Watcher:
             try:
                 self.look()
             except StoreError as error:
-                log_once.tell(logger, "workers can't be watched now", error, whoever_told=True)
+                log_once.tell(logger, "workers can't be watched now", error, even_if_logged=True)
             except Exception:
                 logger.exception("workers can't be watched now")
             self._stopping.wait(self.pause)
@@ -66,8 +66,10 @@ class Watcher:
         at = moment()
         everybody = self._store.workers()
         workers = [worker for worker in everybody if not worker.keeps]
-        shortest = min((worker.lease for worker in workers), default=_PAUSE[1] * BEATS_IN_A_LEASE)
-        self.pause = min(max(_PAUSE[0], shortest / BEATS_IN_A_LEASE), _PAUSE[1])
+        shortest = min(
+            (worker.lease for worker in workers), default=_LOOK_PAUSES_S[1] * BEATS_IN_A_LEASE
+        )
+        self.pause = min(max(_LOOK_PAUSES_S[0], shortest / BEATS_IN_A_LEASE), _LOOK_PAUSES_S[1])
         self._judge.interval = self.pause
         suspects = [Suspect(worker.id, worker.number, worker.lease) for worker in workers]
         self._judge_dead(workers, self._judge.observe(at, suspects))

@@ -27,18 +27,21 @@ from stayer.core.liveness.judge import BEATS_IN_A_LEASE, Judge
 from stayer.core.model import Beat, Orders, Report, Task, Worker
 from stayer.service.control import tasks as control
 from stayer.service.degraded import log_once
-from stayer.store import Store, Waiter
+from stayer.store import Waiter, WorkerStore
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE = 0.2
-_WATCHED = 1.0
-_MOST = 0.75
+_FIRST_RETRY_S = 0.2
+"""When to beat again after the first failure; it doubles with each."""
+_WATCHED_PAUSE_S = 1.0
+"""How often to beat while somebody watches what runs here."""
+_FRESH_SHARE = 0.75
+"""How much of its length a lease has left that is called fresh."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def moment() -> float:
-    """This machine's time since its start, suspension included: no one can set it back."""
+    """Read this machine's time since its start, suspension included: no one can set it back."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -47,7 +50,7 @@ class Heart:
 
     def __init__(
         self,
-        store: Store,
+        store: WorkerStore,
         worker: Worker,
         *,
         on_orders: Callable[[Orders], None],
@@ -134,12 +137,12 @@ class Heart:
         self._halt()  # a burial may go on: it is fenced like all that this identity does
 
     def is_current(self) -> bool:
-        """The lease has certainly not ended."""
+        """Tell whether the lease has certainly not ended."""
         return not self.lost and moment() < self._good_until
 
     def is_fresh(self) -> bool:
-        """The lease is good for most of its length."""
-        return not self.lost and self._good_until - moment() > self._worker.lease * _MOST
+        """Tell whether the lease is good for most of its length."""
+        return not self.lost and self._good_until - moment() > self._worker.lease * _FRESH_SHARE
 
     def stop(self, has_ended: Callable[[Task], bool] = lambda task: True) -> bool:
         """Take leave: hand back what is still held, and unregister. False: something of it still
@@ -196,7 +199,7 @@ class Heart:
                 break
             try:
                 self.beat_now()
-                pause = min(self._interval, _WATCHED) if self.watched else self._interval
+                pause = min(self._interval, _WATCHED_PAUSE_S) if self.watched else self._interval
                 if failures:
                     log_once.is_over()
                     logger.info("beats of %s get through again", self._worker.id)
@@ -207,10 +210,10 @@ class Heart:
                 # Nothing is given up for a store that does not answer, nor for a full disk or a
                 # defect of ours: the lease decides.
                 failures += 1
-                pause = min(self._interval, _FIRST_PAUSE * 2**failures / 2)
+                pause = min(self._interval, _FIRST_RETRY_S * 2**failures / 2)
                 if isinstance(error, StayerError):
                     failed = f"beat of {self._worker.id} failed, trying again"
-                    log_once.tell(logger, failed, error, whoever_told=True)
+                    log_once.tell(logger, failed, error, even_if_logged=True)
                 else:
                     logger.exception("beat of %s failed, trying again", self._worker.id)
 
@@ -248,7 +251,7 @@ class Heart:
         self._bury_the_dead(before, answer)
 
     def _deliver(self, reports: tuple[Report, ...]) -> Beat:
-        """One beat. An answer that got lost is asked for once more: the nonce tells the store."""
+        """Send one beat, once more if the answer got lost: by the nonce the store knows it."""
         nonce = secrets.token_hex(8)
         try:
             return self._store.beat(self._worker, self._number, nonce, reports)
@@ -301,7 +304,7 @@ class Heart:
             self._last_inquest = -math.inf
             if dead:
                 held = f"what {', '.join(dead)} held is given to nobody yet"
-                log_once.tell(logger, held, error, whoever_told=True)
+                log_once.tell(logger, held, error, even_if_logged=True)
             return
         except Exception:
             if not self._stopping:

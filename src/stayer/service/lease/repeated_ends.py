@@ -5,10 +5,10 @@ They are told again, and refused then.
 from __future__ import annotations
 
 from stayer.core.model import Change
-from stayer.store import Store
+from stayer.store import ReadStore
 
 
-def is_told(store: Store, end: Change) -> bool:
+def is_told(store: ReadStore, end: Change) -> bool:
     """The store has this end, of this very attempt by this very worker."""
     mine = (end.worker, end.attempt, end.ending)
     return mine in ((each.worker, each.attempt, each.ending) for each in store.attempts(end.id))

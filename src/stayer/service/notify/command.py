@@ -17,8 +17,8 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.service.notify.webhook import Answered
 
-_KEPT = notices.SAID_LIMIT
-_GLANCE = 0.2
+_KEPT_BYTES = notices.SAID_LIMIT
+_POLL_S = 0.2
 """How often it is looked at whether a silent command has ended, in seconds."""
 
 
@@ -42,12 +42,12 @@ def run(hook: Hook, notice: Notice) -> Answered:
     with process:
         assert process.stdout is not None
         printed, in_time = _watched(process, process.stdout, hook.time_limit)
-    said = printed.decode("utf-8", "replace").strip()
+    output = printed.decode("utf-8", "replace").strip()
     if not in_time:
-        return Answered(False, f"killed after {hook.time_limit:g}s. {said}".strip())
+        return Answered(False, f"killed after {hook.time_limit:g}s. {output}".strip())
     code = process.returncode
     how = f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-    return Answered(code == 0, f"{how}: {said}" if said else how)
+    return Answered(code == 0, f"{how}: {output}" if output else how)
 
 
 def environment(notice: Notice) -> dict[str, str]:
@@ -69,7 +69,7 @@ def environment(notice: Notice) -> dict[str, str]:
 def _watched(
     process: subprocess.Popen[bytes], output: IO[bytes], time_limit: float
 ) -> tuple[bytes, bool]:
-    """The beginning of what it prints until it ends, and whether it did so in time.
+    """Return the beginning of what it prints until it ends, and whether it did so in time.
 
     What it leaves running may hold its output open: so its end counts, not that of the output.
     """
@@ -81,15 +81,15 @@ def _watched(
     while time.monotonic() < deadline:
         ended = process.poll() is not None
         if is_open:
-            select.select([descriptor], [], [], 0.0 if ended else _GLANCE)
+            select.select([descriptor], [], [], 0.0 if ended else _POLL_S)
             piece = _read(output)
             is_open = piece != b""
-            printed = (printed + (piece or b""))[:_KEPT]
+            printed = (printed + (piece or b""))[:_KEPT_BYTES]
             if piece:
                 continue
         elif not ended:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(min(_GLANCE, max(0.0, deadline - time.monotonic())))
+                process.wait(min(_POLL_S, max(0.0, deadline - time.monotonic())))
         if ended:
             return printed, True
     with suppress(ProcessLookupError, PermissionError):

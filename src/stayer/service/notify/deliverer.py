@@ -27,34 +27,34 @@ from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, webhook
 from stayer.service.notify.webhook import Answered
-from stayer.store import Store
+from stayer.store import DeliveryStore
 
 if TYPE_CHECKING:
     from stayer.config import Config
 
 logger = logging.getLogger("stayer.service.notify")
 
-HANDS = 8
-"""How many are told at once."""
-SOON, SELDOM = 0.5, 5.0
+DELIVERY_THREADS = 8
+"""How many notices are delivered at once."""
+BUSY_PAUSE_S, IDLE_PAUSE_S = 0.5, 5.0
 """How long it waits between two looks, in seconds: after it found something, and at most."""
-MARGIN = 30.0
+LEASE_MARGIN_S = 30.0
 """How much longer than a try may take a notice is kept from others, in seconds."""
-_PATIENCE = 2.0
+_STOP_TIMEOUT_S = 2.0
 
 
 class Whom(Struct, frozen=True, kw_only=True):
-    """All that can be told from here, with the secrets to sign it."""
+    """All that can be delivered from here, with the secrets to sign it."""
 
     rules: Rules = Rules()
     hooks: dict[str, Hook] = {}
     secrets: dict[str, tuple[str, ...]] = {}
     """By the name of the hook; '' for URLs that tasks name."""
-    margin: float = MARGIN
+    margin: float = LEASE_MARGIN_S
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hooks that can be told; '' for URLs that tasks name."""
+        """The hooks that can be reached; '' for URLs that tasks name."""
         return ("", *self.hooks)
 
     @property
@@ -65,7 +65,7 @@ class Whom(Struct, frozen=True, kw_only=True):
 
 
 def configured(config: Config) -> Whom:
-    """What the file says; raises BadConfig where a secret can't be read."""
+    """Read what the file says; raises BadConfig where a secret can't be read."""
     rules = hooks.read_rules(config.notices)
     found = {name: hooks.read_hook(name, table) for name, table in config.hooks.items()}
     secrets = {name: _secrets(f"hooks.{name}", hook) for name, hook in found.items()}
@@ -99,7 +99,7 @@ def try_once(whom: Whom, notice: Notice) -> Answered:
 
 
 def sample(whom: Whom, target: str) -> Notice:
-    """What a hook can be tried out with; BadInput if there is no such hook."""
+    """Make what a hook can be tried out with; BadInput if there is no such hook."""
     target = notices.parse(target).partition(":")[2]
     if (name := notices.hook_name(target)) and name not in whom.hooks:
         known = ", ".join(whom.hooks) or "none"
@@ -113,22 +113,29 @@ def sample(whom: Whom, target: str) -> Notice:
 
 
 def judged(rules: Rules, notice: Notice, answered: Answered, age: float) -> Delivery:
-    """What an answer leads to, so many seconds after what it is about, or after its retry."""
+    """Decide what follows an answer, so many seconds after what it is about, or after its retry."""
     if answered.delivered:
-        return Delivery(True, answered.said)
+        return Delivery(True, answered.summary)
     if answered.final:
-        return Delivery(False, answered.said)
+        return Delivery(False, answered.summary)
     tries = notice.tries - notice.forgiven
     after = max(answered.after or 0.0, notices.wait(notice.id, tries))
     if tries >= rules.tries or age + after > rules.age:
-        return Delivery(False, f"given up after {tries} tries. {answered.said}")
-    return Delivery(False, answered.said, after=after)
+        return Delivery(False, f"given up after {tries} tries. {answered.summary}")
+    return Delivery(False, answered.summary, after=after)
 
 
 class Deliverer:
     """Delivers until it is stopped."""
 
-    def __init__(self, store: Store, whom: Whom, *, soon: float = SOON, seldom: float = SELDOM):
+    def __init__(
+        self,
+        store: DeliveryStore,
+        whom: Whom,
+        *,
+        soon: float = BUSY_PAUSE_S,
+        seldom: float = IDLE_PAUSE_S,
+    ):
         self._store = store
         self._whom = whom
         self._soon, self._seldom = soon, seldom
@@ -140,10 +147,10 @@ class Deliverer:
         self._looking = threading.Thread(target=self._look, name="notices", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that looks for notices."""
         self._looking.start()
 
-    def stop(self, patience: float = _PATIENCE) -> None:
+    def stop(self, patience: float = _STOP_TIMEOUT_S) -> None:
         """Take no more. What is under way may end within so many seconds; else it is repeated,
         by somebody else.
         """
@@ -157,10 +164,10 @@ class Deliverer:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, self._left())
-                self._changed.wait_for(lambda: self._stopping or self._under_way < HANDS)
+                self._changed.wait_for(lambda: self._stopping or self._under_way < DELIVERY_THREADS)
                 if self._stopping:
                     return
-                free = HANDS - self._under_way
+                free = DELIVERY_THREADS - self._under_way
             try:
                 found = self._take(free)
             except StoreError as error:
@@ -173,7 +180,7 @@ class Deliverer:
             self._pause = self._soon if any(begun) else min(self._seldom, self._pause * 1.5)
 
     def _left(self) -> float:
-        """No two in step."""
+        """Draw the time until the next look, so that no two are in step."""
         return self._pause * self._chance.uniform(0.7, 1.3)
 
     def _take(self, free: int) -> list[Notice]:
@@ -224,12 +231,12 @@ class Deliverer:
 
 
 def shown(target: str) -> str:
-    """A target for logs: what follows its host may be a secret."""
+    """Shorten a target for logs: what follows its host may be a secret."""
     return "/".join(target.split("/", 3)[:3]) if notices.is_url(target) else target
 
 
 @contextmanager
-def delivering(store: Store, config: Config) -> Iterator[None]:
+def delivering(store: DeliveryStore, config: Config) -> Iterator[None]:
     """Deliver meanwhile, if the file does not say otherwise."""
     whom = configured(config)
     if not whom.rules.deliver:

@@ -29,15 +29,16 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.core.version import __version__
 
-CONNECT_TIME = 5.0
+CONNECT_TIMEOUT_S = 5.0
 """How long an address may take to answer at all, in seconds."""
-_READ = 2_000
+_READ_BYTES = 2_000
 """How much of an answer is read, in bytes."""
-_LONGEST_PAUSE = 86400.0
+_LONGEST_RETRY_AFTER_S = 86400.0
+"""How long a receiver may ask us to wait."""
 
 
 MayGo: TypeAlias = Callable[[str, Sequence[str]], None]
-"""Raises Forbidden for a host, with these addresses, that is not to be told."""
+"""Raises Forbidden for a host, with these addresses, that may not be asked."""
 
 
 class Forbidden(StayerError):
@@ -48,7 +49,7 @@ class Answered(NamedTuple):
     """What came of a try."""
 
     delivered: bool
-    said: str
+    summary: str
     final: bool = False
     """Another try is of no use."""
     after: float | None = None
@@ -56,7 +57,7 @@ class Answered(NamedTuple):
 
 
 def body_of(hook: Hook, notice: Notice) -> tuple[bytes, str]:
-    """What is sent, and of which type it is."""
+    """Write what is sent, and of which type it is."""
     match hook.format:
         case "json":
             return codec.encode(notices.payload(notice)).encode(), "application/json"
@@ -69,7 +70,9 @@ def body_of(hook: Hook, notice: Notice) -> tuple[bytes, str]:
 
 
 def signature(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> str:
-    """One signature for each secret, the newest first, so that a receiver may know any of them."""
+    """Make one signature for each secret, the newest first, so that a receiver may know any of
+    them.
+    """
     signed = f"{id}.{timestamp}.".encode() + body
     digests = (hmac.digest(hooks.key(secret), signed, hashlib.sha256) for secret in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -126,7 +129,7 @@ def check_host(allowed: Sequence[str] | None, host: str, addresses: Sequence[str
 def _connected(
     parts: SplitResult, deadline: float, may_go: MayGo | None
 ) -> Iterator[socket.socket]:
-    """A connection that ends at the deadline, whatever the other side does."""
+    """Open a connection that ends at the deadline, whatever the other side does."""
     assert parts.hostname is not None
     port = parts.port or (443 if parts.scheme == "https" else 80)
     # Looked up once: a name that means something else a moment later leads nowhere else.
@@ -149,14 +152,14 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 def _reached(addresses: Sequence[str], port: int, deadline: float) -> socket.socket:
-    """The first address that answers."""
+    """Find the first address that answers."""
     problem: OSError = OSError("it has no address")
     for address in addresses:
         left = deadline - time.monotonic()
         if left <= 0:
             break
         try:
-            stream = socket.create_connection((address, port), min(CONNECT_TIME, left))
+            stream = socket.create_connection((address, port), min(CONNECT_TIMEOUT_S, left))
         except OSError as error:
             problem = error
             continue
@@ -195,7 +198,7 @@ def _exchange(
     connection.request("POST", path, body, {"Host": host, **headers, "Connection": "close"})
     response = connection.getresponse()
     try:
-        text = response.read(_READ).decode("utf-8", "replace")
+        text = response.read(_READ_BYTES).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         text = ""  # it has said how it took it
     return _judged(response, text)
@@ -203,27 +206,27 @@ def _exchange(
 
 def _judged(response: http.client.HTTPResponse, text: str) -> Answered:
     status = response.status
-    said = f"{status} {response.reason}".strip()
+    summary = f"{status} {response.reason}".strip()
     if text.strip():
-        said += f": {text.strip()}"
+        summary += f": {text.strip()}"
     if 200 <= status < 300:
-        return Answered(True, said)
+        return Answered(True, summary)
     if status == http.client.GONE:
-        return Answered(False, said, final=True)
+        return Answered(False, summary, final=True)
     if 300 <= status < 400:
         where = response.getheader("Location", "elsewhere")
-        said = f"{status} leads to {where}, which is not followed: name that address itself"
-    return Answered(False, said, after=_asked_for(response.getheader("Retry-After")))
+        summary = f"{status} leads to {where}, which is not followed: name that address itself"
+    return Answered(False, summary, after=_seconds_of(response.getheader("Retry-After")))
 
 
-def _asked_for(retry_after: str | None) -> float | None:
+def _seconds_of(retry_after: str | None) -> float | None:
     """Seconds, or a date."""
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():
-        return min(_LONGEST_PAUSE, float(retry_after))
+        return min(_LONGEST_RETRY_AFTER_S, float(retry_after))
     try:
         moment = email.utils.parsedate_to_datetime(retry_after).timestamp()
     except (TypeError, ValueError, OverflowError):
         return None
-    return min(_LONGEST_PAUSE, max(0.0, moment - time.time()))
+    return min(_LONGEST_RETRY_AFTER_S, max(0.0, moment - time.time()))

@@ -17,18 +17,19 @@ from stayer.core.model import FINISHED, Kept, Task
 from stayer.core.schedules import cron
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.service.control import tasks as control
-from stayer.store import Store
+from stayer.store import Store, UpkeepStore
 
 logger = logging.getLogger("stayer.service.upkeep.due_work")
 
 BATCH = 200
 """How many tasks become due at a time, so that others get their turn in between."""
-SCHEDULES = 20
+SCHEDULES_BATCH = 20
 """How many schedules are seen to at a time."""
-PATIENCE = 1.0
+WAIT_FOR_CANCELLED_S = 1.0
 """When to look again at a schedule that waits for the end of what it has cancelled."""
-_QUICK, _SLOW = 0.01, 0.05
-_FEW, _MANY = 10, 1000
+_QUICK_S, _SLOW_S = 0.01, 0.05
+_FIRST_BATCH, _LARGEST_BATCH = 10, 1000
+"""How many are forgotten in a step: fewer if one is slow, more if it is quick."""
 
 
 def elapse(store: Store, batch: int = BATCH) -> float | None:
@@ -50,7 +51,7 @@ def fire(store: Store) -> list[str]:
     """
     seen: list[str] = []
     unreached: StoreUnreachable | None = None
-    for schedule in store.due_schedules(SCHEDULES):
+    for schedule in store.due_schedules(SCHEDULES_BATCH):
         seen.append(schedule.name)
         try:
             store.fire(_firing(store, schedule))
@@ -66,14 +67,14 @@ def fire(store: Store) -> list[str]:
 
 
 def _firing(store: Store, schedule: Schedule) -> Firing:
-    """What becomes of it. Between this look and the deed nothing can come: the store compares."""
+    """Plan what becomes of it. Nothing comes between this look and the deed: the store compares."""
     now = store.now()
     earlier = _unfinished(store, schedule) if schedule.overlap != "queue" else None
     plan = cron.plan(schedule, now, late=float("inf") if schedule.waiting else cron.LATE)
     if earlier is not None and schedule.overlap == "cancel" and plan.ticks:
         with suppress(Refused, UnknownTask):  # it has just ended
             control.cancel(store, earlier.id)
-        return replace(_untouched(schedule, now + PATIENCE), waiting=True)
+        return replace(_untouched(schedule, now + WAIT_FOR_CANCELLED_S), waiting=True)
     ticks = plan.ticks if earlier is None else ()
     return Firing(
         name=schedule.name,
@@ -86,7 +87,7 @@ def _firing(store: Store, schedule: Schedule) -> Firing:
 
 
 def _unfinished(store: Store, schedule: Schedule) -> Task | None:
-    """The newest task, unless it has ended: also if somebody has retried it since."""
+    """Find the newest task, unless it has ended: also if somebody has retried it since."""
     task = store.get([schedule.last_task])[0] if schedule.last_task else None
     if task is None or task.state in FINISHED:
         return None
@@ -110,15 +111,15 @@ class Forgetting:
 
     def __init__(self, retention: Mapping[Kept, float]) -> None:
         self._retention = retention
-        self._batch = _FEW
+        self._batch = _FIRST_BATCH
 
-    def step(self, store: Store) -> bool:
-        """Some of it; whether there may be more."""
+    def step(self, store: UpkeepStore) -> bool:
+        """Forget some of it; whether there may be more."""
         begun = time.monotonic()
         seen = store.forget(self._retention, self._batch)
         took = time.monotonic() - begun
-        if took > _SLOW:
-            self._batch = max(_FEW // 2, self._batch // 2)
-        elif took < _QUICK:
-            self._batch = min(_MANY, self._batch * 2)
+        if took > _SLOW_S:
+            self._batch = max(_FIRST_BATCH // 2, self._batch // 2)
+        elif took < _QUICK_S:
+            self._batch = min(_LARGEST_BATCH, self._batch * 2)
         return seen > 0

@@ -2,67 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn, Unpack
+from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-from stayer.core.errors import (
-    LeaseLost,
-    Refused,
-    StoreError,
-    StoreUnusable,
-    UnknownQueue,
-    UnknownWorker,
-)
-from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.errors import LeaseLost, StoreError, StoreUnusable
+from stayer.core.flows.model import NewFlow
 from stayer.core.flows.model import check as check_ties
 from stayer.core.insight.failures import Failures
-from stayer.core.insight.queue_stats import Figures
-from stayer.core.limits import QUEUE
-from stayer.core.model import (
-    Attempt,
-    Beat,
-    Change,
-    Checkpoint,
-    Event,
-    Filter,
-    Handles,
-    Kept,
-    LogPiece,
-    NewTask,
-    Page,
-    QueueInfo,
-    QueueSettings,
-    Report,
-    State,
-    Submitted,
-    Task,
-    Usage,
-    Worker,
-)
-from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
-from stayer.core.queue_settings import refuse_key_limits
-from stayer.core.schedules.model import Firing, Schedule
-from stayer.core.units import format_duration
-from stayer.store import Meanwhile, Waiter
-from stayer.stores.health import Finding
-from stayer.stores.redis import (
-    failures,
-    incoming,
-    missing_records,
-    notices,
-    queue_stats,
-    reads,
-    record,
-    schedules,
-)
+from stayer.core.insight.health import Finding
+from stayer.core.model import Beat, Change, Handles, NewTask, Report, Submitted, Task, Worker
+from stayer.store import Meanwhile, Store, Waiter
+from stayer.stores.redis import failures as failure_groups
 from stayer.stores.redis import flows as ties
-from stayer.stores.redis import workers as hands
+from stayer.stores.redis import incoming, leases, missing_records, queue_stats, reads, record
+from stayer.stores.redis import notices as notice_calls
+from stayer.stores.redis import queues as queue_calls
+from stayer.stores.redis import schedules as schedule_calls
+from stayer.stores.redis import workers as beats
 from stayer.stores.redis.connection.open_url import address_of
 from stayer.stores.redis.connection.server import Said, Server
 from stayer.stores.redis.damage import Mending, retry_after_mending
-from stayer.stores.redis.find import find
+from stayer.stores.redis.find import find as find_tasks
 from stayer.stores.redis.health import check, refuse_what_will_not_do
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack import handles as patterns
@@ -79,10 +42,14 @@ from stayer.stores.redis.pack.tasks import (
     parts_of,
     submitted,
 )
-from stayer.stores.redis.pubsub import waiter_for, watch
+from stayer.stores.redis.pubsub import waiter_for
+from stayer.stores.redis.pubsub import watch as watch_events
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SCHEMA = 1
-_AT_ONCE, _ROUNDS = 500, 4
+_RELAY_BATCH, _RELAY_ROUNDS = 500, 4
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
 
 
@@ -93,7 +60,20 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> RedisStore
     return RedisStore(Server(address_of(url), clock))
 
 
-class RedisStore:
+def _at_server(
+    operation: Callable[Concatenate[Server, P], R],
+) -> Callable[Concatenate[RedisStore, P], R]:
+    """Make a method of an operation that takes the server first."""
+
+    @retry_after_mending
+    @functools.wraps(operation)
+    def call(store: RedisStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return operation(store._server, *args, **kwargs)
+
+    return call
+
+
+class RedisStore(Store):
     """The contract on a Redis or Valkey server: each operation is one script (many new tasks are
     several, one after the other).
     """
@@ -219,8 +199,8 @@ class RedisStore:
     def _relay(self) -> None:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
         with suppress(StoreError):  # the change itself is made, and that must be answered
-            for _ in range(_ROUNDS):
-                if not ties.relay(self._server, _AT_ONCE):
+            for _ in range(_RELAY_ROUNDS):
+                if not ties.relay(self._server, _RELAY_BATCH):
                     break
 
     @retry_after_mending
@@ -278,143 +258,18 @@ class RedisStore:
 
     @retry_after_mending
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        return self._beat(worker, hands.about(worker, number, nonce), reports)
+        return self._beat(worker, beats.about(worker, number, nonce), reports)
 
-    def _beat(self, worker: Worker, said: record.Raw, reports: Sequence[Report]) -> Beat:
+    def _beat(self, worker: Worker, about: record.Raw, reports: Sequence[Report]) -> Beat:
         arguments = Arguments(fixed=4)
-        packed = record.pack(hands.packed(reports, arguments))
-        about = record.pack(said)
+        packed = record.pack(beats.packed(reports, arguments))
         try:
-            return hands.beat(self._run("beat", about, packed, *arguments.values))
+            return beats.beat(self._run("beat", record.pack(about), packed, *arguments.values))
         except Said:
             raise LeaseLost(
                 f"worker {worker.id} lost its lease: it was given up as dead, or another process "
                 "uses its identity. Its tasks may run elsewhere by now"
             ) from None
-
-    @retry_after_mending
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
-        wanted = record.pack([part for pair in silent.items() for part in pair])
-        try:
-            return _in_order(self._run("bury", judge, wanted))
-        except Said:
-            raise LeaseLost(
-                f"worker {judge} is not registered, or was given up as dead: it can't judge"
-            ) from None
-
-    @retry_after_mending
-    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        held = _in_order(self._run("holdings", worker))
-        return [task for task in held if not queues or task.queue in queues]
-
-    @retry_after_mending
-    def workers(self) -> list[Worker]:
-        return hands.workers(self._run("workers"))
-
-    @retry_after_mending
-    def attend(self, workers: Sequence[str], seconds: float) -> None:
-        if workers:
-            self._run("attend", repr(float(seconds)), *workers)
-
-    @retry_after_mending
-    def drain_worker(self, worker: str) -> Worker:
-        try:
-            [found] = hands.workers(self._run("drain_worker", worker))
-        except Said as said:
-            _refuse_drop(worker, said)
-        return found
-
-    @retry_after_mending
-    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
-        try:
-            return _in_order(self._run("drop_worker", worker, "" if number is None else number))
-        except Said as said:
-            _refuse_drop(worker, said)
-
-    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
-        return waiter_for(self._server, worker, queues)
-
-    @retry_after_mending
-    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
-        return watch(self._server, since, timeout, limit)
-
-    @retry_after_mending
-    def last_event(self) -> int:
-        return reads.last_event(self._server)
-
-    @retry_after_mending
-    def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return reads.get(self._server, ids)
-
-    @retry_after_mending
-    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
-        return find(self._server, filter, cursor, limit)
-
-    @retry_after_mending
-    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        return ties.upstreams(self._server, ids)
-
-    @retry_after_mending
-    def waits(self, id: str, limit: int) -> tuple[list[str], int]:
-        return ties.waits(self._server, id, limit)
-
-    @retry_after_mending
-    def flows(self, cursor: str | None, limit: int) -> FlowPage:
-        return ties.flows(self._server, cursor, limit)
-
-    @retry_after_mending
-    def flow(self, id: str) -> FlowInfo | None:
-        return ties.flow(self._server, id)
-
-    @retry_after_mending
-    def peek(self, queue: str, limit: int) -> list[Task]:
-        return record.tasks(*self._run("peek", queue, limit))
-
-    @retry_after_mending
-    def ahead(self, id: str) -> int:
-        return int(self._run("ahead", id))
-
-    @retry_after_mending
-    def durations(self, queue: str, limit: int) -> list[tuple[str, float]]:
-        return reads.durations(self._run("durations", queue, limit))
-
-    @retry_after_mending
-    def failures(self, queues: Sequence[str], limit: int) -> Failures:
-        return failures.find([(self._server, queues)], limit)
-
-    @retry_after_mending
-    def attempts(self, id: str) -> list[Attempt]:
-        return reads.attempts(self._server, id)
-
-    @retry_after_mending
-    def events(self, id: str) -> list[Event]:
-        return reads.events(self._server, id)
-
-    @retry_after_mending
-    def log(self, id: str, attempt: int, start: int, limit: int) -> list[LogPiece]:
-        return reads.log(self._server, id, attempt, start, limit)
-
-    @retry_after_mending
-    def usage(self, id: str, attempt: int) -> list[Usage]:
-        return reads.usage(self._server, id, attempt)
-
-    @retry_after_mending
-    def checkpoint(self, id: str) -> Checkpoint | None:
-        return reads.checkpoint(self._server, id)
-
-    @retry_after_mending
-    def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
-        return reads.queues(self._run("queues", *names))
-
-    @retry_after_mending
-    def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
-        most = QUEUE["key_limits"].items
-        try:
-            answer = self._run("set_queue", name, record.pack(_said(settings)), most)
-        except Said as said:
-            refuse_key_limits(int(said.details))
-            raise
-        return reads.queues(answer)[0]
 
     @retry_after_mending
     def sample(self) -> float:
@@ -423,134 +278,55 @@ class RedisStore:
         return 60.0 - self.now() % 60.0
 
     @retry_after_mending
-    def figures(
-        self, since: float, until: float, step: int, queues: Sequence[str] | None
-    ) -> list[Figures]:
-        return queue_stats.figures(self._server, since, until, step, queues)
+    def failures(self, queues: Sequence[str], limit: int) -> Failures:
+        return failure_groups.find([(self._server, queues)], limit)
 
-    @retry_after_mending
-    def drop_queue(self, name: str, limit: int) -> int:
-        try:
-            return int(self._run("drop_queue", name, limit))
-        except Said as said:
-            if said.word == "UNKNOWN":
-                raise UnknownQueue(
-                    f"no queue {name!r}: `stayer queues` lists those there are"
-                ) from None
-            raise Refused(
-                f"queue {name} has {said.details} running tasks: cancel them and wait for their "
-                "end first"
-            ) from None
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        return waiter_for(self._server, worker, queues)
 
-    @retry_after_mending
-    def purge(
-        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
-    ) -> list[str]:
-        among = record.pack(False if ids is None else ids)
-        gone = self._run("purge", repr(float(before)), limit, record.pack(states), among)
-        return [id.decode() for id in gone]
+    get = _at_server(reads.get)
+    find = _at_server(find_tasks)
+    upstreams = _at_server(ties.upstreams)
+    waits = _at_server(ties.waits)
+    flows = _at_server(ties.flows)
+    flow = _at_server(ties.flow)
+    peek = _at_server(reads.peek)
+    ahead = _at_server(reads.ahead)
+    durations = _at_server(reads.durations)
+    attempts = _at_server(reads.attempts)
+    events = _at_server(reads.events)
+    log = _at_server(reads.log)
+    usage = _at_server(reads.usage)
+    checkpoint = _at_server(reads.checkpoint)
+    queues = _at_server(reads.queues)
+    figures = _at_server(queue_stats.figures)
+    workers = _at_server(leases.workers)
+    schedules = _at_server(schedule_calls.schedules)
+    notices = _at_server(notice_calls.page)
+    watch = _at_server(watch_events)
+    last_event = _at_server(reads.last_event)
+    attend = _at_server(leases.attend)
 
-    @retry_after_mending
-    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        return int(self._run("forget", limit, _retention(retention)))
+    bury = _at_server(leases.bury)
+    holdings = _at_server(leases.holdings)
+    drop_worker = _at_server(leases.drop_worker)
+    drain_worker = _at_server(leases.drain_worker)
 
-    @retry_after_mending
-    def take_notices(
-        self, hooks: Sequence[str], limit: int, lease: float, age: float
-    ) -> list[Notice]:
-        return notices.take_notices(self._server, hooks, limit, lease, age)
-
-    @retry_after_mending
-    def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
-        return notices.settle_notice(self._server, notice, delivery)
-
-    @retry_after_mending
-    def notices(
-        self, task: str | None, state: NoticeState | None, cursor: str | None, limit: int
-    ) -> NoticePage:
-        return notices.page(self._server, task, state, cursor, limit)
-
-    @retry_after_mending
-    def retry_notices(self, ids: Sequence[str]) -> int:
-        return int(self._run("retry_notices", *ids))
-
-    @retry_after_mending
-    def drop_notices(self, ids: Sequence[str]) -> int:
-        return int(self._run("drop_notices", *ids))
-
-    @retry_after_mending
-    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        return schedules.schedules(self._server, names)
-
-    @retry_after_mending
-    def due_schedules(self, limit: int) -> list[Schedule]:
-        return schedules.due_schedules(self._server, limit)
-
-    @retry_after_mending
-    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
-        return schedules.put_schedule(self._server, schedule, seen)
-
-    @retry_after_mending
-    def fire(self, firing: Firing) -> bool:
-        return schedules.fire(self._server, firing)
-
-    @retry_after_mending
-    def drop_schedule(self, name: str) -> bool:
-        return schedules.drop_schedule(self._server, name)
-
-
-def _retention(retention: Mapping[Kept, float | None]) -> bytes:
-    """For how long what is kept, as the scripts get it."""
-    said = [(what, False if keep is None else float(keep)) for what, keep in retention.items()]
-    return record.pack([part for pair in said for part in pair])
-
-
-def _said(settings: QueueSettings) -> dict[str, record.Raw]:
-    """Settings as the script gets them: false takes one away."""
-    said: dict[str, record.Raw] = {
-        field: False if value is None else value for field, value in settings.items()
-    }
-    if "paused" in settings:
-        said["paused"] = int(settings["paused"])
-    for field in ("key_limits", "retention"):
-        if field in said:
-            said[field] = {
-                key: False if value is None else value for key, value in said[field].items()
-            }
-    if "notify" in settings:
-        said["notify"] = "\n".join(settings["notify"]) or False
-    if rate := settings.get("rate"):
-        said["rate"] = (rate.count, rate.per)
-    return said
-
-
-def _in_order(answer: record.Raw) -> list[Task]:
-    """As they came into the store."""
-    values, kept_apart = answer
-    numbers = [record.birth(value)[1] for value in values]
-    found = zip(numbers, record.tasks(values, kept_apart), strict=True)
-    return [task for _, task in sorted(found, key=lambda each: each[0])]
+    set_queue = _at_server(queue_calls.set_queue)
+    drop_queue = _at_server(queue_calls.drop_queue)
+    purge = _at_server(queue_calls.purge)
+    forget = _at_server(queue_calls.forget)
+    put_schedule = _at_server(schedule_calls.put_schedule)
+    drop_schedule = _at_server(schedule_calls.drop_schedule)
+    due_schedules = _at_server(schedule_calls.due_schedules)
+    fire = _at_server(schedule_calls.fire)
+    take_notices = _at_server(notice_calls.take_notices)
+    settle_notice = _at_server(notice_calls.settle_notice)
+    retry_notices = _at_server(notice_calls.retry_notices)
+    drop_notices = _at_server(notice_calls.drop_notices)
 
 
 def _may_take_no_tasks(worker: str) -> LeaseLost:
     return LeaseLost(
         f"worker {worker} is not registered, or was given up as dead: it may take no tasks"
     )
-
-
-def _refuse_drop(worker: str, said: Said) -> NoReturn:
-    match said.word:
-        case "UNKNOWN":
-            raise UnknownWorker(
-                f"no worker {worker!r}: `stayer workers` lists those there are"
-            ) from None
-        case "LEASELOST":
-            raise LeaseLost(
-                f"worker {worker} is not this one any more: its identity is used elsewhere"
-            ) from None
-        case _:
-            left = format_duration(float(said.details))
-            raise Refused(
-                f"worker {worker} is alive (its lease ends in {left}): only a stale one can be "
-                "dropped. Stop it first"
-            ) from None

@@ -21,9 +21,9 @@ import msgspec
 from redis.crc import key_slot
 
 from stayer.core.errors import StayerError, StoreUnusable
+from stayer.core.insight.health import Finding
 from stayer.core.limits import shown
 from stayer.core.model import NewTask
-from stayer.stores.health import Finding
 from stayer.stores.redis import notices, record, schedules, streams, workers
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import KEYS, key

@@ -12,7 +12,7 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from stayer.core.errors import StoreError, StoreUnreachable, StoreUnusable
-from stayer.stores.health import Finding
+from stayer.core.insight.health import Finding
 from stayer.stores.redis import damage, missing_records
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.errors import node_of_cluster, why_hung_up

@@ -44,6 +44,16 @@ def page(
     return cut([read(*row) for row in rows], limit)
 
 
+def retry_notices(server: Server, ids: Sequence[str]) -> int:
+    """Let these be pending again and due now; how many had failed, or were pending."""
+    return int(server.run("retry_notices", *ids))
+
+
+def drop_notices(server: Server, ids: Sequence[str]) -> int:
+    """Forget these; how many there were."""
+    return int(server.run("drop_notices", *ids))
+
+
 def check_cursor(cursor: str | None) -> None:
     """BadInput if it is none."""
     if cursor is not None and not _PLACE.fullmatch(cursor):

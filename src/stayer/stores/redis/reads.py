@@ -39,8 +39,19 @@ def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
     return found
 
 
-def durations(answer: Raw) -> list[tuple[str, float]]:
-    """How long complete tasks took."""
+def peek(server: Server, queue: str, limit: int) -> list[Task]:
+    """Read what would be reserved next, best first."""
+    return record.tasks(*server.run("peek", queue, limit))
+
+
+def ahead(server: Server, id: str) -> int:
+    """Count the tasks that stand before a pending one."""
+    return int(server.run("ahead", id))
+
+
+def durations(server: Server, queue: str, limit: int) -> list[tuple[str, float]]:
+    """Tell how long complete tasks took."""
+    answer = server.run("durations", queue, limit)
     words = ([word.decode() for word in each] for each in answer[::2])
     kinds = (kind_of(name, command) for name, *command in words)
     return list(zip(kinds, map(float, answer[1::2]), strict=True))
@@ -94,7 +105,12 @@ def checkpoint(server: Server, id: str) -> Checkpoint | None:
     return None if attempt is None else Checkpoint(int(attempt), float(at), data)
 
 
-def queues(answer: Raw) -> list[QueueInfo]:
+def queues(server: Server, names: Sequence[str] = ()) -> list[QueueInfo]:
+    """Read these queues, or all, by name."""
+    return decoded_queues(server.run("queues", *names))
+
+
+def decoded_queues(answer: Raw) -> list[QueueInfo]:
     """Queues with their counts, by name."""
     listened, now, *stored = answer
     listeners = Counter(queue for words in listened for queue in set(_words.decode(words)))

@@ -21,7 +21,7 @@ from stayer.stores.redis.pack.tasks import packed_groups
 from stayer.stores.redis.record import Raw, pack
 
 
-def schedules(server: Server, names: Sequence[str]) -> list[Schedule]:
+def schedules(server: Server, names: Sequence[str] = ()) -> list[Schedule]:
     """By name."""
     asked = ("named", *names) if names else ("all",)
     found = {schedule.name: schedule for schedule in read(server.run("schedules", *asked))}
@@ -34,7 +34,7 @@ def due_schedules(server: Server, limit: int) -> list[Schedule]:
 
 
 def put_schedule(
-    server: Server, schedule: Schedule, seen: float | None, was: Schedule | None = None
+    server: Server, schedule: Schedule, seen: float | None = None, was: Schedule | None = None
 ) -> Schedule:
     """Make or change one; `was` is the one that a shard of a cluster takes over from another."""
     fields = {

@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Unpack
+from typing import Concatenate, ParamSpec, TypeVar, Unpack
 
-from stayer.core.availability import Reach
 from stayer.core.errors import StoreError, StoreUnusable
-from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
+from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow
 from stayer.core.insight.failures import Failures
-from stayer.core.insight.queue_stats import Figures
+from stayer.core.insight.health import Finding
 from stayer.core.model import (
     Attempt,
-    Beat,
     Change,
     Checkpoint,
     Event,
-    Filter,
     Handles,
-    Kept,
     LogPiece,
     NewTask,
-    Page,
     QueueInfo,
     QueueSettings,
-    Report,
-    State,
     Submitted,
     Task,
     Usage,
     Worker,
 )
 from stayer.core.notify.notices import Delivery, Notice, NoticePage, NoticeState
-from stayer.core.schedules.model import Firing, Schedule
-from stayer.store import Meanwhile, Waiter
-from stayer.stores.health import Finding
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.redis import failures
 from stayer.stores.redis.damage import retry_after_mending
 from stayer.stores.redis.flows import FlowKnown
@@ -48,8 +40,8 @@ from stayer.stores.redis_cluster import (
     merged_reads,
     promotion,
     retention_sweep,
-    schedules,
 )
+from stayer.stores.redis_cluster import schedules as schedule_calls
 from stayer.stores.redis_cluster.fan_out import Tour
 from stayer.stores.redis_cluster.health import check, check_queues
 from stayer.stores.redis_cluster.lost_replies import Unheard
@@ -58,8 +50,11 @@ from stayer.stores.redis_cluster.router import LOBBY, Shards
 from stayer.stores.redis_cluster.two_phase import name_of
 from stayer.stores.redis_cluster.workers import Workers
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 OLDEST = (7, 0)
-_AT_ONCE, _ROUNDS = 500, 8
+_RELAY_BATCH, _RELAY_ROUNDS = 500, 8
 """How many dependents hear of an end in one step, and how many of these follow a commit."""
 
 
@@ -68,12 +63,37 @@ def open_store(url: str, clock: Callable[[], float] | None = None) -> ClusterSto
     return ClusterStore(Nodes(url, clock), clock)
 
 
-class ClusterStore:
+def _at_shards(
+    operation: Callable[Concatenate[Shards, P], R],
+) -> Callable[Concatenate[ClusterStore, P], R]:
+    """Make a method of an operation that takes the shards first."""
+
+    @functools.wraps(operation)
+    def call(store: ClusterStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return operation(store._shards, *args, **kwargs)
+
+    return call
+
+
+def _among_workers(
+    operation: Callable[Concatenate[Workers, P], R],
+) -> Callable[Concatenate[ClusterStore, P], R]:
+    """Make a method of an operation of the workers."""
+
+    @functools.wraps(operation)
+    def call(store: ClusterStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return operation(store._workers, *args, **kwargs)
+
+    return call
+
+
+class ClusterStore(Store):
     """The contract on a cluster: within a queue each operation is one step, across queues several
     that may each be done again.
     """
 
     a_turn = 500
+    in_parts = True
 
     def __init__(self, nodes: Nodes, clock: Callable[[], float] | None) -> None:
         self.url = nodes.url
@@ -152,7 +172,7 @@ class ClusterStore:
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
         queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
-            cross_shard.relay(Tour(self._shards), queues, _AT_ONCE, _ROUNDS)
+            cross_shard.relay(Tour(self._shards), queues, _RELAY_BATCH, _RELAY_ROUNDS)
 
     def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         places = self._shards.places([change.id for change in changes])
@@ -226,31 +246,17 @@ class ClusterStore:
 
     # Workers
 
-    @retry_after_mending
-    def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        return self._workers.beat(worker, number, nonce, reports)
-
-    @retry_after_mending
-    def bury(self, judge: str, silent: dict[str, int]) -> list[Task]:
-        return self._workers.bury(judge, silent)
-
-    @retry_after_mending
-    def holdings(self, worker: str, queues: Sequence[str] = ()) -> list[Task]:
-        return self._workers.holdings(worker, queues)
+    beat = retry_after_mending(_among_workers(Workers.beat))
+    bury = retry_after_mending(_among_workers(Workers.bury))
+    holdings = retry_after_mending(_among_workers(Workers.holdings))
+    attend = retry_after_mending(_among_workers(Workers.attend))
+    workers_of = retry_after_mending(_among_workers(Workers.seen))
+    drain_worker = _among_workers(Workers.drain)
+    drop_worker = _among_workers(Workers.drop)
 
     @retry_after_mending
     def workers(self) -> list[Worker]:
         return self._workers.all(self._shards.names())
-
-    @retry_after_mending
-    def attend(self, workers: Sequence[str], seconds: float) -> None:
-        self._workers.attend(workers, seconds)
-
-    def drain_worker(self, worker: str) -> Worker:
-        return self._workers.drain(worker)
-
-    def drop_worker(self, worker: str, number: int | None = None) -> list[Task]:
-        return self._workers.drop(worker, number)
 
     # Hearing
 
@@ -258,27 +264,16 @@ class ClusterStore:
         homes = [] if worker is None else self._workers.homes(worker)
         return event_relay.waiter_for(self._shards, worker, queues, homes)
 
-    @retry_after_mending
-    def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
-        return event_relay.watch(self._shards, since, timeout, limit)
-
-    @retry_after_mending
-    def last_event(self) -> int:
-        return event_relay.last_event(self._shards)
+    watch = retry_after_mending(_at_shards(event_relay.watch))
+    last_event = retry_after_mending(_at_shards(event_relay.last_event))
 
     # Reading
 
-    @retry_after_mending
-    def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return self._shards.get(ids)
-
-    @retry_after_mending
-    def find(self, filter: Filter, cursor: str | None, limit: int) -> Page:
-        return merged_reads.find(self._shards, filter, cursor, limit)
-
-    @retry_after_mending
-    def upstreams(self, ids: Sequence[str]) -> list[Upstreams]:
-        return merged_reads.upstreams(self._shards, ids)
+    get = retry_after_mending(_at_shards(Shards.get))
+    find = retry_after_mending(_at_shards(merged_reads.find))
+    upstreams = retry_after_mending(_at_shards(merged_reads.upstreams))
+    reach = retry_after_mending(_at_shards(merged_reads.reach))
+    figures = retry_after_mending(_at_shards(merged_reads.figures))
 
     @retry_after_mending
     def waits(self, id: str, limit: int) -> tuple[list[str], int]:
@@ -337,22 +332,16 @@ class ClusterStore:
     def _place(self, id: str) -> str | None:
         return self._shards.places([id]).get(id)
 
-    # Queues
+    # Queues and history
+
+    drop_queue = _at_shards(retention_sweep.drop_queue)
+    purge = retry_after_mending(_at_shards(retention_sweep.purge))
+    forget = retry_after_mending(_at_shards(retention_sweep.forget))
 
     @retry_after_mending
     def queues(self, names: Sequence[str] = ()) -> list[QueueInfo]:
         wanted = sorted(set(names)) or self._shards.names()
         return [info for name in wanted for info in self._shards.of(name).queues([name])]
-
-    @retry_after_mending
-    def reach(self, queues: Sequence[str]) -> Reach:
-        """As `PartedStore.reach`."""
-        return merged_reads.reach(self._shards, queues)
-
-    @retry_after_mending
-    def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `PartedStore.workers_of`."""
-        return self._workers.seen(queues)
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         self._shards.add([name])
@@ -366,25 +355,6 @@ class ClusterStore:
         moments += tour.each(lambda shard: shard.sample())
         tour.check()
         return min(moment for moment in moments if moment is not None)
-
-    @retry_after_mending
-    def figures(
-        self, since: float, until: float, step: int, queues: Sequence[str] | None
-    ) -> list[Figures]:
-        return merged_reads.figures(self._shards, since, until, step, queues)
-
-    def drop_queue(self, name: str, limit: int) -> int:
-        return retention_sweep.drop_queue(self._shards, name, limit)
-
-    @retry_after_mending
-    def purge(
-        self, ids: Sequence[str] | None, states: Sequence[State], before: float, limit: int
-    ) -> list[str]:
-        return retention_sweep.purge(self._shards, ids, states, before, limit)
-
-    @retry_after_mending
-    def forget(self, retention: Mapping[Kept, float], limit: int) -> int:
-        return retention_sweep.forget(self._shards, retention, limit)
 
     # Notices
 
@@ -419,19 +389,8 @@ class ClusterStore:
 
     # Schedules
 
-    @retry_after_mending
-    def schedules(self, names: Sequence[str] = ()) -> list[Schedule]:
-        return schedules.schedules(self._shards, names)
-
-    @retry_after_mending
-    def due_schedules(self, limit: int) -> list[Schedule]:
-        return schedules.due_schedules(self._shards, limit)
-
-    def put_schedule(self, schedule: Schedule, seen: float | None = None) -> Schedule:
-        return schedules.put_schedule(self._shards, schedule, seen)
-
-    def fire(self, firing: Firing) -> bool:
-        return schedules.fire(self._shards, firing)
-
-    def drop_schedule(self, name: str) -> bool:
-        return schedules.drop_schedule(self._shards, name)
+    schedules = retry_after_mending(_at_shards(schedule_calls.schedules))
+    due_schedules = retry_after_mending(_at_shards(schedule_calls.due_schedules))
+    put_schedule = _at_shards(schedule_calls.put_schedule)
+    fire = _at_shards(schedule_calls.fire)
+    drop_schedule = _at_shards(schedule_calls.drop_schedule)

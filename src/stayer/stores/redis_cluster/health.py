@@ -7,7 +7,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from stayer.core.errors import StoreError, StoreUnreachable
-from stayer.stores.health import Finding
+from stayer.core.insight.health import Finding
 from stayer.stores.redis import damage, missing_records
 from stayer.stores.redis.health import check_node, incoming
 from stayer.stores.redis.keys import key

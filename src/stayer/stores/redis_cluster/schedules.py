@@ -17,7 +17,7 @@ from stayer.stores.redis_cluster.fan_out import Tour
 from stayer.stores.redis_cluster.router import Shards
 
 
-def schedules(shards: Shards, names: Sequence[str]) -> list[Schedule]:
+def schedules(shards: Shards, names: Sequence[str] = ()) -> list[Schedule]:
     """By name."""
     found = [each for shard in shards.all() for each in shard.schedules(names)]
     return [schedule for _, schedule in sorted(_newest(found).items())]
@@ -30,7 +30,7 @@ def due_schedules(shards: Shards, limit: int) -> list[Schedule]:
     return sorted(_newest(found).values(), key=lambda schedule: schedule.next or 0.0)[:limit]
 
 
-def put_schedule(shards: Shards, schedule: Schedule, seen: float | None) -> Schedule:
+def put_schedule(shards: Shards, schedule: Schedule, seen: float | None = None) -> Schedule:
     """Make or change one. The shard of its queue compares; one that comes from another queue is
     compared before the step.
     """

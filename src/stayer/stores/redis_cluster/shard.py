@@ -9,7 +9,7 @@ from stayer.core.errors import StoreUnusable
 from stayer.core.model import Beat, Report, Worker
 from stayer.store import Meanwhile
 from stayer.stores.redis import RedisStore
-from stayer.stores.redis import workers as hands
+from stayer.stores.redis import workers as beats
 from stayer.stores.redis.connection.server import Call, Server
 from stayer.stores.redis.connection.url import Address
 from stayer.stores.redis.damage import Mending, may_be_damage
@@ -105,7 +105,7 @@ class ShardStore(RedisStore):
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat:
         """A beat that the lobby has not heard of."""
-        return self._beat(worker, hands.about(worker, number, nonce, alone=True), reports)
+        return self._beat(worker, beats.about(worker, number, nonce, alone=True), reports)
 
     def _relay(self) -> None:
         self._on_end()

@@ -186,7 +186,7 @@ class Workers:
         self._lobby().bury(judge, silent)
         return self._carry_out()
 
-    def drop(self, worker: str, number: int | None) -> list[Task]:
+    def drop(self, worker: str, number: int | None = None) -> list[Task]:
         """The verdict of somebody who knows."""
         self._write_down([worker])
         try:

@@ -8,7 +8,7 @@ import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -17,11 +17,11 @@ from stayer.core.errors import Refused, StoreUnreachable, StoreUnusable
 from stayer.core.model import JSON
 from stayer.core.units import format_size
 
-PATIENCE = 30.0
-"""How long an answer may take, in seconds."""
+ANSWER_TIMEOUT_S = 30.0
+"""How long an answer may take."""
 
-LARGEST = 256_000_000
-"""Bytes of an answer, unpacked: a page has about 10 MB, and no record comes near to this."""
+LARGEST_BYTES = 256_000_000
+"""The most that an answer may be, unpacked: a page has about 10 MB, no record comes near this."""
 
 _URN = "urn:stayer:problem:"
 _JSON = "application/json"
@@ -30,14 +30,19 @@ _NOT_OURS = "is that the URL of a `stayer serve`, with its --root-path?"
 Query = Mapping[str, "str | int | bool | Sequence[str] | None"]
 
 
+def path_of(kind: str, name: str, *rest: str) -> str:
+    """Give the path of what has this name, and of what belongs to it."""
+    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
+
+
 def _unpacked(packed: bytes) -> bytes:
     """At most one byte more than may be: a few bytes can stand for gigabytes."""
     unpacking = zlib.decompressobj(wbits=31)
     try:
-        answer = unpacking.decompress(packed, LARGEST + 1)
+        answer = unpacking.decompress(packed, LARGEST_BYTES + 1)
     except zlib.error as error:
         raise http.client.HTTPException(f"its answer can't be unpacked ({error})") from None
-    if not unpacking.eof and len(answer) <= LARGEST:
+    if not unpacking.eof and len(answer) <= LARGEST_BYTES:
         raise http.client.IncompleteRead(answer)
     return answer
 
@@ -76,9 +81,9 @@ class Connection:
         path: str,
         query: Query | None = None,
         body: JSON = None,
-        patience: float = PATIENCE,
+        patience: float = ANSWER_TIMEOUT_S,
     ) -> Any:
-        """What the server answers, decoded; its problems are raised."""
+        """Return what the server answers, decoded; its problems are raised."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, ())}
         words = {
             name: str(value).lower() if isinstance(value, bool) else value
@@ -120,9 +125,9 @@ class Connection:
         except (OSError, http.client.HTTPException) as error:
             was_asked = connection.sock is not None or isinstance(error, _STALE)
             connection.close()
-            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             unreachable = StoreUnreachable(
-                f"{self._address.url} can't be reached: {said}. Is `stayer serve` running there?"
+                f"{self._address.url} can't be reached: {reason}. Is `stayer serve` running there?"
             )
             unreachable.unsure = was_asked
             raise unreachable from None
@@ -134,7 +139,7 @@ class Connection:
         return answer
 
     def _take(self, patience: float) -> http.client.HTTPConnection:
-        """A connection that nobody uses."""
+        """Take a connection that nobody uses."""
         with self._lock:
             if self._process != os.getpid():  # those there are belong to who forked
                 self._process, self._free = os.getpid(), []
@@ -156,14 +161,14 @@ class Connection:
     ) -> tuple[int, str, bytes]:
         connection.request(method, target, content, dict(headers))
         response = connection.getresponse()
-        answer = response.read(LARGEST + 1)
+        answer = response.read(LARGEST_BYTES + 1)
         if response.getheader("Content-Encoding") == "gzip":
             answer = _unpacked(answer)
-        if len(answer) > LARGEST:
+        if len(answer) > LARGEST_BYTES:
             raise StoreUnusable(
                 f"http{'s' * isinstance(connection, http.client.HTTPSConnection)}://"
                 f"{connection.host}:{connection.port} answers with more than "
-                f"{format_size(LARGEST)}: {_NOT_OURS}"
+                f"{format_size(LARGEST_BYTES)}: {_NOT_OURS}"
             )
         return response.status, response.getheader("Content-Type", ""), answer
 

@@ -29,7 +29,7 @@ _FREE = ("parameters", "result")
 
 
 def task(shown: Mapping[str, Any]) -> Task:
-    """A task from its record."""
+    """Read a task from its record."""
     found = {name: value for name, value in shown.items() if name not in codec.POLICY}
     policy = {name: shown[name] for name in codec.POLICY if shown.get(name) is not None}
     orders = shown.get("orders", ())
@@ -40,43 +40,43 @@ def task(shown: Mapping[str, Any]) -> Task:
 
 
 def submitted(shown: Mapping[str, Any]) -> Submitted:
-    """The answer to a submission."""
+    """Read the answer to a submission."""
     return Submitted(task(shown), shown["fresh"], shown.get("purged", False))
 
 
 def check_refused(url: str, answers: Sequence[Mapping[str, Any]]) -> None:
-    """A token for some queues only is told of each id that others have: raises Refused."""
+    """Raise Refused if an id is taken in queues that the token is not for."""
     refused = [str(each["refused"]) for each in answers if "refused" in each]
     if refused:
         more = f" (and {len(refused) - 1:,} more)" if len(refused) > 1 else ""
         others = len(answers) - len(refused)
-        said = f"; the other {others:,} of its request are accepted" if others else ""
-        raise Refused(f"{url}: {refused[0]}{more}{said}")
+        rest = f"; the other {others:,} of its request are accepted" if others else ""
+        raise Refused(f"{url}: {refused[0]}{more}{rest}")
 
 
 def queue(shown: Mapping[str, Any]) -> QueueInfo:
-    """A queue from its record."""
-    said = shown.get("rate")
+    """Read a queue from its record."""
+    rate = shown.get("rate")
     known = read(QueueInfo, {**shown, "rate": None})
-    return known if said is None else msgspec.structs.replace(known, rate=rate_limit.parse(said))
+    return known if rate is None else msgspec.structs.replace(known, rate=rate_limit.parse(rate))
 
 
 def schedule(shown: Mapping[str, Any]) -> Schedule:
-    """A schedule from its record."""
-    said = {name: shown[name] for name in parse.WrittenSchedule.__struct_fields__}
+    """Read a schedule from its record."""
+    written_fields = {name: shown[name] for name in parse.WrittenSchedule.__struct_fields__}
     times = {name: shown[name] for name in ("next", "created", "updated", "last")}
-    found = parse.parse(said, "the server's answer", {})
+    found = parse.parse(written_fields, "the server's answer", {})
     known = {name: value and instant(value) for name, value in times.items()}
     return msgspec.structs.replace(found, **known, last_task=shown["last_task"])
 
 
 def notice(shown: Mapping[str, Any]) -> Notice:
-    """A notice from its record."""
+    """Read a notice from its record."""
     return read(Notice, shown)
 
 
 def flow(shown: Mapping[str, Any]) -> FlowInfo:
-    """A flow from its record."""
+    """Read a flow from its record."""
     parts = tuple(
         msgspec.convert({k: v for k, v in part.items() if k not in _STATES_OF_FLOWS}, Part)
         for part in shown["parts"]
@@ -95,7 +95,7 @@ def flow(shown: Mapping[str, Any]) -> FlowInfo:
 
 
 def failures(shown: Mapping[str, Any]) -> Failures:
-    """What failed, by fault."""
+    """Read what failed, by fault."""
     found = [
         {**each, "first": instant(each["first"]), "last": instant(each["last"])}
         for each in shown["failures"]
@@ -104,7 +104,7 @@ def failures(shown: Mapping[str, Any]) -> Failures:
 
 
 def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
-    """What asks for this flow."""
+    """Write what asks for this flow."""
     laid_out = [
         {
             **written(task),
@@ -120,7 +120,7 @@ def flow_submission(new: NewFlow, tasks: Sequence[NewTask]) -> dict[str, Any]:
 
 
 def read(kind: type[T], shown: Mapping[str, Any]) -> T:
-    """Any other record."""
+    """Read any other record."""
     return msgspec.convert(_times_read(shown), kind)
 
 

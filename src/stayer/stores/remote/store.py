@@ -1,7 +1,7 @@
 """The contract over HTTP, as far as it goes without being a worker.
 
-Everything here is a request that any other program could make: see `stayer.http.routes`. What an
-operator wants is asked for by its verb, and decided by the server.
+Everything here is a request that any other program could make: see `stayer.http.routes`. For the
+verbs of an operator see `operator`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, NoReturn, Unpack
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET
 
 from stayer.core import units
 from stayer.core.availability import Reach
@@ -28,11 +27,8 @@ from stayer.core.errors import (
     UnknownTask,
 )
 from stayer.core.flows.model import FlowInfo, FlowPage, NewFlow, Upstreams
-from stayer.core.insight import explanation
-from stayer.core.insight.explanation import Explanation
 from stayer.core.insight.failures import Failures
 from stayer.core.insight.queue_stats import Figures
-from stayer.core.lifecycle import Ask, Cancel, Happening, Hold, Release, Retry, Set
 from stayer.core.model import (
     JSON,
     Attempt,
@@ -60,25 +56,28 @@ from stayer.core.ordering import rate_limit
 from stayer.core.schedules import parse
 from stayer.core.schedules.model import Firing, Schedule
 from stayer.core.submit import checks
-from stayer.store import Meanwhile, Waiter
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.remote import records
 from stayer.stores.remote.connection import (
-    PATIENCE,
+    ANSWER_TIMEOUT_S,
     Address,
     Connection,
     NotAllowed,
     Query,
     TooManyWait,
+    path_of,
 )
+from stayer.stores.remote.operator import RemoteOperator
 
-_IDS = 50
+_IDS_A_URL = 50
 """How many ids go into one URL."""
 _PAGE = 1000
-_TASKS, _BYTES = 1000, 8_000_000
+"""How many records a page may have."""
+_SUBMIT_TASKS, _SUBMIT_BYTES = 1000, 8_000_000
 """What goes into one submission."""
-_WATCH = 30.0
-"""How long one request waits for events, in seconds."""
-_POLL = 1.0
+_WATCH_S = 30.0
+"""How long one request waits for events."""
+_POLL_S = 1.0
 """Between two looks, where the server lets no more requests wait."""
 _EARLIEST, _LATEST = 1e8, 253402300799.0
 """Moments that can't be taken for a duration, nor for no moment at all."""
@@ -89,7 +88,7 @@ class PlainHttpWarning(UserWarning):
 
 
 def open_server(url: str, token: str | None) -> HttpStore:
-    """The store behind the server at `http://host:port/prefix`."""
+    """Open the store behind the server at `http://host:port/prefix`."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise BadConfig(
@@ -115,7 +114,7 @@ def open_server(url: str, token: str | None) -> HttpStore:
 
 
 def _is_here(host: str) -> bool:
-    """Whether what is sent to this host stays on this machine."""
+    """Tell whether what is sent to this host stays on this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -124,17 +123,15 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def _path(kind: str, name: str, *rest: str) -> str:
-    return "/".join(("/v1", kind, quote(name, safe=""), *rest))
-
-
-class HttpStore:
+class HttpStore(Store):
     """A store that a server has."""
 
     a_turn = 500
+    in_parts = True  # as far as anybody can tell: the server's may be
 
     def __init__(self, url: str, connection: Connection) -> None:
         self.url = url
+        self.remote_operator = RemoteOperator(connection)
         self._ask = connection.ask
         self._connection = connection
 
@@ -177,56 +174,13 @@ class HttpStore:
         body = records.flow_submission(flow, tasks)
         return bool(self._ask("POST", "/v1/flows", body=body)["fresh"])
 
-    def cancel_flow(self, id: str, grace: float | None) -> int:
-        return int(self._ask("POST", _path("flows", id, "cancel"), body={"grace": grace})["tasks"])
-
-    def retry_flow(self, id: str, from_start: bool) -> int:
-        body: JSON = {"from_start": from_start}
-        return int(self._ask("POST", _path("flows", id, "retry"), body=body)["tasks"])
-
-    def ask(self, id: str, happening: Happening) -> Task:
-        match happening:
-            case Cancel(grace=grace):
-                return self._verb(id, "cancel", {"grace": grace})
-            case Retry(from_start=from_start, keeps_eta=keeps_eta):
-                # Only if it is wanted: an older server does not know of it.
-                at_once: dict[str, JSON] = {} if keeps_eta else {"now": True}
-                return self._verb(id, "retry", {"from_start": from_start, **at_once})
-            case Hold() | Release():
-                return self._verb(id, type(happening).__name__.lower())
-            case Ask(verb=verb, arguments=arguments):
-                return self._verb(id, verb, dict(arguments) or None)
-            case Set(priority=priority, limits=limits, notify=notify):
-                wanted: dict[str, JSON] = {
-                    name if name == "more_time" else f"{name}_limit": value
-                    for name, value in limits.items()
-                }
-                if priority is not UNSET:
-                    wanted["priority"] = priority
-                if notify is not UNSET:
-                    wanted["notify"] = list(notify)
-                return records.task(self._ask("PATCH", _path("tasks", id), body=wanted))
-            case _:
-                self._for_workers()
-
-    def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
-        return records.task(self._ask("POST", _path("tasks", id, verb), body=body))
-
-    def explain(self, id: str) -> Explanation:
-        shown = self._ask("GET", _path("tasks", id, "explain"))
-        forecast = explanation.times_read(shown["forecast"])
-        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
-
-    def give_up(self, worker: str) -> int:
-        return int(self._ask("DELETE", _path("workers", worker))["returned"])
-
     # Reading
 
     def get(self, ids: Sequence[str]) -> list[Task | None]:
         found: dict[str, Task] = {}
         wanted = list(dict.fromkeys(ids))
-        for start in range(0, len(wanted), _IDS):
-            some = wanted[start : start + _IDS]
+        for start in range(0, len(wanted), _IDS_A_URL):
+            some = wanted[start : start + _IDS_A_URL]
             answer = self._ask("GET", "/v1/tasks", {"id": some, "limit": len(some)})
             found.update((shown["id"], records.task(shown)) for shown in answer["tasks"])
         return [found.get(id) for id in ids]
@@ -257,7 +211,7 @@ class HttpStore:
         if not id:
             return None
         try:
-            return records.flow(self._ask("GET", _path("flows", id)))
+            return records.flow(self._ask("GET", path_of("flows", id)))
         except UnknownFlow:
             return None
 
@@ -270,7 +224,7 @@ class HttpStore:
         return list(found.get("waits", ())), int(found.get("waiting_for", 0))
 
     def peek(self, queue: str, limit: int) -> list[Task]:
-        answer = self._ask("GET", _path("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
+        answer = self._ask("GET", path_of("queues", queue, "peek"), {"limit": min(limit, _PAGE)})
         return [records.task(shown) for shown in answer["tasks"]]
 
     def ahead(self, id: str) -> int:
@@ -315,9 +269,9 @@ class HttpStore:
         return records.read(Checkpoint, found) if found else None
 
     def _of_task(self, id: str, what: str, query: dict[str, int] | None = None) -> dict[str, Any]:
-        """What belongs to a task; nothing if there is none, as other stores have it."""
+        """Read what belongs to a task; nothing if there is none, as other stores have it."""
         try:
-            found: dict[str, Any] = self._ask("GET", _path("tasks", id, what), query)
+            found: dict[str, Any] = self._ask("GET", path_of("tasks", id, what), query)
         except (UnknownTask, Refused, BadInput):
             return {}
         return found
@@ -325,14 +279,14 @@ class HttpStore:
     def watch(self, since: int, timeout: float, limit: int) -> list[Event]:
         deadline = time.monotonic() + timeout
         while True:
-            left = max(0.0, min(_WATCH, deadline - time.monotonic()))
+            left = max(0.0, min(_WATCH_S, deadline - time.monotonic()))
             query: Query = {"since": since, "wait": f"{left:.3f}", "limit": min(limit, 500)}
             try:
-                answer = self._ask("GET", "/v1/events", query, patience=PATIENCE + left)
+                answer = self._ask("GET", "/v1/events", query, patience=ANSWER_TIMEOUT_S + left)
             except TooManyWait:
                 answer = self._ask("GET", "/v1/events", {**query, "wait": "0"})
                 if not answer["events"]:
-                    time.sleep(min(_POLL, left))
+                    time.sleep(min(_POLL_S, left))
             found = [records.read(Event, shown) for shown in answer["events"]]
             if found or time.monotonic() >= deadline:
                 return found
@@ -344,21 +298,19 @@ class HttpStore:
         return [records.queue(shown) for shown in answer["queues"]]
 
     def reach(self, queues: Sequence[str]) -> Reach:
-        """As `PartedStore.reach`, as the server sees it."""
         query: Query = {"name": tuple(queues), "partial": True}
         answer = self._ask("GET", "/v1/queues", query)
         return Reach(tuple(each["name"] for each in answer["queues"]), answer["away"])
 
     def workers_of(self, queues: Sequence[str]) -> list[Worker]:
-        """As `PartedStore.workers_of`, of the queues that the server can reach."""
         answer = self._ask("GET", "/v1/workers", {"partial": True})
         return [records.read(Worker, shown) for shown in answer["workers"]]
 
     def set_queue(self, name: str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         wanted: dict[str, Any] = dict(settings)
-        if said := settings.get("rate"):
-            wanted["rate"] = rate_limit.written(said)
-        return records.queue(self._ask("PATCH", _path("queues", name), body=wanted))
+        if rate := settings.get("rate"):
+            wanted["rate"] = rate_limit.written(rate)
+        return records.queue(self._ask("PATCH", path_of("queues", name), body=wanted))
 
     def figures(
         self, since: float, until: float, step: int, queues: Sequence[str] | None
@@ -377,7 +329,7 @@ class HttpStore:
         self._for_workers()
 
     def drop_queue(self, name: str, limit: int) -> int:
-        answer = self._ask("DELETE", _path("queues", name), {"force": True})
+        answer = self._ask("DELETE", path_of("queues", name), {"force": True})
         return int(answer["left"])
 
     def purge(
@@ -392,7 +344,7 @@ class HttpStore:
 
     def _deleted(self, id: str) -> bool:
         try:
-            self._ask("DELETE", _path("tasks", id))
+            self._ask("DELETE", path_of("tasks", id))
         except NotAllowed:
             raise
         except (Refused, UnknownTask):
@@ -403,7 +355,7 @@ class HttpStore:
         return [records.read(Worker, shown) for shown in self._ask("GET", "/v1/workers")["workers"]]
 
     def drain_worker(self, worker: str) -> Worker:
-        return records.read(Worker, self._ask("POST", _path("workers", worker, "drain")))
+        return records.read(Worker, self._ask("POST", path_of("workers", worker, "drain")))
 
     def attend(self, workers: Sequence[str], seconds: float) -> None:
         body: JSON = {"workers": list(workers), "seconds": min(seconds, 300.0)}
@@ -422,7 +374,7 @@ class HttpStore:
 
     def drop_schedule(self, name: str) -> bool:
         try:
-            self._ask("DELETE", _path("schedules", name))
+            self._ask("DELETE", path_of("schedules", name))
         except UnknownSchedule:
             return False
         return True
@@ -443,11 +395,11 @@ class HttpStore:
         return self._each_notice("drop", ids)
 
     def _each_notice(self, verb: str, ids: Sequence[str]) -> int:
-        told = 0
+        number = 0
         for start in range(0, len(ids), _PAGE):
             body: JSON = {"ids": [*ids[start : start + _PAGE]]}
-            told += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
-        return told
+            number += int(self._ask("POST", f"/v1/notices/{verb}", body=body)["notices"])
+        return number
 
     # What only workers do
 
@@ -513,12 +465,12 @@ class HttpStore:
 
 
 def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
-    """As many as a request may bring."""
+    """Cut submissions into as many as one request may bring."""
     portion: list[JSON] = []
     size = 0
     for shown in map(checks.written, tasks):
         length = len(msgspec.json.encode(shown))
-        if portion and (len(portion) >= _TASKS or size + length > _BYTES):
+        if portion and (len(portion) >= _SUBMIT_TASKS or size + length > _SUBMIT_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(shown)

@@ -25,7 +25,7 @@ from stayer.core.model import (
     Task,
 )
 from stayer.core.notify.notices import Notice
-from stayer.store import Meanwhile, Waiter
+from stayer.store import Meanwhile, Store, Waiter
 from stayer.stores.sql import failures as failure_reads
 from stayer.stores.sql import flows as flow_operations
 from stayer.stores.sql import notices as notice_operations
@@ -96,7 +96,7 @@ def _writes(
     return repeated(method)
 
 
-class SqlStore:
+class SqlStore(Store):
     """The contract on tables. A dialect gives it a `Database`."""
 
     a_turn = 1000

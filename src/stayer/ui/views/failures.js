@@ -1,14 +1,14 @@
 // What failed, by fault: many failures are few faults. The server gathers them.
 
 import { get, mayOperate } from "../api.js";
-import { ask } from "../ask.js";
+import { ask } from "../dialogs.js";
 import { onAll } from "../bulk.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { ago, clean, count, many } from "../format.js";
 import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { live } from "../live.js";
-import { empty, setTime, taskLink, toast, when } from "../parts.js";
+import { empty, setTime, taskLink, toast, when } from "../widgets.js";
 import { href } from "../router.js";
 import { sparkBars } from "../sparkbars.js";
 

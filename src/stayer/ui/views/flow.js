@@ -1,14 +1,14 @@
 // One flow: its graph, live, and what can be done to all of it.
 
 import { get, mayOperate, post, Problem } from "../api.js";
-import { ask } from "../ask.js";
+import { ask } from "../dialogs.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, text } from "../dom.js";
 import { age, clean, count, duration, many } from "../format.js";
 import { flowGraph } from "../graph.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { badge, empty, setBadge, setTime, toast } from "../widgets.js";
 import { href } from "../router.js";
 
 export const title = "Flow";

@@ -5,7 +5,7 @@ import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many } from "../format.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, stackBar } from "../parts.js";
+import { badge, empty, setBadge, setTime, stackBar } from "../widgets.js";
 import { href } from "../router.js";
 
 export const title = "Flows";

@@ -1,14 +1,14 @@
 // Nodes and their workers: alive or not, how full, what would be lost with them.
 
 import { get, mayOperate, post, remove } from "../api.js";
-import { ask } from "../ask.js";
+import { ask } from "../dialogs.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, style, text } from "../dom.js";
 import { age, clean, count, duration, title as nameOf } from "../format.js";
 import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { badge, empty, setBadge, setTime, toast } from "../widgets.js";
 import { href } from "../router.js";
 import { unsaved } from "../risk.js";
 

@@ -5,16 +5,16 @@ import { timeChart } from "../charts.js";
 import { COMMANDS } from "../commands.js";
 import { fill, h, keyed, text } from "../dom.js";
 import { age, clean, count, duration, many, now, seconds } from "../format.js";
-import { counted, happened, recall } from "../happened.js";
+import { countByStep, recall, recentEvents } from "../recent-events.js";
 import { leftOut } from "../health.js";
 import { midnight, minutes } from "../history.js";
 import { everySecond, live } from "../live.js";
-import { badge, card, empty, taskLink, tile, when } from "../parts.js";
+import { badge, card, empty, taskLink, tile, when } from "../widgets.js";
 import { href } from "../router.js";
 import { judge, unsaved } from "../risk.js";
 import { runningRow, seed } from "../running.js";
 import { on } from "../stream.js";
-import { learn } from "../usual.js";
+import { learn } from "../typical.js";
 
 export const title = "Now";
 
@@ -73,9 +73,9 @@ export function open(main, _place, signal) {
   /** @type {Map<number, any>} */
   let past = new Map();
   let failedBefore = 0;
-  const failedToday = () => failedBefore + happened().filter((event) => event.event === "failed" && event.time >= midnight() && !past.has(Math.floor(event.time / 60) * 60)).length;
+  const failedToday = () => failedBefore + recentEvents().filter((event) => event.event === "failed" && event.time >= midnight() && !past.has(Math.floor(event.time / 60) * 60)).length;
   const drawHistory = () => {
-    const { times, values } = counted(["complete", "failed", "cancelled"], HOURS * 3600, 72, past);
+    const { times, values } = countByStep(["complete", "failed", "cancelled"], HOURS * 3600, 72, past);
     view.chart.update({ times, series: [
       { name: "complete", colour: "complete", values: values.get("complete") ?? [] },
       { name: "failed", colour: "failed", values: values.get("failed") ?? [] },
@@ -191,7 +191,7 @@ function alerts(place, state) {
 
 /** @param {Element} place */
 function feed(place) {
-  const newest = happened().filter((event) => event.id && FEED.includes(event.event)).slice(-12).reverse();
+  const newest = recentEvents().filter((event) => event.id && FEED.includes(event.event)).slice(-12).reverse();
   keyed(place, newest, (event) => String(event.number), (event) => ({
     node: h("li", null, badge(event.event), taskLink(event.id), h("span.quiet", null, clean(event.queue, 20)), when(event.at)),
   }));

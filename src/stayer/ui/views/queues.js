@@ -1,7 +1,7 @@
 // Queues: how deep, how old, what holds them up.
 
 import { get, mayOperate, patch, post, remove } from "../api.js";
-import { ask } from "../ask.js";
+import { ask } from "../dialogs.js";
 import { timeChart } from "../charts.js";
 import { COMMANDS } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
@@ -10,9 +10,9 @@ import { leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { depths } from "../history.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, say, setBadge, setTime, stackBar, toast } from "../parts.js";
+import { badge, empty, say, setBadge, setTime, stackBar, toast } from "../widgets.js";
 import { href } from "../router.js";
-import { explaining, why } from "../waiting.js";
+import { explainer, why } from "../why-waiting.js";
 
 export const title = "Queues";
 
@@ -32,7 +32,7 @@ export function open(main, _place, signal) {
   const heads = new Map();
   /** @type {{times: number[], of: (queue: string) => any[]} | null} */
   let past = null;
-  /** What the server says of the next task of a queue, by that task. @type {Map<string, ReturnType<typeof explaining>>} */
+  /** What the server says of the next task of a queue, by that task. @type {Map<string, ReturnType<typeof explainer>>} */
   const explainers = new Map();
 
   const draw = () => keyed(list, queues.map((queue) => ({ ...queue, past })), (queue) => queue.name, (queue) => queueCard(queue.name, () => known.refresh()));
@@ -57,7 +57,7 @@ export function open(main, _place, signal) {
   async function explained(head, stop) {
     if (!head) return ["", "It is about to be taken."];
     if (explainers.size > 200) explainers.clear();
-    if (!explainers.has(head.id)) explainers.set(head.id, explaining(head.id));
+    if (!explainers.has(head.id)) explainers.set(head.id, explainer(head.id));
     const found = await explainers.get(head.id)?.(head, stop).catch(() => null); // it may be gone meanwhile
     const said = found?.state === "pending" ? clean(found.reasons[0]?.text, 300) : "";
     return ["", said ? `${said[0].toUpperCase()}${said.slice(1)}.` : "It is about to be taken."];
@@ -70,7 +70,7 @@ export function open(main, _place, signal) {
   everySecond(signal, draw);
 }
 
-/** What can be limited, as it is. @param {any} queue @returns {import("../ask.js").Field[]} */
+/** What can be limited, as it is. @param {any} queue @returns {import("../dialogs.js").Field[]} */
 function limitFields(queue) {
   const shown = (/** @type {number | null} */ limit) => (limit === null ? "" : String(limit));
   return [

@@ -1,13 +1,13 @@
 // Schedules: when the clock submits what, and what became of the last one.
 
 import { get, mayOperate, patch, post, remove } from "../api.js";
-import { ask } from "../ask.js";
+import { ask } from "../dialogs.js";
 import { COMMANDS, words } from "../commands.js";
 import { attribute, fill, h, keyed, text } from "../dom.js";
 import { clean, clock, clockIn, duration, now, seconds, title as nameOf } from "../format.js";
 import { icon } from "../icons.js";
 import { everySecond, live } from "../live.js";
-import { badge, empty, setBadge, setTime, toast } from "../parts.js";
+import { badge, empty, setBadge, setTime, toast } from "../widgets.js";
 import { href } from "../router.js";
 
 export const title = "Schedules";
@@ -37,7 +37,7 @@ export function open(main, _place, signal) {
 
 const HERE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** When, as it is asked for. @param {any} [schedule] @returns {import("../ask.js").Field[]} */
+/** When, as it is asked for. @param {any} [schedule] @returns {import("../dialogs.js").Field[]} */
 function timeFields(schedule) {
   return [
     { name: "cron", label: "Times", value: schedule?.cron, required: true, placeholder: "30 2 * * *", hint: "Minute, hour, day of the month, month, day of the week; or @hourly, @daily, @weekly." },

@@ -6,17 +6,17 @@ import { attribute, fill, h, keyed, text } from "../dom.js";
 import { absolute, age, clean, clock, count, duration, fraction, kind, many, now, percent, seconds, size, title as nameOf } from "../format.js";
 import { shownEvents } from "../task-events.js";
 import { icon } from "../icons.js";
-import { lanesChart } from "../lanes.js";
+import { lanesChart } from "../attempt-lanes.js";
 import { everySecond, live } from "../live.js";
 import { logView } from "../log.js";
 import { noticesCard } from "../notices.js";
-import { badge, card, copy, copyable, empty, progressBar, queueLink, say, setBadge, setTime, standing, toast, when } from "../parts.js";
+import { badge, card, copy, copyable, empty, progressBar, queueLink, say, setBadge, setTime, standing, toast, when } from "../widgets.js";
 import { elapsed, remaining, silence, unsaved } from "../risk.js";
 import { go, href } from "../router.js";
 import { usageCharts } from "../usage.js";
-import { learn, usual } from "../usual.js";
+import { learn, typicalRun } from "../typical.js";
 import { value } from "../value.js";
-import { explaining, forecast } from "../waiting.js";
+import { explainer, forecast } from "../why-waiting.js";
 import { VERBS } from "../verbs.js";
 
 export const title = "Task";
@@ -29,7 +29,7 @@ export function open(main, place, signal) {
   let task = null;
   let asked = 0;
   const leaving = { now: false };
-  const explain = explaining(id);
+  const explain = explainer(id);
   /** @type {any} */
   let explained = null;
 
@@ -159,7 +159,7 @@ function hero(view, task, expected) {
   const left = remaining(task);
   const [starts, ends] = [forecast(expected?.starts), forecast(expected?.ends)];
   const ran = running ? elapsed(task) : task.started_at && task.finished_at ? (seconds(task.finished_at) ?? 0) - (seconds(task.started_at) ?? 0) : null;
-  const often = usual(task);
+  const often = typicalRun(task);
   /** @type {[string, string, string, string?][]} */
   const shown = [];
   if (running) shown.push(["Remaining", left === null ? "–" : left ? duration(left) : "soon", left === null ? (ends ? `ends ${ends[0]}, ${ends[1]}` : "no estimate") : !left ? "" : `until ≈ ${clock(now() + left)}`]);

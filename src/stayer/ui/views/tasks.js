@@ -8,7 +8,7 @@ import { age, clean, clock, count, duration, lasted, many, seconds, title as nam
 import { answered, failed, forget, leftOut } from "../health.js";
 import { icon } from "../icons.js";
 import { AGAIN, everySecond, live } from "../live.js";
-import { badge, empty, progressBar, setBadge, setTime, standing, toast } from "../parts.js";
+import { badge, empty, progressBar, setBadge, setTime, standing, toast } from "../widgets.js";
 import { href, rewrite } from "../router.js";
 import { on } from "../stream.js";
 import { virtual } from "../virtual.js";

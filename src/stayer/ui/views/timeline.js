@@ -3,10 +3,10 @@
 import { get, taskPath } from "../api.js";
 import { attribute, fill, h, s, text } from "../dom.js";
 import { clean, duration, exactClock, kind, many, now, seconds, title as nameOf } from "../format.js";
-import { happened, recall } from "../happened.js";
+import { recall, recentEvents } from "../recent-events.js";
 import { leftOut } from "../health.js";
 import { everySecond, live } from "../live.js";
-import { empty } from "../parts.js";
+import { empty } from "../widgets.js";
 import { href, rewrite } from "../router.js";
 import { timeTicks } from "../ticks.js";
 
@@ -121,7 +121,7 @@ export function open(main, place, signal) {
     draw();
     return away;
   }, { interval: 15, matters: (event) => ["started", "complete", "failed", "cancelled"].includes(event.event) || isBack(event) });
-  recall(() => happened().some(isBack) && refresh.refresh(), signal);
+  recall(() => recentEvents().some(isBack) && refresh.refresh(), signal);
   everySecond(signal, () => view.shift || draw());
 }
 
@@ -152,7 +152,7 @@ async function ran(signal) {
 
 /** Tasks that have run before and wait now: the newest, and those that came back lately, however many are before them. @param {AbortSignal} signal */
 async function waiting(signal) {
-  const back = [...new Set(happened().filter(isBack).map((event) => event.id))].slice(-ATTEMPTS);
+  const back = [...new Set(recentEvents().filter(isBack).map((event) => event.id))].slice(-ATTEMPTS);
   const pages = await Promise.all([
     get("v1/tasks", { state: WAIT, limit: WAITING, brief: true, partial: true }, { signal }),
     back.length ? get("v1/tasks", { id: back, state: WAIT, limit: ATTEMPTS, brief: true, partial: true }, { signal }) : { tasks: [] },

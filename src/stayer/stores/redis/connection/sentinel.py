@@ -21,7 +21,7 @@ from redis.exceptions import (
 )
 
 from stayer.core.errors import StoreUnreachable, StoreUnusable
-from stayer.stores.health import Finding
+from stayer.core.insight.health import Finding
 from stayer.stores.redis.connection.url import (
     Address,
     arguments_of,

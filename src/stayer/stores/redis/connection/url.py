@@ -16,8 +16,8 @@ from redis.retry import Retry
 
 from stayer.config.trust import distrust
 from stayer.core.errors import BadConfig, BadInput
+from stayer.core.insight.health import Finding
 from stayer.core.units import duration
-from stayer.stores.health import Finding
 
 DEFAULT_PREFIX = "stayer"
 CONNECTING = 5.0

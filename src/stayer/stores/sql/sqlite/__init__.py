@@ -11,7 +11,7 @@ import msgspec
 
 from stayer.config import default_store
 from stayer.core.errors import BadConfig, BadInput, StayerError, StoreUnusable
-from stayer.stores.health import Finding
+from stayer.core.insight.health import Finding
 from stayer.stores.sql.sqlite.damage import Mending
 from stayer.stores.sql.sqlite.database import Database
 from stayer.stores.sql.sqlite.errors import Unreadable
@@ -96,7 +96,7 @@ class SqliteStore(SqlStore):
 
     def __init__(self, url: str, database: Database) -> None:
         super().__init__(url, database)
-        self.path = database.path
+        self.path: str = database.path
         self.mending = Mending(database)
 
     def setup(self) -> None:

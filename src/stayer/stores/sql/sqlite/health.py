@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from stayer.core.insight.health import Finding
 from stayer.core.model import STATES
-from stayer.stores.health import Finding
 from stayer.stores.sql.sqlite import damage
 from stayer.stores.sql.sqlite.damage import Damage
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction

@@ -1,7 +1,7 @@
 // Dialogs: asking before something is done, and asking for what is needed to do it.
 
 import { h } from "./dom.js";
-import { say } from "./parts.js";
+import { say } from "./widgets.js";
 
 /**
  * @typedef {{name: string, label: string, value?: string, hint?: string, placeholder?: string, options?: string[], required?: boolean}} Field

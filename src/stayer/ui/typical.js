@@ -16,7 +16,7 @@ const known = new Map();
 const key = (task) => `${task.queue}\n${kind(task)}`;
 
 /** What is known by now. @param {any} task @returns {Usual} */
-export const usual = (task) => known.get(key(task))?.usual ?? null;
+export const typicalRun = (task) => known.get(key(task))?.usual ?? null;
 
 /** Find out about the kinds of these tasks, one after the other; whether anything was new. @param {any[]} tasks @param {AbortSignal} signal */
 export async function learn(tasks, signal) {

@@ -1,9 +1,7 @@
-"""`init`, `config`: getting started, and seeing what is set."""
+"""`config`: each setting, and where it comes from."""
 
 from __future__ import annotations
 
-import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +10,13 @@ import rich_click as click
 from stayer import config as configuration
 from stayer.cli.command import Given, command
 from stayer.cli.output import print_json, say
+from stayer.cli.redact import redact_passwords
 from stayer.config.writing import write as write_settings
 from stayer.core.model import JSON
 from stayer.core.units import format_duration
-from stayer.stores.health import FileStore
 
-_ROOMY = 140
+_WIDE_COLUMNS = 140
 """How wide a terminal must be to explain each setting too."""
-_PASSWORD = re.compile(r"(://[^:/?#@]*):.*@")
-_AS_OPTION = re.compile(r"([?&]\w*password)=[^&]*")
-
-
-@command()
-def init(given: Given) -> None:
-    """Make the store, if it is not there.
-
-    `add`, `run`, `worker` and `up` do this by themselves; here it says where it is.
-    """
-    store = given.unopened_store()
-    new = isinstance(store, FileStore) and not os.path.exists(store.path)
-    store = given.store(make=True)
-    say(f"{store.url} {'is made' if new else 'is ready'}")
 
 
 @command()
@@ -44,7 +28,7 @@ def init(given: Given) -> None:
 def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
     """Show each setting and where it comes from.
 
-    A flag goes before the environment, the environment before the file (./stayer.toml, else the
+    A flag comes before the environment, the environment before the file (./stayer.toml, else the
     one in ~/.config/stayer), the file before the default.
     """
     found = given.config()
@@ -58,65 +42,60 @@ def config(given: Given, as_json: bool, write: str | None, force: bool) -> None:
 
 
 def _values(found: configuration.Config) -> dict[str, Any]:
-    """Every setting, and what the file says about workers and the server."""
+    """Return every setting, and what the file says about workers and the server."""
     return {
         **{name: getattr(found, name) for name in configuration.SETTINGS},
         "token": "***" if found.token else "",
         **{f"worker.{name}": value for name, value in found.worker.items()},
         **{f"serve.{name}": value for name, value in found.serve.items()},
         **{f"retention.{name}": value for name, value in found.retention.items()},
-        **{f"notices.{name}": _kept_quiet(name, value) for name, value in found.notices.items()},
-        **{f"hooks.{name}": _whom(hook) for name, hook in found.hooks.items()},
+        **{f"notices.{name}": _redact_secret(name, value) for name, value in found.notices.items()},
+        **{f"hooks.{name}": _describe_hook(hook) for name, hook in found.hooks.items()},
     }
 
 
-def _kept_quiet(name: str, value: Any) -> Any:
+def _redact_secret(name: str, value: Any) -> Any:
     if name == "secret":
         return "***"
     return tuple(value) if isinstance(value, list) else value
 
 
-def _whom(hook: dict[str, Any]) -> str:
-    """A hook's command, or where it leads: the rest of its URL may be a secret."""
+def _describe_hook(hook: dict[str, Any]) -> str:
+    """Return a hook's command, or the host of its URL: the rest may be a secret."""
     if "command" in hook:
         return " ".join(hook["command"])
     return f"{'/'.join(hook['url'].split('/', 3)[:3])}/…"
 
 
 def _entry(found: configuration.Config, name: str, value: Any) -> JSON:
-    shown = list(value) if isinstance(value, tuple) else _shown(value)
+    shown = list(value) if isinstance(value, tuple) else _redact(value)
     return {"value": shown, "source": found.sources.get(name, found.file or "")}
 
 
-def _shown(value: str | float) -> str | float:
-    """A password in a URL is nobody's business who looks over a shoulder."""
-    return without_passwords(value) if isinstance(value, str) else value
+def _redact(value: str | float) -> str | float:
+    """Hide passwords in URLs from whoever looks over a shoulder."""
+    return redact_passwords(value) if isinstance(value, str) else value
 
 
-def without_passwords(url: str) -> str:
-    """The URL of a store, with stars in their place."""
-    return _PASSWORD.sub(r"\1:***@", _AS_OPTION.sub(r"\1=***", url))
-
-
-def _told(value: str | float | tuple[str, ...]) -> str:
+def _format(value: str | float | tuple[str, ...]) -> str:
     if isinstance(value, tuple):
         return " ".join(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return format_duration(value) if isinstance(value, float) else str(_shown(value))
+    return format_duration(value) if isinstance(value, float) else str(_redact(value))
 
 
 def _print_table(found: configuration.Config) -> None:
     from stayer.cli.tables import cell, console, draw, grid
 
-    roomy = console().width >= _ROOMY
+    roomy = console().width >= _WIDE_COLUMNS
     table = grid("SETTING", "VALUE*", "FROM*", *([""] if roomy else []))
     for name, value in _values(found).items():
         source = found.sources.get(name, found.file or "")
         setting = configuration.SETTINGS.get(name)
         table.add_row(
             cell(name),
-            cell(_told(value), "bold"),
+            cell(_format(value), "bold"),
             cell(source, "dim" if source == configuration.DEFAULT else ""),
             *([cell(setting and setting.help, "dim")] if roomy else []),
         )

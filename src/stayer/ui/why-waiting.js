@@ -31,7 +31,7 @@ export function why(queue, workers) {
  * when the task has changed.
  * @param {string} id
  */
-export function explaining(id) {
+export function explainer(id) {
   let found = /** @type {any} */ (null);
   let mark = "";
   let asked = 0;

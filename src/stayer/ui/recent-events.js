@@ -16,7 +16,7 @@ let events = [];
 let loading = null;
 
 /** @returns {Known[]} */
-export const happened = () => events;
+export const recentEvents = () => events;
 
 /** @param {any} event @returns {Known} */
 const dated = (event) => ({ ...event, time: seconds(event.at) ?? 0 });
@@ -73,7 +73,7 @@ function merge(found) {
  * @param {string[]} states @param {number} span seconds @param {number} steps
  * @param {Map<number, any>} minutes what the store counted, by the beginning of the minute
  */
-export function counted(states, span, steps, minutes) {
+export function countByStep(states, span, steps, minutes) {
   const width = span / steps;
   const end = Math.ceil(now() / width) * width;
   const times = Array.from({ length: steps }, (_, index) => end - span + index * width);

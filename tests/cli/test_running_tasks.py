@@ -9,7 +9,7 @@ import pytest
 
 from stayer.core.lifecycle import Done
 from stayer.core.submit.checks import new_task
-from stayer.service.control import tasks as control
+from stayer.service.control import logs
 from stayer.store import Store
 from tests.cli.running import Here
 from tests.cli.working import Site
@@ -231,7 +231,7 @@ def test_the_stack_of_a_python_task_is_shown(stayer: Here, fleet: Site) -> None:
     (fleet.folder / "stuck.py").write_text(STUCK)
     fleet.start("--run", f"{fleet.folder}/stuck.py:Stuck")
     fleet.store.submit([new_task(queue="default", id="t")])
-    until(lambda: list(control.log(fleet.store, "t", 1)), "for its first line")
+    until(lambda: list(logs.read(fleet.store, "t", 1)), "for its first line")
 
     done = stayer("stack", "t", "--wait", "60s").works()
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from stayer.cli.command import Given
-from stayer.cli.output import many, note, on_screen, print_json_array, print_lines, stdin
+from stayer.cli.output import note, on_screen, plural, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
 from stayer.cli.submit import READ_LIMIT, working_directory
 from stayer.core import codec, ids
@@ -27,7 +27,7 @@ from stayer.service.control import tasks as control
 from stayer.service.degraded.ambiguous import naming_drawn_ids
 from stayer.store import Store
 
-CHUNK = 1000
+CHUNK_TASKS = 1000
 """How many tasks are checked, then submitted, together."""
 _NOT_FOR_MANY = (
     "id",
@@ -65,7 +65,7 @@ class Tally:
 def add_lines(
     given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
 ) -> int:
-    """Submit what the lines say, and print the ids in their order; the exit code."""
+    """Submit what the lines say, and print the ids in their order; return the exit code."""
     unfit = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_MANY if options[name]]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
@@ -78,30 +78,30 @@ def add_lines(
     tally = Tally()
     # Ids that run over the screen are news enough.
     wanted = not on_screen()
-    with _opened(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
-        answers = _submitted(given.store(make=True), _tasks(file, name, defaults), tally)
+    with _open(path) as (file, name), progress(_size(file), wanted=wanted) as advance:
+        answers = _submit(given.store(make=True), _tasks(file, name, defaults), tally)
         if as_json:
             print_json_array(
                 {**codec.record(answer.task), "fresh": answer.fresh}
-                for chunk in _shown(answers, file, tally, advance)
+                for chunk in _with_progress(answers, file, tally, advance)
                 for answer in chunk
                 if not answer.purged
             )
         else:
-            for chunk in _shown(answers, file, tally, advance):
+            for chunk in _with_progress(answers, file, tally, advance):
                 print_lines(answer.task.id for answer in chunk if not answer.purged)
     if not tally.accepted:
         note(f"no tasks in {name}")
     if tally.there:
-        note(f"{tally.there:,} of {many(tally.accepted)} were already there")
+        note(f"{tally.there:,} of {plural(tally.accepted)} were already there")
     if tally.deleted:
         was = "was" if tally.deleted == 1 else "were"
-        note(f"{many(tally.deleted)} {was} not accepted: deleted ids are refused for 30 days")
+        note(f"{plural(tally.deleted)} {was} not accepted: deleted ids are refused for 30 days")
     return Refused.exit_code if tally.deleted else 0
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[BinaryIO, str]]:
+def _open(path: str) -> Iterator[tuple[BinaryIO, str]]:
     """The file and its name in messages."""
     if path == "-":
         yield stdin(), "stdin"
@@ -146,10 +146,10 @@ def _task(line: bytes, where: str, defaults: Mapping[str, Any]) -> NewTask:
     return new
 
 
-def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list[Submitted]]:
+def _submit(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[list[Submitted]]:
     sent: list[_Line] = []
     try:
-        while sent := _with_near_ids(list(islice(lines, CHUNK))):
+        while sent := _with_near_ids(list(islice(lines, CHUNK_TASKS))):
             chunk = [line.new for line in sent]
             control.refuse_overdue(store, chunk)
             with tracing.submitting(chunk) as traced, naming_drawn_ids(store, traced):
@@ -165,9 +165,9 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
     except StayerError as error:
         if isinstance(error, StoreError) and error.unsure:
             sent = _with_ids(sent, error.drawn) if error.drawn else sent
-            news = _in_doubt(sent, tally.accepted)
+            news = _describe_doubt(sent, tally.accepted)
         elif tally.accepted:
-            news = f"the first {many(tally.accepted)} were accepted, the rest was not"
+            news = f"the first {plural(tally.accepted)} were accepted, the rest was not"
         else:
             news = "nothing was accepted"
         said = str(error).replace(UNCHANGED, "") if tally.accepted else error
@@ -175,15 +175,15 @@ def _submitted(store: Store, lines: Iterator[_Line], tally: Tally) -> Iterator[l
         raise
 
 
-def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
-    """What is known of each line, and how to go on so that none becomes two tasks."""
+def _describe_doubt(sent: Sequence[_Line], accepted: int) -> str:
+    """Say what is known of each line, and how to go on so that none becomes two tasks."""
     first, last = sent[0].number, sent[-1].number
-    before = f"{many(accepted)} were accepted; " if accepted else ""
+    before = f"{plural(accepted)} were accepted; " if accepted else ""
     unknown = f"{before}lines {first:,} to {last:,} may have been, all or some"
     if not any(line.new.generated for line in sent):
         return f"{unknown}: to submit them again under the same ids makes none twice"
     try:
-        path = _kept(sent)
+        path = _save_lines(sent)
     except OSError as error:
         return f"{unknown}, and their ids can't be kept in a file: {error.strerror}"
     return (
@@ -192,8 +192,8 @@ def _in_doubt(sent: Sequence[_Line], accepted: int) -> str:
     )
 
 
-def _kept(lines: Sequence[_Line]) -> str:
-    """A file of these lines with their ids, for who wants to submit them again."""
+def _save_lines(lines: Sequence[_Line]) -> str:
+    """Write these lines with their ids to a file, for whoever wants to submit them again."""
     with tempfile.NamedTemporaryFile(prefix="stayer-add-", suffix=".jsonl", delete=False) as file:
         for line in lines:
             said = msgspec.json.decode(line.text, type=dict[str, msgspec.Raw])
@@ -201,16 +201,16 @@ def _kept(lines: Sequence[_Line]) -> str:
     return file.name
 
 
-def _shown(
+def _with_progress(
     answers: Iterator[list[Submitted]], file: BinaryIO, tally: Tally, advance: Advance
 ) -> Iterator[list[Submitted]]:
     for chunk in answers:
         yield chunk
-        advance(file.tell() if _size(file) else 0, many(tally.accepted))
+        advance(file.tell() if _size(file) else 0, plural(tally.accepted))
 
 
 def _size(file: BinaryIO) -> int | None:
-    """How long the file is; None for a pipe."""
+    """Return how long the file is; None for a pipe."""
     try:
         return os.fstat(file.fileno()).st_size or None
     except OSError:
@@ -218,12 +218,12 @@ def _size(file: BinaryIO) -> int | None:
 
 
 def _with_near_ids(lines: list[_Line]) -> list[_Line]:
-    """Drawn together, ids are neighbours in the store's index, which keeps it quick."""
+    """Draw the ids together: neighbours in the store's index keep it quick."""
     return _with_ids(lines, ids.generate_many(sum(line.new.generated for line in lines)))
 
 
 def _with_ids(lines: Sequence[_Line], drawn: Iterable[str]) -> list[_Line]:
-    """Each that has none of its own under the next of these."""
+    """Give each line without an id of its own the next of these."""
     left = iter(drawn)
     return [
         line._replace(new=structs.replace(line.new, id=next(left))) if line.new.generated else line

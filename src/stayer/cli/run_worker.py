@@ -1,0 +1,160 @@
+"""Running a worker here until it ends: what `worker` and `up` have in common."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection
+from functools import partial
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stayer.cli.command import Given
+from stayer.cli.declare import declare_app, declare_queues, declare_schedules
+from stayer.cli.exit_codes import DRAINED
+from stayer.cli.output import note
+from stayer.cli.state_dirs import default_state_dir
+from stayer.cli.worker_options import WorkerPlan
+from stayer.core.errors import BadConfig, BadInput
+from stayer.core.safe_text import log_printably
+
+if TYPE_CHECKING:
+    from stayer.store import Store
+    from stayer.worker.handlers import Handlers
+    from stayer.worker.load_user_code import Said
+
+T = TypeVar("T")
+logger = logging.getLogger("stayer.worker")
+
+
+def run_worker(
+    given: Given, planned: Callable[[], WorkerPlan], ready: Callable[[], None] = lambda: None
+) -> int:
+    """Take tasks until told to end; return the exit code. When the store is there, call `ready`."""
+    from msgspec import convert
+
+    from stayer.cli.hide_credentials import hide_credentials
+    from stayer.service.notify.deliverer import delivering
+    from stayer.worker.handlers import configure
+    from stayer.worker.load_user_code import Asking
+    from stayer.worker.loop import WorkerLoop
+    from stayer.worker.options import Options
+    from stayer.worker.state_directory import StateDirectory, node_name
+    from stayer.worker.task_user import task_users
+
+    def behaviour() -> dict[str, Any]:
+        return {**planned().behaviour, "retention": given.config().kept}
+
+    def reload() -> Options:
+        return convert(behaviour(), Options)
+
+    hide_credentials()
+    plan = planned()
+    _refuse_server(given.config().store)
+    if plan.ignored_note:
+        note(plan.ignored_note)
+    settings = dict(plan.handlers)
+    environment = dict(map(_pair, settings.pop("env", ())))
+    users = task_users(plan.task_users, plan.behaviour["queues"])
+    _start_log(plan.log)
+    handlers = configure(**settings, environment=environment, users=users)
+    folder = (
+        Path(plan.state_dir)
+        if plan.state_dir
+        else default_state_dir(threads=plan.threads is not None)
+    )
+    state = StateDirectory(folder, plan.node or node_name())
+    state.open(take_over=plan.take_over, shared=bool(users.all()))
+    for user in users.all():
+        handlers.try_out(user, state.path / "run")
+    store = _retry_until_reached(lambda: _prepare_store(given, handlers, plan.behaviour["queues"]))
+    ready()
+    if handlers.runs_anything:
+        logger.info("--allow-commands: whoever may submit has a shell here")
+    if plan.threads is None:
+        loop = WorkerLoop(store, state, handlers, reload(), reload)
+
+        def on_answer(user: str | None, said: Said) -> None:
+            handlers.said[user] = said
+            loop.look_again()
+            declare = partial(declare_app, given.config(), handlers, store)
+            _retry_until_reached(lambda: declare(plan.behaviour["queues"]))
+
+        missing = {
+            user: code for user, code in handlers.code_of_app().items() if user not in handlers.said
+        }
+        with delivering(store, given.config()), Asking(missing, on_answer):
+            loop.run()
+        return DRAINED if loop.drained else 0
+    from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
+
+    about = {
+        **behaviour(),
+        "store": given.config().store,
+        "app": handlers.app,
+        "names": handlers.names,
+        "threads": plan.threads,
+        "environment": environment,
+        "log": plan.log,
+    }
+    threads = ThreadsWorker(store, state, convert(about, ThreadOptions))
+    with delivering(store, given.config()):
+        threads.run()
+    return DRAINED if threads.drained else 0
+
+
+def _refuse_server(url: str) -> None:
+    """Refuse the URL of a server before it is waited for: no worker can take tasks from there."""
+    scheme = url.partition("://")[0]
+    if scheme in ("http", "https"):
+        raise BadConfig(
+            f"{scheme}://… is a server: a worker needs the store behind it, give it the URL of "
+            "that (sqlite:…, redis:…)"
+        )
+
+
+def _retry_until_reached(ask: Callable[[], T]) -> T:
+    """No worker ends because its store is away, be it at its start: a server and its workers may
+    be started together, in any order. What somebody has to mend is raised.
+    """
+    from stayer.core.errors import StoreUnreachable
+    from stayer.service.degraded import log_once
+    from stayer.worker.backoff import Patience
+
+    patience, is_away = Patience(), False
+    while True:
+        try:
+            answer = ask()
+        except StoreUnreachable as error:
+            is_away = True
+            log_once.tell(logger, "can't begin yet, asking the store again", error)
+            time.sleep(patience.next_pause())
+        else:
+            if is_away:
+                log_once.is_over()
+                logger.info("the store answers")
+            return answer
+
+
+def _prepare_store(given: Given, handlers: Handlers, queues: Collection[str]) -> Store:
+    store = given.store(make=True)
+    declare_schedules(given.config(), store)
+    declare_app(given.config(), handlers, store, queues)
+    declare_queues(given.config(), store)
+    return store
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise BadInput(f"--env {text}: write NAME=VALUE")
+    return name, value
+
+
+def _start_log(file: str | None) -> None:
+    try:
+        # Opened anew when somebody has moved it away: logs are rotated.
+        log_printably(WatchedFileHandler(file) if file else None)
+    except OSError as error:
+        raise BadInput(f"--log {file} can't be written: {error.strerror}") from None

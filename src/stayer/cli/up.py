@@ -1,0 +1,64 @@
+"""`up`: all that it takes on one machine: a store, a worker and a server."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Any
+
+import rich_click as click
+
+from stayer.cli.command import Given, command
+from stayer.cli.output import plural, say
+from stayer.cli.run_worker import run_worker
+from stayer.cli.worker_options import WorkerPlan, plan_worker, worker_options
+
+
+@command()
+@worker_options
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N", help="Serve on this port. Default: 8787."
+)
+@click.option("--no-serve", is_flag=True, help="Run no server.")
+def up(given: Given, port: int | None, no_serve: bool, **options: Any) -> int:
+    """Create the store if needed, and run a worker and a server here.
+
+    Like `stayer worker --allow-commands`, with a slot for each processor: whoever may submit has a
+    shell here. Say what else to run, and it runs only that. The server is that of `stayer serve`.
+    For one machine, and for a first try.
+    """
+
+    def plan() -> WorkerPlan:
+        found = plan_worker(given.config(), options, slots=len(os.sched_getaffinity(0)))
+        if not any(name for name in found.handlers if name not in ("env", "allow_env")):
+            found.handlers["allow_commands"] = True
+        return found
+
+    with ExitStack() as beside:
+
+        def ready() -> None:
+            _welcome(given, plan())
+            if not no_serve:
+                from stayer.cli.up_server import server_beside
+
+                beside.enter_context(server_beside(given, port))
+
+        return run_worker(given, plan, ready)
+
+
+def _welcome(given: Given, plan: WorkerPlan) -> None:
+    url = given.store(make=True).url
+    where = f" --store {url}" if given.config().sources["store"] == "--store" else ""
+    queues = plan.behaviour["queues"]
+    queue = "" if queues[0] == given.config().queue else f" -q {queues[0]}"
+    say(f"the store is {url}")
+    hands = plural(plan.behaviour["slots"], "slot")
+    if plan.threads is not None:
+        hands = plural(plan.threads, "thread")
+    say(f"{hands} for tasks of {', '.join(queues)}")
+    say(
+        "Ctrl-C stops what runs, and the next `stayer up` begins it again"
+        + (f" (`kill -HUP {os.getpid()}` leaves it running)" if plan.threads is None else "")
+    )
+    if plan.threads is None:
+        say(f"try, in another terminal: stayer run{where}{queue} -- echo hello")

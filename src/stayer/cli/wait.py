@@ -1,0 +1,71 @@
+"""`wait`: wait until tasks have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import rich_click as click
+
+from stayer.cli.command import Given, command
+from stayer.cli.common_options import timeout_option
+from stayer.cli.exit_codes import BY_FINAL_STATE, TIMED_OUT
+from stayer.cli.output import note, print_json_array, say
+from stayer.cli.selection import ids_argument, resolve
+from stayer.cli.tries import Tries
+from stayer.core import codec
+from stayer.core.model import Task
+from stayer.core.units import format_duration
+from stayer.service.control import tasks as control
+from stayer.service.degraded.retry import deadline_in, retry_while_unreachable, time_left
+from stayer.store import Store
+
+
+@command()
+@ids_argument(required=True, to_change=False)
+@timeout_option
+@click.option("--json", "as_json", is_flag=True, help="Print an array of records, as JSON.")
+def wait(given: Given, ids: tuple[str, ...], timeout: float | None, as_json: bool) -> int:
+    """Wait until tasks have ended; the exit code says how.
+
+    0: all are complete. 1: one failed. 3: one was cancelled, none failed. 124: time is over. Each
+    task is printed as it ends. If the store can't be reached, it waits for that too, as long as
+    there is time; if the store is not back by then, 4.
+    """
+    deadline = deadline_in(timeout)
+
+    def begin() -> tuple[Store, Tries, list[str]]:
+        store, tries = given.store(), Tries()
+        return store, tries, resolve(store, ids, tries)
+
+    store, tries, found = retry_while_unreachable(begin, deadline, note)
+    open_ids = dict.fromkeys(found)
+    ended = _each_as_it_ends(store, open_ids, time_left(deadline), tries)
+    if as_json:
+        print_json_array(map(codec.record, ended))
+    else:
+        for task in ended:
+            say(_ending(task))
+    if open_ids and timeout is not None:
+        first = next(iter(open_ids))
+        others = f" and {len(open_ids) - 1:,} more" if len(open_ids) > 1 else ""
+        note(f"{first}{others} did not end in {format_duration(timeout)}: wait again, or cancel")
+        tries.count(TIMED_OUT)
+    return tries.worst
+
+
+def _each_as_it_ends(
+    store: Store, open_ids: dict[str, None], timeout: float | None, tries: Tries
+) -> Iterator[Task]:
+    """Yield each task as it ends; those that have not are left in `open_ids`."""
+    for task in control.wait(store, list(open_ids), timeout, note):
+        del open_ids[task.id]
+        tries.count(BY_FINAL_STATE[task.state])
+        yield task
+
+
+def _ending(task: Task) -> str:
+    if task.state == "failed" and task.error:
+        return f"{task.id} failed: {task.error.type}: {task.error.message}".rstrip(": ")
+    if task.started_at is None or task.finished_at is None:
+        return f"{task.id} {task.state}"
+    return f"{task.id} {task.state} in {format_duration(task.finished_at - task.started_at)}"

@@ -1,0 +1,84 @@
+"""Who is registered as a worker, what each holds, and how one is drained or buried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from stayer.core.errors import LeaseLost, Refused, UnknownWorker
+from stayer.core.model import Task, Worker
+from stayer.core.units import format_duration
+from stayer.stores.redis import record
+from stayer.stores.redis import workers as decode
+from stayer.stores.redis.connection.server import Said, Server
+
+
+def workers(server: Server) -> list[Worker]:
+    """List all that are not buried."""
+    return decode.workers(server.run("workers"))
+
+
+def holdings(server: Server, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+    """List what the worker holds in these queues; none named: in all."""
+    held = _oldest_first(server.run("holdings", worker))
+    return [task for task in held if not queues or task.queue in queues]
+
+
+def attend(server: Server, workers: Sequence[str], seconds: float) -> None:
+    """Let these workers know that somebody watches what they run."""
+    if workers:
+        server.run("attend", repr(float(seconds)), *workers)
+
+
+def bury(server: Server, judge: str, silent: dict[str, int]) -> list[Task]:
+    """Mark silent workers as dead; the answer is what dead ones still hold."""
+    wanted = record.pack([part for pair in silent.items() for part in pair])
+    try:
+        return _oldest_first(server.run("bury", judge, wanted))
+    except Said:
+        raise LeaseLost(
+            f"worker {judge} is not registered, or was given up as dead: it can't judge"
+        ) from None
+
+
+def drain_worker(server: Server, worker: str) -> Worker:
+    """Ask a worker to finish what it runs and take no more."""
+    try:
+        [found] = decode.workers(server.run("drain_worker", worker))
+    except Said as said:
+        _refuse(worker, said)
+    return found
+
+
+def drop_worker(server: Server, worker: str, number: int | None = None) -> list[Task]:
+    """Bury a stale worker, or one that takes its leave; the answer is what it held."""
+    try:
+        return _oldest_first(server.run("drop_worker", worker, "" if number is None else number))
+    except Said as said:
+        _refuse(worker, said)
+
+
+def _oldest_first(answer: record.Raw) -> list[Task]:
+    """Read tasks in the order in which they came into the store."""
+    values, kept_apart = answer
+    numbers = [record.birth(value)[1] for value in values]
+    found = zip(numbers, record.tasks(values, kept_apart), strict=True)
+    return [task for _, task in sorted(found, key=lambda each: each[0])]
+
+
+def _refuse(worker: str, said: Said) -> NoReturn:
+    match said.word:
+        case "UNKNOWN":
+            raise UnknownWorker(
+                f"no worker {worker!r}: `stayer workers` lists those there are"
+            ) from None
+        case "LEASELOST":
+            raise LeaseLost(
+                f"worker {worker} is not this one any more: its identity is used elsewhere"
+            ) from None
+        case _:
+            left = format_duration(float(said.details))
+            raise Refused(
+                f"worker {worker} is alive (its lease ends in {left}): only a stale one can be "
+                "dropped. Stop it first"
+            ) from None

@@ -1,0 +1,83 @@
+"""The verbs of an operator as requests: the server decides what becomes of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from stayer.core.insight import explanation
+from stayer.core.insight.explanation import Explanation
+from stayer.core.model import JSON, Task
+from stayer.stores.remote import records
+from stayer.stores.remote.connection import Connection, path_of
+
+
+class RemoteOperator:
+    """Asks the server by verb, as any other program could."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._ask = connection.ask
+
+    def cancel(self, id: str, grace: float | None = None) -> Task:
+        return self._verb(id, "cancel", {"grace": grace})
+
+    def retry(self, id: str, *, from_start: bool = False, now: bool = False) -> Task:
+        # Only if it is wanted: an older server does not know of it.
+        at_once: dict[str, JSON] = {"now": True} if now else {}
+        return self._verb(id, "retry", {"from_start": from_start, **at_once})
+
+    def hold(self, id: str) -> Task:
+        return self._verb(id, "hold")
+
+    def release(self, id: str) -> Task:
+        return self._verb(id, "release")
+
+    def pause(self, id: str) -> Task:
+        return self._verb(id, "pause")
+
+    def resume(self, id: str) -> Task:
+        return self._verb(id, "resume")
+
+    def signal(self, id: str, name: str) -> Task:
+        return self._verb(id, "signal", {"signal": name})
+
+    def stack(self, id: str) -> Task:
+        return self._verb(id, "stack")
+
+    def set(
+        self,
+        id: str,
+        *,
+        priority: int | None = None,
+        limits: Mapping[str, float] | None = None,
+        more_time: float | None = None,
+        notify: Sequence[str] | None = None,
+    ) -> Task:
+        wanted: dict[str, JSON] = {f"{name}_limit": value for name, value in (limits or {}).items()}
+        if more_time is not None:
+            wanted["more_time"] = more_time
+        if priority is not None:
+            wanted["priority"] = priority
+        if notify is not None:
+            wanted["notify"] = list(notify)
+        return records.task(self._ask("PATCH", path_of("tasks", id), body=wanted))
+
+    def explain(self, id: str) -> Explanation:
+        shown = self._ask("GET", path_of("tasks", id, "explain"))
+        forecast = explanation.times_read(shown["forecast"])
+        return msgspec.convert({**shown, "forecast": forecast}, Explanation)
+
+    def cancel_flow(self, id: str, grace: float | None = None) -> int:
+        answer = self._ask("POST", path_of("flows", id, "cancel"), body={"grace": grace})
+        return int(answer["tasks"])
+
+    def retry_flow(self, id: str, *, from_start: bool = False) -> int:
+        body: JSON = {"from_start": from_start}
+        return int(self._ask("POST", path_of("flows", id, "retry"), body=body)["tasks"])
+
+    def drop_worker(self, worker: str) -> int:
+        return int(self._ask("DELETE", path_of("workers", worker))["returned"])
+
+    def _verb(self, id: str, verb: str, body: JSON = None) -> Task:
+        return records.task(self._ask("POST", path_of("tasks", id, verb), body=body))
