@@ -383,44 +383,24 @@ class WorkerStore(ReadStore, Protocol):
 
     def commit(self, changes: Sequence[Change]) -> list[Task | None]:
         """Apply each change if the task's (state, worker, attempt, last_order) are those that it
-        names; the answer is the task as it is after the call, or None where nothing was done.
+        names; the answer is the task as it is after the call, or None where nothing was done. A
+        change with `late` applies also to a `pending` task whose `returned_from` names
+        (worker, attempt); one with `losses_before` only if the losses are these; one with
+        `unique_is_free` only if no other task holds the task's unique word.
 
-        A change that lets a finished task run again is not applied while another task holds its
-        unique word.
+        What it does is its `effect`, all of it and nothing else, in one step: whoever reads sees
+        all of a change or nothing. The rules are not the store's: see `core.effects`. Counters,
+        indexes and who holds a unique word follow from the task's record before and after.
 
-        A change with `late` applies also to a `pending` task whose `returned_from` names
-        (worker, attempt).
+        The effect's `moment`, the Attempt's start and end, and what a fair queue counts, are `ago`
+        seconds before now, but never before the attempt's start, or if that is not known its
+        reservation, by the store's clock: clocks of nodes may be wrong. All else is as of now.
 
-        Besides what the change says, the store sets: `updated`; `started_at` on coming to
-        `started`; `finished_at` on coming to an end, cleared on leaving it; `worker`, `node`,
-        `pid`, `started_at` and `usage` cleared on coming to `waiting`, `scheduled` or `pending`;
-        `paused` cleared on leaving `started`; `fingerprint` cleared on leaving an end;
-        `start_before` cleared on coming to `started` and on leaving an end; `eta` to now + `delay`;
-        `last_order` one higher if `order`; `returned_from` to (worker, attempt) if `returned`, else
-        cleared; an Attempt's end if `ending` is set and a worker held the task; an Event named by
-        the new state (ending and note are its note) or, if the state stays, by the note (what
-        follows a first `: ` in it is the event's note).
-
-        What a change tells of may have been `ago` seconds before the store hears of it: the outcome
-        of a task waits while the store is away. A duration, for clocks of nodes may be wrong. Then
-        `started_at`, `finished_at`, the Attempt's start and end, and what a fair queue counts, are
-        that much before now, but never before the attempt's start, or if that is not known its
-        reservation, by the store's clock. All else is as of now, when it became known: `updated`,
-        the Event's time, `eta`, and so how long the task is kept (see `purge`, `forget`) and the
-        minute in which it is counted (see `sample`). An attempt that is lost ended, as far as
-        anybody knows, when it was given up.
-
-        With `from_start`, the task's checkpoint (in which are the results of its steps) and its
-        progress are gone, as part of the change.
-
-        With `waits`, these are from then on what the task waits for; on leaving `waiting` it waits
-        for nothing. A task with `dependents` that comes to its end is noted in the outbox, in the
-        same step, and passed on (see `promote`) before this returns, as far as that is quick. That
-        may fail without harm: the note stays.
-
-        Whoever wants to hear of the change by the task's `notify` or its queue's (see
-        `core.notices.words`) gets a Notice each, in the same step, with the task as the call leaves
-        it. So with what `promote` and `reserve` end.
+        A task with `dependents` that `ends` is noted in the outbox, in the same step, and passed on
+        (see `promote`) before this returns, as far as that is quick. That may fail without harm:
+        the note stays. Whoever wants to hear one of the `hook_words` by the task's `notify` or its
+        queue's gets a Notice each, in the same step, with the task as the call leaves it. So with
+        what `promote` and `reserve` end.
         """
 
     def turn(

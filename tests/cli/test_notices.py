@@ -11,7 +11,7 @@ from stayer.core.notify.notices import Delivery
 from stayer.store import Store
 from tests.cli.running import Apart, Here
 from tests.contract.builders import apply, get, started
-from tests.delivery.receiver import Receiver, eventually, receiving, status
+from tests.notify.receiver import Receiver, eventually, receiving, status
 
 
 def test_hooks_are_named_when_a_task_is_added(stayer: Here, store: Store) -> None:

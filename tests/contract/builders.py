@@ -9,11 +9,15 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from msgspec import UNSET, UnsetType
+
+from stayer.core.effects import effect
 from stayer.core.lifecycle import Happening, Start, decide
 from stayer.core.model import (
     EVERYTHING,
     Beat,
     Change,
+    Ending,
     Event,
     Filter,
     Handles,
@@ -144,7 +148,15 @@ def apply(store: Store, task: Task, happening: Happening) -> Task:
     return applied
 
 
-def bare(task: Task, to: State, **becomes: Any) -> Change:
+def bare(
+    task: Task,
+    to: State,
+    *,
+    ending: Ending | None = None,
+    delay: float | UnsetType | None = UNSET,
+    result: Value | UnsetType = UNSET,
+    **sets: Any,
+) -> Change:
     """A change that says no more than it must."""
     return Change(
         id=task.id,
@@ -152,8 +164,8 @@ def bare(task: Task, to: State, **becomes: Any) -> Change:
         worker=task.worker,
         attempt=task.attempt,
         last_order=task.last_order,
-        to=to,
-        **becomes,
+        effect=effect(task.state, to, sets, ending=ending, delay=delay),
+        result=result,
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from stayer.core.errors import LeaseLost, Refused, UnknownQueue, UnknownWorker
-from stayer.core.lifecycle import acknowledge
+from stayer.core.lifecycle import Due, acknowledge, decide
 from stayer.core.model import (
     FINISHED,
     QUEUED,
@@ -186,20 +186,17 @@ class Plain:
             return None
         if change.losses_before not in (None, task.losses):
             return None
-        if (
-            task.state in FINISHED
-            and change.to not in FINISHED
-            and self.holders(task.queue, task.unique, but=task.id)
-        ):
+        if change.unique_is_free and self.holders(task.queue, task.unique, but=task.id):
             return None
         changed = self._changed(task, change)
         self.tasks[change.id] = changed
-        if task.state in RUNNING:
+        effect = change.effect
+        if effect.attempt is not None and not late:
             current = self.tries[change.id][-1]
-            current.started = current.started or change.to == "started"
-            current.ending = change.ending
-            if change.to not in RUNNING:
-                self._end_run(task.id, change.ago)
+            current.started = current.started or effect.to == "started"
+            current.ending = effect.attempt.ending
+        if effect.ends_run and not late:
+            self._end_run(task.id, change.ago)
         return changed
 
     def _end_run(self, id: str, ago: float) -> None:
@@ -210,53 +207,14 @@ class Plain:
                 run.ran = max(0.0, self.now() - ago - run.begin)
 
     def _changed(self, task: Task, change: Change) -> Task:
-        now = self.now()
-        wanted = {
-            field: getattr(change, field)
-            for field in (
-                "held",
-                "pid",
-                "result",
-                "error",
-                "failures",
-                "interruptions",
-                "losses",
-                "priority",
-                "policy",
-                "orders",
-            )
-        }
-        becomes = {field: value for field, value in wanted.items() if value is not UNSET}
-        becomes |= {"state": change.to, "updated": now, "returned_from": None}
-        if change.ending is not None:
-            becomes["ending"] = change.ending
-        if change.delay is not UNSET:
-            becomes["eta"] = None if change.delay is None else now + change.delay
-        if change.order:
-            becomes["last_order"] = task.last_order + 1
-        if change.returned:
-            becomes["returned_from"] = _name(task.worker, task.attempt)
-        if change.to == "started" and task.state != "started":
-            becomes |= {"started_at": self._moment_of(task, change), "start_before": None}
-        if change.to not in FINISHED and task.state in FINISHED:
-            becomes |= {"start_before": None, "fingerprint": None}
-        if change.fingerprint is not None:
-            becomes["fingerprint"] = change.fingerprint
-        if change.to in QUEUED:
-            becomes |= {
-                "worker": None,
-                "node": None,
-                "pid": None,
-                "started_at": None,
-                "usage": None,
-            }
-        if change.to != "started":
-            becomes["paused"] = False
-        if change.to in FINISHED and task.state not in FINISHED:
-            becomes["finished_at"] = self._moment_of(task, change)
-        if change.to not in FINISHED:
-            becomes["finished_at"] = None
-        return replace(task, **becomes)
+        effect = change.effect
+        fields = {"state": effect.to, **effect.sets}
+        fields |= {field: self.now() + seconds for field, seconds in effect.times.items()}
+        if effect.moment is not None:
+            fields[effect.moment] = self._moment_of(task, change)
+        if change.result is not UNSET:
+            fields["result"] = change.result
+        return replace(task, **fields)
 
     def _moment_of(self, task: Task, change: Change) -> float:
         """When it was, which may be before it was told."""
@@ -265,10 +223,9 @@ class Plain:
         reserved_at = [run.begin for run in self.runs if run.id == task.id][-1]
         return max(self.now() - change.ago, task.started_at or reserved_at)
 
-    def came_late(self, task: Task) -> None:
-        """A late result was welcome: who it says has brought it is the store's choice."""
-        self.tasks[task.id] = replace(self.tasks[task.id], worker=task.worker, node=task.node)
-        self.tries[task.id][-1].late = True
+    def came_late(self, id: str) -> None:
+        """A late result was welcome: what its attempt says of that is the store's choice."""
+        self.tries[id][-1].late = True
 
     def turn(
         self,
@@ -307,7 +264,7 @@ class Plain:
         """These have been promoted: which of the due ones go first is the store's choice."""
         for id in ids:
             task = self.tasks[id]
-            self.tasks[id] = replace(task, state="pending", updated=self.now())
+            self.tasks[id] = self._changed(task, decide(task, Due()))
 
     # Workers
 

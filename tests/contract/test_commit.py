@@ -1,4 +1,4 @@
-"""Store.commit: what a change does. What it must name: test_fence; what may be late: test_late."""
+"""Store.commit: what a change does. What it must name: test_fence; late ones: test_late_results."""
 
 from __future__ import annotations
 

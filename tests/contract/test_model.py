@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
             if answer is not None:
                 assert task is not None
                 if change.late and change.worker is not None and task.state == "pending":
-                    self.plain.came_late(answer)
+                    self.plain.came_late(answer.id)
                 assert visible(answer) == visible(self.plain.tasks[answer.id])
                 assert answer.updated == self.clock.now
         self.remember(*expected)

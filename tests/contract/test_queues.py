@@ -16,12 +16,13 @@ from stayer.core.lifecycle import (
     Snooze,
     Start,
 )
-from stayer.core.model import FINISHED, Change, Fault, LogPiece, QueueInfo, Report
+from stayer.core.model import FINISHED, Fault, LogPiece, QueueInfo, Report
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from tests.contract.builders import (
     Clock,
     apply,
+    bare,
     beat,
     check_counts,
     counts,
@@ -57,9 +58,7 @@ class TestCounts:
         assert counts(store) == {"started": 1}
         task = apply(store, task, Snooze(5))
         assert counts(store) == {"scheduled": 1}
-        [waiting] = store.commit(
-            [Change(id="a", state="scheduled", worker=None, attempt=1, last_order=0, to="waiting")]
-        )
+        [waiting] = store.commit([bare(task, "waiting")])
         assert waiting is not None
         assert counts(store) == {"waiting": 1}
         task = apply(store, waiting, Cancel())

@@ -90,6 +90,12 @@ def made_room(store: Store, clock: Clock) -> None:
     apply(store, get(store, "filler"), Done())
 
 
+def scheduled_after_another(store: Store, clock: Clock) -> None:
+    """Whoever sleeps until the next task is due has to reckon with one that is due sooner."""
+    apply(store, get(store, "upstream"), Done())
+    store.promote(10)
+
+
 WAKERS: list[Callable[[Store, Clock], None]] = [
     submitted,
     submitted_to_the_second_queue,
@@ -102,6 +108,7 @@ WAKERS: list[Callable[[Store, Clock], None]] = [
     resumed,
     widened,
     made_room,
+    scheduled_after_another,
 ]
 
 
@@ -125,6 +132,9 @@ def test_a_waiter_wakes_when_there_may_be_work_or_orders(
     taken(store, "w", "r", id="filler")
     store.set_queue("r", limit=1)
     submit(store, new("held", held=True), new("scheduled", delay=100), new("more", queue="r"))
+    if happens is scheduled_after_another:
+        taken(store, "w", "elsewhere", id="upstream")
+        submit(store, new("dependent", delay=50, after=("upstream",)))
     if happens is resumed:
         store.set_queue("q", paused=True)
         fill(store, 1)

@@ -24,7 +24,7 @@ def test_an_index_links_to_all_pages_of_its_kind(kind: str) -> None:
     assert linked == {path.name for path in (DOCS / kind).glob("*.md")} - {"index.md", "README.md"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md"])
 def test_what_a_page_links_to_is_there(page: str) -> None:
     for target, anchor in re.findall(r"\]\(([\w./-]+\.(?:md|svg))(#[\w-]+)?\)", text(page)):
         found = (DOCS / page).parent / target

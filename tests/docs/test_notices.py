@@ -7,10 +7,10 @@ import json
 import pytest
 
 from stayer.core.notify import notices
-from tests.delivery.receiver import unused_port
 from tests.docs.pages import Block, blocks, section, text
 from tests.docs.reader import Reader
 from tests.docs.test_snippets import until
+from tests.notify.receiver import unused_port
 
 PAGE = "how-to/be-told-when-a-task-ends.md"
 

@@ -25,7 +25,7 @@ from stayer.worker.allowed_programs import NotAllowed
 from stayer.worker.task_user import TaskUser, TaskUsers
 from tests.faults.fleet import Fleet, folder_for_all, until
 from tests.reachable import stayer_for
-from tests.worker.test_removal import deep_folders_harm_nobody
+from tests.worker.test_remove_tree import deep_folders_harm_nobody
 
 USER = "nobody"
 

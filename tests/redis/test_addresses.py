@@ -261,3 +261,11 @@ def test_a_password_is_said_once_and_its_file_in_full(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(BadConfig, match=words):
             open_store(url)
+
+
+def test_a_prefix_may_have_an_underscore(shared_server: RedisServer) -> None:
+    store = open_store(shared_server.url("with_underscore"))
+    store.setup()
+    register(store)
+    names = fill(store, 1)
+    assert ids(take(store)) == names

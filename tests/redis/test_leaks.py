@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import FINISHED
+from stayer.core.lifecycle import Done, Interrupt, Start, decide
+from stayer.core.model import EVERYTHING, FINISHED, Report, Usage
+from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis import RedisStore
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis_cluster import ClusterStore
-from tests.contract.builders import get, ids, new, register, submit, take
+from tests.contract.builders import apply, beat, fill, get, ids, new, register, submit, take, taken
 from tests.contract.test_flows import pass_on
 from tests.servers.cluster import Cluster
 from tests.servers.redis import RedisServer
@@ -81,3 +82,28 @@ def test_what_stays_does_not_remember_those_that_ran_after_it(anywhere: Store, q
     assert not [name for name in ties(anywhere) if ":dependents:" in name]
     purge(anywhere, "a")
     assert ties(anywhere) == []
+
+
+def test_nothing_is_left_of_tasks_that_are_gone(store: RedisStore) -> None:
+    """Memory does not leak: of a thousand tasks, purged ids are left, the events, and settings."""
+    register(store)
+    prefix = store._server.address.prefix
+    for _ in range(10):
+        fill(store, 50, parameters="x" * 2000)
+        fill(store, 50, name="f", parameters=b"raw")
+        tasks = take(store, limit=100)
+        apply(store, tasks[0], Start())
+        store.commit([decide(task, Done("y" * 2000)) for task in tasks[1:]])
+        control.settle(store, get(store, tasks[0].id), Done(b"bytes"))
+        store.purge(None, FINISHED, float("inf"), 1000)
+    task = taken(store)
+    for number in range(700):
+        beat(store, "w", number + 2, Report(id=task.id, attempt=task.attempt, usage=Usage(1.0)))
+        _, [task] = store.turn("w", [decide(task, Interrupt())], ["q"], 1, EVERYTHING)
+    apply(store, task, Done())
+    store.drop_queue("q", 1000)
+    found = store._server.ask("KEYS", f"{prefix}:*")  # here only: this server is the tests' own
+    left = {key.decode().removeprefix(f"{prefix}:") for key in found}
+    assert {key for key in left if not key.startswith("purged:")} == {
+        "meta", "last", "events", "workers", "worker:w", "late", "early",
+    }  # fmt: skip

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from tests.http.serving import Site
 from tests.ui.browsing import logged_in
-from tests.unit.test_kinds import KINDS
+from tests.unit.test_kind import KINDS
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -34,3 +36,36 @@ def test_a_layer_has_at_most_two_names() -> None:
     ]
     assert len(rows) == 9
     assert all(len(row.replace("|", ":").split(":")) <= 2 for row in rows)
+
+
+WALK = ROOT / "docs" / "explanation" / "architecture.md"
+LINK = re.compile(r"\[`([\w/.]+)`\]\(\.\./\.\./src/stayer/([\w/.]+)\)(?: `([\w.]+)`)?")
+
+
+@pytest.mark.parametrize(("said", "path", "name"), sorted(set(LINK.findall(WALK.read_text()))))
+def test_the_way_through_the_code_leads_to_what_is_there(said: str, path: str, name: str) -> None:
+    file = ROOT / "src" / "stayer" / path
+    assert file.exists(), "it was moved: mend the walk in architecture.md"
+    assert said == path
+    assert name in defined(file), f"{path} has no {name}: mend the walk in architecture.md"
+
+
+def test_each_step_of_the_way_leads_somewhere() -> None:
+    """Also if the links are written in another way than the test above understands."""
+    text = WALK.read_text()
+    steps = re.findall(r"^\d+\. \*\*(\w+)\.\*\*(.*(?:\n   .*)*)", text, re.MULTILINE)
+    assert len(steps) >= 9
+    assert [name for name, step in steps if not LINK.search(step)] == []
+    assert text.count("](../../src/") == len(LINK.findall(text))
+
+
+def defined(file: Path) -> set[str]:
+    """Functions and classes of a module, and methods behind the name of their class."""
+    found = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+            found |= {f"{node.name}.{each.name}" for each in methods}
+    return found

@@ -56,7 +56,7 @@ def test_a_bad_end_is_told_from_which_it_came(state: State) -> None:
     change = relayed(waiting(), [Ended("x", "complete"), Ended("a", state)], left=3)
     assert change is not None
     assert change.to == "cancelled"
-    assert f"a, which is {state}" in str(change.error)
+    assert f"a, which is {state}" in str(change.effect.sets["error"])
     assert relayed(waiting("run"), [Ended("a", state)], left=3) is None
 
 

@@ -45,3 +45,10 @@ def test_what_many_functions_use_is_around_them() -> None:
     text = script("turn").text
     assert 2 < text.count("return (function()\n") == text.count("end)()\n")
     assert text.index("local call = redis.call") < text.index("return (function()\n")
+
+
+def test_no_list_is_searched() -> None:
+    """Removal from a list and the listing of all keys cost more the more there is."""
+    for name in names():
+        commands = set(re.findall(r"call\('(\w+)'", script(name).text))
+        assert not commands & {"LREM", "LPOS", "LINSERT", "KEYS", "SCAN", "SORT"}

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from stayer.core import retries
@@ -23,7 +22,7 @@ BOOM = Fault("jobs.Boom", "it broke")
 def failed(policy: Policy, failures: int = 0, **fail: object) -> tuple[str, object]:
     task = Task("t", "q", state="started", worker="w", attempt=1, failures=failures, policy=policy)
     change = decide(task, Fail(BOOM, **fail))  # type: ignore[arg-type]
-    return change.to, change.delay
+    return change.to, change.effect.times.get("eta")
 
 
 policies = st.builds(
@@ -99,7 +98,7 @@ def limits_of_tries(policy: Policy, *endings: str) -> list[tuple[float | None, i
     found = []
     for ending in endings:
         change = decide(task, Fail(BOOM, ending=ending))  # type: ignore[arg-type]
-        said = task.policy if change.policy is UNSET else change.policy
+        said = change.effect.sets.get("policy", task.policy)
         task = replace(task, policy=said, failures=task.failures + 1)
         found.append((said.time_limit, said.memory_limit))
     return found
@@ -122,7 +121,7 @@ def test_a_limit_above_the_most_is_not_made_smaller() -> None:
 
 def test_without_a_ladder_nothing_grows() -> None:
     task = Task("t", "q", state="started", worker="w", attempt=1, policy=Policy(2, time_limit=5.0))
-    assert decide(task, Fail(BOOM, ending="timeout")).policy is UNSET
+    assert "policy" not in decide(task, Fail(BOOM, ending="timeout")).effect.sets
 
 
 @pytest.mark.parametrize(

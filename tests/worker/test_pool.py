@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from stayer.core.errors import StoreUnreachable
@@ -329,3 +330,14 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
         lap.pool._once()
     assert told == [1, 2]
     assert sorted(lap.app.ran) == ["t1", "t2", "t3"]
+
+
+def test_a_message_of_a_newer_version_is_passed_over() -> None:
+    ours, theirs = protocol.pair()
+    other = protocol.Link(theirs)
+    other._connection.send_bytes(msgspec.msgpack.encode({"type": "Curtsy", "depth": 3}))
+    other.send(protocol.Pong(7))
+    assert ours.receive() == protocol.Pong(7)
+    other.close()
+    assert ours.receive() is None
+    ours.close()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
 from stayer.core.model import Change, Task
 from stayer.core.units import format_duration
 
@@ -36,15 +34,19 @@ def _became(change: Change) -> str:
         return "failed"
     if change.to == "cancelled":
         return "is cancelled"
-    return "was handed back" if change.ending in ("interrupted", "lost") else "ended"
+    end = change.effect.attempt
+    return "was handed back" if end and end.ending in ("interrupted", "lost") else "ended"
 
 
 def _why(change: Change) -> str:
-    if change.to in ("complete", "cancelled") or change.ending is None:
+    end = change.effect.attempt
+    if change.to in ("complete", "cancelled") or end is None or end.ending is None:
         return ""
-    fault = None if change.error is UNSET else change.error
-    said = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200) if fault else change.note
-    return f" ({', '.join(each for each in (change.ending, said) if each)})"
+    if (fault := end.error) is not None:
+        said = _line(f"{fault.type}: {fault.message}".rstrip(": "), 200)
+    else:  # the ending comes first in the note of the event
+        said = (change.effect.note or "").partition(": ")[2]
+    return f" ({', '.join(each for each in (end.ending, said) if each)})"
 
 
 def _line(text: str, longest: int) -> str:
@@ -54,6 +56,5 @@ def _line(text: str, longest: int) -> str:
 
 
 def _next(change: Change) -> str:
-    if change.to != "scheduled" or not change.delay:
-        return ""
-    return f": the next try is due in {format_duration(change.delay)}"
+    delay = change.effect.times.get("eta")
+    return f": the next try is due in {format_duration(delay)}" if delay else ""

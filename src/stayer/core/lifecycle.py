@@ -1,6 +1,7 @@
 """The state machine: everything that may become of a task, and nothing else knows it.
 
-`TABLE` says which states an event may lead to; `decide` says which one, and what changes with it.
+`TABLE` says which states an event may lead to; `decide` says which one, and what changes with it:
+all of it, with what follows from the step as such (`core.effects`), so that stores only apply it.
 Pure: the same task and event always give the same change. The diagram in the docs is drawn from
 `TABLE`.
 
@@ -12,12 +13,12 @@ back to `pending`, if nobody has touched it since.
 from __future__ import annotations
 
 from math import inf
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, TypedDict, Unpack, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from stayer.core import errors, retries
+from stayer.core import effects, errors, retries
 from stayer.core.errors import Refused
 from stayer.core.insight.fingerprint import fingerprint
 from stayer.core.model import (
@@ -227,8 +228,8 @@ TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
 
 
 def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
-    """What becomes of the task; raises Refused where the table has no entry. `ago`: how long it has
-    waited to be told, in seconds.
+    """Say what becomes of the task: what must still hold, and the whole effect. Raises Refused if
+    the table has no entry. `ago`: how long it has waited to be told, in seconds.
     """
     allowed = TABLE.get((task.state, type(happening)))
     if allowed is None:
@@ -239,12 +240,25 @@ def decide(task: Task, happening: Happening, ago: float = 0.0) -> Change:
 
 
 def told_late(change: Change, ago: float) -> Change:
-    """The same, of what happened so many seconds ago; less than 0: later than the store's clock
-    says, which was set back while it ran.
+    """Date the start or end of which a change tells so many seconds back; less than 0: it was later
+    than the store's clock says, which was set back while it ran.
     """
-    is_of_attempt = change.to == "started" != change.state or change.ending is not None
-    is_late = LATE <= abs(ago) < inf and change.worker is not None
+    is_of_attempt = change.effect.attempt is not None
+    is_late = LATE <= abs(ago) < inf
     return replace(change, ago=ago) if is_of_attempt and is_late else change
+
+
+def with_checkpoint(change: Change, saved: bytes) -> Change:
+    """Let a change bring along what the attempt saved last, if no beat could. As with a beat, that
+    sets the count of losses to 0.
+    """
+    effect = change.effect
+    kept = replace(
+        effect,
+        sets={**effect.sets, "losses": 0},
+        times={**effect.times, "checkpoint_at": 0.0},
+    )
+    return replace(change, effect=kept, checkpoint=saved)
 
 
 def _decide(task: Task, happening: Happening) -> Change:
@@ -296,22 +310,56 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
         case Tell(event=event, note=note):
-            return _change(task, task.state, note=f"{event}: {note}")
+            return _change(task, task.state, word=event, note=note)
         case Set():
             return _set(task, happening)
         case Retry():
             return _retry(task, happening)
         case Await(waits=waits, held=held):
-            return _change(task, "waiting", held=held, order=True, waits=waits, note="waits again")
+            return _change(task, "waiting", word="waits again", order=True, waits=waits, held=held)
         case Hold():
-            return _change(task, task.state, held=True, order=True, note="held")
+            return _change(task, task.state, word="held", order=True, held=True)
         case Release():
-            return _change(task, task.state, held=False, order=True, note="released")
+            return _change(task, task.state, word="released", order=True, held=False)
         case _:
             assert_never(happening)
 
 
-def _change(task: Task, to: State, **becomes: object) -> Change:
+class _Sets(TypedDict, total=False):
+    """The fields of a task that a happening may set; UNSET: as if it were not named."""
+
+    held: bool
+    pid: int | None
+    error: Fault | None
+    failures: int
+    interruptions: int
+    losses: int | UnsetType
+    priority: int | UnsetType
+    policy: Policy | UnsetType
+    orders: tuple[Order, ...]
+    notify: tuple[str, ...] | UnsetType
+    fingerprint: str
+    returned_from: str
+
+
+def _change(
+    task: Task,
+    to: State,
+    *,
+    word: str | None = None,
+    note: str | None = None,
+    ending: Ending | None = None,
+    delay: float | UnsetType | None = UNSET,
+    near: tuple[str, float] | None = None,
+    waits: tuple[str, ...] | UnsetType = UNSET,
+    order: bool = False,
+    from_start: bool = False,
+    result: Value | UnsetType = UNSET,
+    **sets: Unpack[_Sets],
+) -> Change:
+    """The change of a task as it is now. `order`: it takes the next number, so that whoever read
+    the task before must read it again; the rest is as in `effects.effect`.
+    """
     return Change(
         id=task.id,
         state=task.state,
@@ -319,8 +367,21 @@ def _change(task: Task, to: State, **becomes: object) -> Change:
         attempt=task.attempt,
         last_order=task.last_order,
         queue=task.queue,
-        to=to,
-        **becomes,  # type: ignore[arg-type]
+        unique_is_free=task.state in FINISHED,
+        result=result,
+        effect=effects.effect(
+            task.state,
+            to,
+            {field: value for field, value in sets.items() if value is not UNSET},
+            word=word,
+            note=note,
+            ending=ending,
+            delay=delay,
+            near=near,
+            waits=waits,
+            order=task.last_order + 1 if order else None,
+            from_start=from_start,
+        ),
     )
 
 
@@ -333,12 +394,9 @@ def _done(task: Task, result: Value) -> Change:
         attempt=task.attempt,
         last_order=task.last_order,
         queue=task.queue,
-        to="complete",
-        ending="done",
-        orders=(),
-        result=result,
-        error=None,
         late=True,
+        effect=effects.done(task.state, task.worker),
+        result=result,
     )
 
 
@@ -353,26 +411,27 @@ def _forsake(task: Task, forsake: Forsake) -> Change:
             fault = Fault("Forsaken", f"it was to run after {forsake.upstream}")
             return _cancelled(task, error=fault)
         case "hold":
-            return _change(task, to, held=True, note=f"held: {forsake.upstream}")
+            return _change(task, to, word="held", note=forsake.upstream, held=True)
         case "run":
             return _change(task, to)
         case _ as never:
             assert_never(never)
 
 
-def _finish(task: Task, to: State, ending: Ending, **becomes: object) -> Change:
-    return _change(task, to, ending=ending, orders=(), **becomes)
+def _finish(task: Task, to: State, ending: Ending, **sets: Unpack[_Sets]) -> Change:
+    sets["orders"] = ()
+    return _change(task, to, ending=ending, **sets)
 
 
-def _failed(task: Task, ending: Ending, fault: Fault, **becomes: object) -> Change:
+def _failed(task: Task, ending: Ending, fault: Fault, **sets: Unpack[_Sets]) -> Change:
     # Scripts of stores let tasks expire too, and know no kinds.
     runs = task.program if ending == "expired" else task.kind
-    mark = fingerprint(runs, ending, fault)
-    return _finish(task, "failed", ending, error=fault, fingerprint=mark, **becomes)
+    sets["error"], sets["fingerprint"] = fault, fingerprint(runs, ending, fault)
+    return _finish(task, "failed", ending, **sets)
 
 
-def _cancelled(task: Task, **becomes: object) -> Change:
-    return _finish(task, "cancelled", "cancelled", **becomes)
+def _cancelled(task: Task, **sets: Unpack[_Sets]) -> Change:
+    return _finish(task, "cancelled", "cancelled", **sets)
 
 
 def _fail(task: Task, fail: Fail) -> Change:
@@ -397,22 +456,15 @@ def _fail(task: Task, fail: Fail) -> Change:
     return _failed(task, fail.ending, fail.error, failures=failures)
 
 
-def _hand_back(task: Task, ending: Ending, note: str | None, **becomes: object) -> Change:
+def _hand_back(task: Task, ending: Ending, note: str | None, **sets: Unpack[_Sets]) -> Change:
     """Back to its old place in the queue, free of charge; held there if it was to stand still."""
     if task.cancel_wanted:
         return _cancelled(task)
     if _pause_wanted(task):
-        becomes["held"] = True
+        sets["held"] = True
         note = f"{note}; held, for it was paused" if note else "held, for it was paused"
-    return _change(
-        task,
-        "pending",
-        ending=ending,
-        interruptions=task.interruptions + 1,
-        orders=(),
-        note=note,
-        **becomes,
-    )
+    sets["interruptions"], sets["orders"] = task.interruptions + 1, ()
+    return _change(task, "pending", ending=ending, note=note, **sets)
 
 
 def _pause_wanted(task: Task) -> bool:
@@ -435,25 +487,31 @@ def _lose(task: Task, note: str | None) -> Change:
             f"its worker died {losses} times in a row while it ran, with no progress or checkpoint "
             "in between: set aside. Look into what it does to its node, then retry it.",
         )
-        return _failed(task, "lost", fault, losses=losses, losses_before=task.losses)
-    counted = {"losses": losses, "losses_before": task.losses}
-    return _hand_back(task, "lost", note, returned=True, **counted)
+        change = _failed(task, "lost", fault, losses=losses)
+    else:  # a late `done` of this very attempt is still welcome
+        mine = f"{task.worker} {task.attempt}"
+        change = _hand_back(task, "lost", note, losses=losses, returned_from=mine)
+    return replace(change, losses_before=task.losses)
 
 
-def _ask(task: Task, verb: Verb, arguments: dict[str, JSON]) -> Change:
+def _ask(task: Task, verb: Verb, arguments: dict[str, JSON], **sets: Unpack[_Sets]) -> Change:
     order = Order(task.last_order + 1, verb, arguments)
     said = ", ".join(
         f"{value}" if name == verb else f"{name} {value}" for name, value in arguments.items()
     )
-    note = f"{verb}: {said}" if said else verb
-    return _change(task, task.state, orders=(*task.orders, order), order=True, note=note)
+    sets["orders"] = (*task.orders, order)
+    return _change(task, task.state, word=verb, note=said, order=True, **sets)
 
 
 def _set(task: Task, wanted: Set) -> Change:
-    becomes = {"priority": wanted.priority, "policy": wanted.policy, "notify": wanted.notify}
+    becomes: _Sets = {
+        "priority": wanted.priority,
+        "policy": wanted.policy,
+        "notify": wanted.notify,
+    }
     if wanted.limits and task.state in RUNNING:
-        return replace(_ask(task, "set", wanted.limits), **becomes)
-    return _change(task, task.state, order=True, note="set", **becomes)
+        return _ask(task, "set", wanted.limits, **becomes)
+    return _change(task, task.state, word="set", order=True, **becomes)
 
 
 def _retry(task: Task, retry: Retry) -> Change:
@@ -473,7 +531,7 @@ def _retry(task: Task, retry: Retry) -> Change:
         delay=UNSET if retry.keeps_eta else None,
         order=True,
         from_start=retry.from_start,
-        note="retried from the start" if retry.from_start else "retried",
+        word="retried from the start" if retry.from_start else "retried",
     )
 
 

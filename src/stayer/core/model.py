@@ -263,12 +263,53 @@ class Submitted(Struct, frozen=True):
     """It was here, has ended and is gone: only its id, queue, state and times are known."""
 
 
-class Change(Struct, frozen=True, kw_only=True):
-    """One step of one task: what must still hold, and what becomes of it.
+class AttemptNews(Struct, frozen=True):
+    """What the record of the attempt gets: its process, or how it ended."""
 
-    Made by `lifecycle.decide`, applied by `Store.commit`. A field left UNSET keeps its value.
-    What follows from `to` alone (times, holder, counters) is the store's to set: see
-    `Store.commit`.
+    pid: int | None = None
+    ending: Ending | None = None
+    error: Fault | None = None
+
+
+class Effect(Struct, frozen=True, kw_only=True):
+    """All that a change does to a task. A store applies it, and knows no rules of a task's life.
+
+    Many changes may share one: nothing in it is to be altered.
+    """
+
+    to: State
+    sets: Mapping[str, Any]
+    """Fields of the Task and what they become; None clears one. What is not named stays."""
+    times: Mapping[str, float]
+    """Fields that become the store's now and so many seconds."""
+    moment: Literal["started_at", "finished_at"] | None = None
+    """The field that says when it was: `ago` before the store's now, but see `Store.commit`."""
+    event: str | None = None
+    """What the history says, and those who watch hear; None: nothing."""
+    note: str | None = None
+    attempt: AttemptNews | None = None
+    hook_words: tuple[str, ...] = ()
+    """What it means to hooks, the word that names the notice first; none: they hear nothing."""
+    waits: tuple[str, ...] | UnsetType = UNSET
+    """Ids that it waits for from now on."""
+    ends: bool = False
+    """It has ended: those that run after it are to hear of that."""
+    ends_run: bool = False
+    """It gives back its place among those that run, and what it used counts."""
+    enters_lane: bool = False
+    """It stands among what can be taken, unless held: its place there is worked out anew."""
+    forgets_checkpoint: bool = False
+    """What it saved in earlier attempts is gone."""
+    wakes_queue: bool = False
+    """Workers of its queue should look again: for work, or for when the next is due."""
+    wakes_worker: bool = False
+    """Its worker has something to hear."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One step of one task: what must still hold, and the effect it has then.
+
+    Made by `lifecycle.decide`, applied by `Store.commit`.
     """
 
     id: str
@@ -278,46 +319,27 @@ class Change(Struct, frozen=True, kw_only=True):
     last_order: int
     queue: str | None = None
     """Where the task is, if whoever decided knew: a store may then do many at once."""
-
-    to: State
-    ending: Ending | None = None
-    """How the attempt ended; None if this change ends none."""
-    held: bool | UnsetType = UNSET
-    pid: int | UnsetType | None = UNSET
-    result: Value | UnsetType = UNSET
-    error: Fault | UnsetType | None = UNSET
-    failures: int | UnsetType = UNSET
-    interruptions: int | UnsetType = UNSET
-    losses: int | UnsetType = UNSET
-    priority: int | UnsetType = UNSET
-    policy: Policy | UnsetType = UNSET
-    orders: tuple[Order, ...] | UnsetType = UNSET
-    notify: tuple[str, ...] | UnsetType = UNSET
-    delay: float | UnsetType | None = UNSET
-    """Seconds until due, from the store's now; None: no eta any more."""
-    waits: tuple[str, ...] | UnsetType = UNSET
-    """Ids that it waits for from now on."""
-    near: tuple[str, float] | None = None
-    """The node that has it for itself, and for how many seconds."""
-    fingerprint: str | None = None
-    """Of what went wrong, if that is its end."""
-    order: bool = False
-    """Takes the next order number: whoever read the task before must read it again."""
-    from_start: bool = False
-    """What it saved (the checkpoint with its steps, the progress) is forgotten in the same step."""
-    returned: bool = False
-    """Burial gave the task back: a late `done` of this very attempt is still welcome."""
     late: bool = False
-    """Applies also if the task was `returned` from this very attempt and not touched since."""
+    """Applies also if the task was returned from this very attempt and not touched since."""
     losses_before: int | None = None
     """It was decided from so many losses, and applies only if they are still these: news that came
     meanwhile may have set them to 0. None: whatever they are."""
+    unique_is_free: bool = False
+    """Applies only if no other task holds its unique word."""
+
+    effect: Effect
+    result: Value | UnsetType = UNSET
+    """Stands beside the effect, so that tasks that ended alike can share that."""
     checkpoint: bytes | None = None
-    """What the attempt saved last, if no beat could bring it: kept along with a `late` change."""
-    note: str | None = None
+    """What the attempt saved last, if no beat could bring it."""
     ago: float = 0.0
     """How many seconds ago the start or the end was of which it tells, as measured where it was:
     what waits for a store that is away does not run meanwhile."""
+
+    @property
+    def to(self) -> State:
+        """The state that the task comes into, which may be the one it is in."""
+        return self.effect.to
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from stayer.core.model import Change, NewTask, Task
@@ -82,7 +81,8 @@ def submitting(
 def attempt(task: Task, change: Change, begun: float | None = None) -> None:
     """An attempt is over: a span for it, as a part of the trace of its submit."""
     tracer = _tracer()
-    if tracer is None or change.ending is None:
+    news = change.effect.attempt
+    if tracer is None or news is None or news.ending is None:
         return
     from opentelemetry.trace import Link, SpanKind, StatusCode, get_current_span
 
@@ -100,14 +100,14 @@ def attempt(task: Task, change: Change, begun: float | None = None) -> None:
             "messaging.message.id": task.id,
             "stayer.kind": task.kind,
             "stayer.attempt": task.attempt,
-            "stayer.ending": change.ending,
+            "stayer.ending": news.ending,
             "stayer.node": task.node or "",
             "stayer.worker": task.worker or "",
         },
     )  # fmt: skip
-    if change.ending not in _NO_FAULT:
-        fault = None if change.error is UNSET else change.error
-        text = change.ending if fault is None else f"{fault.type}: {fault.message}"
+    if news.ending not in _NO_FAULT:
+        fault = news.error
+        text = news.ending if fault is None else f"{fault.type}: {fault.message}"
         span.set_status(StatusCode.ERROR, text)
         if fault is not None:
             span.set_attribute("error.type", fault.type)

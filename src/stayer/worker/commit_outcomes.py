@@ -11,7 +11,16 @@ from msgspec.structs import replace
 from stayer.core import codec
 from stayer.core.attempt_summary import account, named
 from stayer.core.errors import TooLarge
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Start, decide
+from stayer.core.lifecycle import (
+    Done,
+    Fail,
+    Happening,
+    Interrupt,
+    Lose,
+    Start,
+    decide,
+    with_checkpoint,
+)
 from stayer.core.model import RUNNING, Change, Fault, Task
 from stayer.service import tracing
 from stayer.service.lease.repeated_ends import is_told
@@ -119,7 +128,7 @@ def _with_checkpoint(held: Held, end: Change) -> Change:
     """
     if not end.late or (saved := held.unsent_checkpoint()) is None:
         return end
-    return replace(end, checkpoint=saved)
+    return with_checkpoint(end, saved)
 
 
 def _outcome(held: Held) -> Happening:

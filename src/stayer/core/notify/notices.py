@@ -18,7 +18,7 @@ from msgspec import Struct
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.limits import HOOK, SUBMISSION, check_count, check_length, shown
-from stayer.core.model import FINISHED, JSON, QUEUED, Change, State, Task
+from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
 
 NoticeState = Literal["pending", "delivered", "failed"]
@@ -173,13 +173,10 @@ def hook_name(target: str) -> str:
     return "" if is_url(target) else target
 
 
-def words(change: Change) -> tuple[str, ...]:
-    """What a change of a task's state means to those who want to hear; nothing, to most."""
-    return meaning(change.state, change.to, change.ending)
-
-
 def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
-    """The same, the word that names the event first."""
+    """What a change of a task's state means to those who want to hear, the word that names the
+    event first; nothing, to most.
+    """
     if to == before:
         return ()
     if to in FINISHED:

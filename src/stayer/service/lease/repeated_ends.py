@@ -10,5 +10,6 @@ from stayer.store import ReadStore
 
 def is_told(store: ReadStore, end: Change) -> bool:
     """The store has this end, of this very attempt by this very worker."""
-    mine = (end.worker, end.attempt, end.ending)
+    news = end.effect.attempt
+    mine = (end.worker, end.attempt, None if news is None else news.ending)
     return mine in ((each.worker, each.attempt, each.ending) for each in store.attempts(end.id))

@@ -192,7 +192,9 @@ class ClusterStore(Store):
 
     def _commit(self, changes: Sequence[Change], places: Mapping[str, str]) -> list[Task | None]:
         applied: list[Task | None] = [None] * len(changes)
-        waits = [(places[c.id], c.waits) for c in changes if c.waits and c.id in places]
+        waits = [
+            (places[c.id], c.effect.waits) for c in changes if c.effect.waits and c.id in places
+        ]
         cross_shard.listen(self._shards, waits, {})
         for queue, numbered in cross_shard.in_order(changes, places):
             tasks = self._shards.of(queue).commit([change for _, change in numbered])

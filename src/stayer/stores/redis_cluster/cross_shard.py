@@ -171,7 +171,7 @@ def in_order(
         if (queue := places.get(change.id)) is None:
             continue
         rank = _RANKS.get(change.state, len(_RANKS))
-        for id in change.waits or ():
+        for id in change.effect.waits or ():
             rank = max(rank, ranks.get(id, 0) + (places.get(id) != queue))
         ranks[change.id] = rank
         groups.setdefault((rank, queue), []).append((number, change))

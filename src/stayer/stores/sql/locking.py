@@ -18,9 +18,12 @@ def lock_queues(tx: Transaction, names: Iterable[str]) -> bool:
     """
     if not tx.dialect.lock:
         return False
-    wanted = sorted(set(names))
-    tx.many("queue.make", [(name,) for name in wanted])
-    tx.all("queue.lock", tx.array(wanted))
+    wanted = set(names)
+    if len(tx.all("queue.lock", tx.array(sorted(wanted)))) < len(wanted):
+        # One that is not there has no row, and must not be made before a task is accepted. So
+        # those who bring queues wait for each other, and look again.
+        tx.all("queue.lock_new")
+        tx.all("queue.lock", tx.array(sorted(wanted)))
     return True
 
 

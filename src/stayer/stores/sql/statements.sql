@@ -318,16 +318,14 @@ state = 'pending' AND returned_from = ? AND attempt = ?;
 ));
 
 -- name: set.started_at.bounded
-started_at = {greatest}(?, coalesce(reserved_at, 0));
+-- Nothing happens before what is known, whatever clock somebody went by.
+started_at = {greatest}(?, coalesce(started_at, reserved_at, 0));
 
 -- name: set.finished_at.bounded
 finished_at = {greatest}(?, coalesce(started_at, reserved_at, 0));
 
 -- name: set.share.anew
 share = {share};
-
--- name: set.last_order.next
-last_order = last_order + 1;
 
 -- name: history.add
 UPDATE stayer_tasks SET history = history || ? WHERE seq = ?;
@@ -645,6 +643,10 @@ UPDATE stayer_queues SET retention = ? WHERE name = ?;
 -- name: queue.lock
 -- Names: for the time of this transaction nobody else changes, or takes from, these queues.
 SELECT name FROM stayer_queues WHERE name {in texts ?} ORDER BY name {lock};
+
+-- name: queue.lock_new
+-- A row that is always there, in the place of those of queues that are not yet.
+SELECT value FROM stayer_meta WHERE key = 'identity' {lock};
 
 -- name: queue.names
 SELECT name FROM stayer_queues;

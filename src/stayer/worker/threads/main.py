@@ -59,8 +59,9 @@ def begin(descriptor: int) -> NoReturn:
     sys.setswitchinterval(_SWITCH)
     begun = Begun(Path(setup.state) / BEGUN, setup.threads)
     pool = Pool(setup, open_store(setup.store), app, begun, link)
-    with suppress(OSError):  # the worker is gone
-        link.send(Pong(0))  # ready; a task may keep it from answering from the first moment on
+    if setup.pings:
+        with suppress(OSError):  # the worker is gone
+            link.send(Pong(0))  # ready; a task may keep it from answering from the first moment on
     threading.Thread(target=_listen, args=(link, pool), name="link", daemon=True).start()
     try:
         pool.run()

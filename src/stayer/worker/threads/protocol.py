@@ -29,6 +29,9 @@ class Setup(Struct, frozen=True, tag=True, kw_only=True):
     time_limit: float | None
     state: str
     """The state directory."""
+    pings: bool = False
+    """It understands a Pong. An older worker, whose code was upgraded while it runs, does not: it
+    would listen no more."""
 
 
 class News(Struct, frozen=True, tag=True):
@@ -107,11 +110,16 @@ class Link:
             self._connection.send_bytes(_encode(message))
 
     def receive(self) -> Message | None:
-        """The next message; None if there will be no more."""
-        try:
-            return _decoder.decode(self._connection.recv_bytes())
-        except (EOFError, OSError):
-            return None
+        """The next message; None if there will be no more. One of a kind that only a newer version
+        knows is passed over: worker and pool may be of different versions.
+        """
+        while True:
+            try:
+                return _decoder.decode(self._connection.recv_bytes())
+            except msgspec.ValidationError:
+                continue
+            except (EOFError, OSError):
+                return None
 
     def close(self) -> None:
         self._connection.close()

@@ -344,6 +344,7 @@ class ThreadsWorker(BeatingWorker):
                 lease=options.lease,
                 time_limit=options.time_limit,
                 state=str(self._state.path),
+                pings=True,
             )
             self._pool = PoolProcess(
                 setup, self._state.lease_path, options.environment, options.log, self._bell

@@ -9,8 +9,7 @@ from msgspec import UNSET
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.model import Change
-from stayer.core.notify.notices import words
+from stayer.core.model import Change, Effect
 from stayer.stores.redis.record import (
     NUMBER_OF,
     RESULT_BYTES,
@@ -21,13 +20,6 @@ from stayer.stores.redis.record import (
     text,
 )
 
-_PLAIN = [
-    (field, NUMBER_OF[field])
-    for field in ("held", "pid", "failures", "interruptions", "losses", "priority")
-]
-_ERROR, _POLICY, _ORDERS = NUMBER_OF["error"], NUMBER_OF["policy"], NUMBER_OF["orders"]
-_FINGERPRINT, _NOTIFY = NUMBER_OF["fingerprint"], NUMBER_OF["notify"]
-_NEAR_NODE, _NEAR_UNTIL = NUMBER_OF["near_node"], NUMBER_OF["near_until"]
 _NONE = 0
 
 
@@ -49,88 +41,88 @@ def packed_groups(changes: Sequence[Change], arguments: Arguments) -> list[Raw]:
     one if there are two of a task.
     """
     groups: list[Raw] = []
-    likeness: Raw = None
+    leader: Change | None = None
     twice = len({change.id for change in changes}) < len(changes)
     for change in changes:
-        mine, special = _likeness(change), twice or _is_special(change)
-        if special or mine != likeness:
-            likeness = None if special else mine
-            waits = False if change.waits is UNSET else change.waits
+        if leader is None or twice or not _is_alike(change, leader):
+            leader = change
             ids: list[str] = []
             attempts: list[int] = []
             results: list[Raw] = []
-            said = words(change) or False
-            group = (*mine, waits, _sets(change), said, ids, attempts, results, change.ago)
-            groups.append((*group, *_rare(change, arguments)))
+            saved = change.checkpoint
+            own = (change.ago, False if saved is None else arguments.add(saved))
+            groups.append((*_fence(change), *_effect(change.effect), ids, attempts, results, *own))
         ids.append(change.id)
         attempts.append(change.attempt)
         results.append(_result(change, arguments))
     return groups
 
 
-def _likeness(change: Change) -> tuple[Raw, ...]:
-    """All that a group has in common."""
-    delay = change.delay
+def _is_alike(change: Change, leader: Change) -> bool:
+    """Whether it can stand in the group of another."""
     return (
-        change.state, change.worker or False, change.last_order, change.to, change.ending or False,
-        change.order, change.returned, change.late,
-        False if change.note is None else change.note,
-        None if delay is UNSET else "none" if delay is None else _checked(delay),
-        change.error is UNSET, change.orders is UNSET, change.from_start,
-    )  # fmt: skip
+        (change.effect is leader.effect or change.effect == leader.effect)
+        and change.state == leader.state
+        and change.worker == leader.worker
+        and change.last_order == leader.last_order
+        and change.ago == leader.ago == 0
+        and change.losses_before is None is leader.losses_before
+        and change.checkpoint is None is leader.checkpoint
+    )
 
 
-def _rare(change: Change, arguments: Arguments) -> tuple[Raw, Raw]:
-    """What a change has that stands alone: the losses that it counted from, and a checkpoint."""
-    before, saved = change.losses_before, change.checkpoint
+def _fence(change: Change) -> tuple[Raw, ...]:
+    """What must still hold, besides the attempt."""
+    before = change.losses_before
     return (
+        change.state,
+        False if change.worker is None else change.worker,
+        change.last_order,
+        change.late,
         False if before is None else before,
-        False if saved is None else arguments.add(saved),
+        change.unique_is_free,
     )
 
 
-def _is_special(change: Change) -> bool:
-    """It sets what is rarely alike in two changes."""
-    said = (change.orders, change.error, change.policy, change.waits, change.near)
-    return (
-        any(said)
-        or change.fingerprint is not None
-        or change.ago != 0
-        or change.losses_before is not None
-        or change.checkpoint is not None
-        or not (
-            change.held is UNSET
-            and change.pid is UNSET
-            and change.failures is UNSET
-            and change.interruptions is UNSET
-            and change.losses is UNSET
-            and change.priority is UNSET
-            and change.notify is UNSET
-        )
-    )
-
-
-def _sets(change: Change) -> list[Raw]:
-    """Number and value of each field that the change names."""
+def _effect(effect: Effect) -> tuple[Raw, ...]:
     sets: list[Raw] = []
-    for field, number in _PLAIN:
-        value = getattr(change, field)
-        if value is not UNSET:
-            sets += number, False if value is None else value
-    if change.error is not UNSET:
-        sets += _ERROR, text(change.error)
-    if change.policy is not UNSET:
-        sets += _POLICY, text(change.policy)
-    if change.notify is not UNSET:
-        sets += _NOTIFY, change.notify or False
-    if change.orders is not UNSET:
-        sets += _ORDERS, [packed_order(order) for order in change.orders] or False
-    if change.near is not None:
-        node, wait = change.near
-        sets += _NEAR_NODE, node, _NEAR_UNTIL, wait  # to which the script adds its time
-    if change.fingerprint is not None:
-        sets += _FINGERPRINT, change.fingerprint
-    return sets
+    for field, value in effect.sets.items():
+        sets += NUMBER_OF[field], _kept(field, value)
+    times: list[Raw] = []
+    for field, seconds in effect.times.items():
+        times += NUMBER_OF[field], _checked(field, seconds)
+    news = effect.attempt
+    return (
+        effect.to,
+        sets,
+        times,
+        False if effect.moment is None else NUMBER_OF[effect.moment],
+        False if effect.event is None else effect.event,
+        False if effect.note is None else effect.note,
+        False if news is None or news.ending is None else news.ending,
+        False if news is None else text(news.error),
+        False if news is None or news.pid is None else news.pid,
+        effect.hook_words or False,
+        effect.waits or False,  # to wait for nothing follows from the state, as all indexes do
+        effect.ends,
+        effect.ends_run,
+        effect.forgets_checkpoint,
+        effect.wakes_queue,
+        effect.wakes_worker,
+    )
+
+
+def _kept(field: str, value: Raw) -> Raw:
+    """A value as the record has it; what is not there is false."""
+    match field:
+        case "error" | "policy":
+            return text(value)
+        case "orders":
+            return [packed_order(order) for order in value] or False
+        case "notify":
+            return value or False
+        case _:
+            return False if value is None else value
 
 
 def _result(change: Change, arguments: Arguments) -> Raw:
@@ -147,8 +139,9 @@ def _result(change: Change, arguments: Arguments) -> Raw:
     return form
 
 
-def _checked(delay: float) -> float:
+def _checked(field: str, seconds: float) -> float:
     """The server would refuse anything else in the midst of the change."""
-    if not math.isfinite(delay):
-        raise BadInput(f"delay {delay!r}: give a number of seconds")
-    return float(delay)
+    if not math.isfinite(seconds):
+        what = "delay" if field == "eta" else field
+        raise BadInput(f"{what} {seconds!r}: give a number of seconds")
+    return float(seconds)

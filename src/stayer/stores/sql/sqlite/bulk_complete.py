@@ -9,35 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec.structs import astuple
-
-from stayer.core.lifecycle import Done, decide
-from stayer.core.model import Change, Task
+from stayer.core.effects import done
+from stayer.core.model import Change, State
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import cells, json_cell, seqs_from_cell
 from stayer.stores.sql.transaction import Transaction
 
-_position = Change.__struct_fields__.index
-_COMMON = slice(_position("state"), _position("to"))
-_BEFORE = slice(_position("to"), _position("result"))
-_BEHIND = slice(_position("result") + 1, None)
 _WIDEST = 256
 """Results up to this length are written in columns."""
 _WORTH_IT = 25
 """How many tasks a statement has to be for, that several are better than one."""
-_PLAIN = astuple(decide(Task("", "", state="reserved", worker=""), Done()))
 
 
 def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
     """The changes in their order, plain ones that belong together as one group."""
     group: list[Change] = []
     common: object = None
-    before, behind = _PLAIN[_BEFORE], _PLAIN[_BEHIND]
     for change in changes:
-        fields = astuple(change)
-        is_plain = fields[_BEFORE] == before and fields[_BEHIND] == behind
-        plain = fields[_COMMON] if is_plain and change.queue is not None else None
+        plain = _common(change) if _is_plain(change) else None
         if group and (plain is None or plain != common):
             yield group
             group = []
@@ -47,31 +37,50 @@ def groups(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield group
 
 
+def _is_plain(change: Change) -> bool:
+    return (
+        change.effect is done(change.state, change.worker)
+        and change.queue is not None
+        and not change.ago
+        and change.checkpoint is None
+    )
+
+
+def _common(change: Change) -> tuple[State, str | None, int, int, str | None]:
+    """What all of a group have in common, besides the effect."""
+    return change.state, change.worker, change.attempt, change.last_order, change.queue
+
+
 def complete(tx: Transaction, group: Sequence[Change], ledger: Ledger) -> frozenset[str]:
     """The ids of those that were completed."""
     texts = _texts(group)
     if texts is None:
         return frozenset()
-    state, worker, attempt, last_order, queue = astuple(group[0])[_COMMON]
-    line = history.after_number(tx.now, "complete", attempt, True, "done", "done")
+    state, worker, attempt, last_order, queue = _common(group[0])
+    effect = group[0].effect
+    event, note, news = effect.event, effect.note, effect.attempt
+    assert queue is not None
+    assert event is not None
+    assert news is not None
+    line = history.after_number(tx.now, event, attempt, True, note, news.ending)
     common = tx.now, worker, line, state, attempt, last_order, queue
     number = ledger.numbers(len(group))
     completed: list[str] = []
     for seq, ids in _parts(tx, texts):
         if seq is None:
-            done = tx.run("commit.done", *common, _numbered(ids, number, texts))
+            count = tx.run("commit.done", *common, _numbered(ids, number, texts))
         else:
             width, cell = _in_columns([texts[id] for id in ids])
             last = seq + len(ids) - 1
-            done = tx.run("commit.done_stretch", *common, seq, last, number, cell, width)
-        ledger.moved(queue, state, "complete", done)
-        if done == len(ids):
-            ledger.told(number, ids, queue, "complete", attempt, worker, "done")
+            count = tx.run("commit.done_stretch", *common, seq, last, number, cell, width)
+        ledger.moved(queue, state, effect.to, count)
+        if count == len(ids):
+            ledger.told(number, ids, queue, event, attempt, worker, note)
             completed += ids
-        elif done:
+        elif count:
             for id in _which(tx, ids, number):
                 own = number + ids.index(id)
-                ledger.told(own, [id], queue, "complete", attempt, worker, "done")
+                ledger.told(own, [id], queue, event, attempt, worker, note)
                 completed.append(id)
         number += len(ids)
     return frozenset(completed)

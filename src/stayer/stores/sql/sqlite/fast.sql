@@ -61,9 +61,10 @@ FROM stayer_tasks
 WHERE seq {in numbers ?1};
 
 -- name: completed
--- What becomes of a task that ran to its end; a part of the statements that follow.
-state = 'complete', updated = ?1, finished_at = ?1, ending = 'done', returned_from = NULL,
-    error = NULL, orders = NULL, paused = {no};
+-- What becomes of a task that ran to its end, as core/effects.py has it (a test compares); a part of the
+-- statements that follow.
+state = 'complete', updated = ?1, finished_at = max(?1, coalesce(started_at, reserved_at, 0)), ending = 'done',
+    returned_from = NULL, error = NULL, orders = NULL, paused = 0;
 
 -- name: plainly
 -- Where that is all there is to do: not for those on which others depend, or whose runs count (share), or of

@@ -19,13 +19,13 @@ local function is_plain(entry)
     or bit.band(entry.flags, 15) ~= 0) -- something is kept apart
 end
 
--- An entry that was changed may lead those that are of the kind it was of. `before` is the state that it was
--- in, `said` what its history says of the change.
-local function lead(leaders, kind, entry, before, said)
+-- An entry that was changed may lead those that are of the kind it was of; `said` is what its history says of the
+-- change.
+local function lead(leaders, kind, entry, said)
   if not is_plain(entry) then return end
   local _, _, kind_now, fields = closed(entry)
   entry.others = {count = 0, ids = {}, places = {}, pairs_of = {}, heads = {}, kind = kind_now, fields = fields,
-                  before = before, said = said}
+                  said = said}
   leaders[kind] = entry
 end
 

@@ -1,14 +1,17 @@
--- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt
--- and result: {state, worker, last_order, to, ending, order?, returned?, late?, note, delay (nil, seconds
--- or 'none'), two more that make them alike, from the start?, ids to wait for, {field, value, …} to be set,
--- what it means to those who want to hear (words, or false), ids, attempts, results, how many seconds ago it
--- was (0 but in a group of one), the losses that it was decided from, the argument that is its checkpoint (both
--- false but in a group of one)}; what is not there is false. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what
--- is kept apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
+-- What `Store.commit` does. Changes come in groups of those that differ in nothing but task, attempt and result. A
+-- group is what must still hold (state, worker, last_order, late?, the losses that it was decided from, whether its
+-- unique word must be free), the effect (to, {field, value, …} to be set, {field, seconds from now, …}, the field that
+-- says when it was, event, note, ending, fault and process of the attempt, what it means to hooks (words), ids to wait
+-- for, whether it has ended, whether its run has, whether its checkpoint is forgotten, whether its queue and its worker
+-- are woken), then ids, attempts, results, how many seconds ago it was (0 but in a group of one), and the argument that
+-- is its checkpoint (false but in a group of one); what is not there is false. What the effect means is known to
+-- core/effects.py. A result is false (it stays), 0 (none), text, or {form, number of an argument} of what is kept
+-- apart; the forms are flags, 4 (text) and 8 (bytes). If an id comes twice, all are groups of one.
 
-local C_STATE, C_WORKER, C_LAST_ORDER, C_TO, C_ENDING, C_ORDER, C_RETURNED, C_LATE, C_NOTE, C_DELAY,
-  C_FROM_START, C_WAITS, C_SETS, C_WORDS, C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO, C_LOSSES, C_CHECKPOINT =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22
+local C_STATE, C_WORKER, C_LAST_ORDER, C_LATE, C_LOSSES, C_UNIQUE_IS_FREE, C_TO, C_SETS, C_TIMES, C_MOMENT, C_EVENT,
+  C_NOTE, C_ENDING, C_FAULT, C_PID, C_WORDS, C_WAITS, C_ENDS, C_ENDS_RUN, C_FORGETS, C_WAKES_QUEUE, C_WAKES_WORKER,
+  C_IDS, C_ATTEMPTS, C_RESULTS, C_AGO, C_CHECKPOINT =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
 
 local function full_name(group, attempt) return (group[C_WORKER] or 'None') .. ' ' .. attempt end
 
@@ -40,79 +43,41 @@ end
 
 -- When it was; nothing happens before what is known, whatever clock somebody went by.
 local function moment_of(entry, group)
-  if group[C_AGO] == 0 then return math.max(now, RUNNING[entry.r[STATE]] and entry.r[STARTED_AT] or now) end
+  if group[C_AGO] == 0 then return math.max(now, entry.r[STARTED_AT] or now) end
   return math.max(now - group[C_AGO], entry.r[STARTED_AT] or reserved_at(entry))
 end
 
-local function set_what_follows(entry, group, attempt)
-  local r, from, to, was_at = entry.r, group[C_STATE], group[C_TO], moment_of(entry, group)
-  r[STATE] = to
-  r[UPDATED] = now
-  r[RETURNED_FROM] = group[C_RETURNED] and full_name(group, attempt) or nil
-  local delay = group[C_DELAY]
-  if delay then r[ETA] = delay ~= 'none' and now + delay or nil end
-  if to ~= from then
-    if to == 'started' then
-      r[STARTED_AT], r[START_BEFORE] = was_at, nil
-    elseif QUEUED[to] then
-      r[WORKER], r[NODE], r[PID], r[STARTED_AT], r[USAGE] = nil, nil, nil, nil, nil
-    end
-    if from == 'started' then r[PAUSED] = nil end
-    if FINISHED[to] then
-      r[FINISHED_AT] = was_at
-    elseif FINISHED[from] then
-      r[FINISHED_AT], r[ENDING], r[START_BEFORE], r[FINGERPRINT] = nil, nil, nil, nil
-    end
-  end
-  if group[C_ENDING] then r[ENDING] = group[C_ENDING] end
-  if group[C_LATE] then r[WORKER] = group[C_WORKER] or nil end
-  if group[C_ORDER] then r[LAST_ORDER] = (r[LAST_ORDER] or 0) + 1 end
+local function set_fields(entry, group)
+  local r, sets, times, moment_field = entry.r, group[C_SETS], group[C_TIMES], group[C_MOMENT]
+  local was_at = moment_field and moment_of(entry, group)
+  r[STATE] = group[C_TO]
+  for number = 1, #sets, 2 do r[sets[number]] = sets[number + 1] or nil end
+  for number = 1, #times, 2 do r[times[number]] = now + times[number + 1] end
+  if moment_field then r[moment_field] = was_at end
 end
 
--- What a change says that finds its task in this state; all of a group say the same.
-local function words_of(group, before, r, fault)
-  local to, worker, ending = group[C_TO], group[C_WORKER], group[C_ENDING]
-  local event, note, pid = false, false, false
-  if to ~= before then
-    event, note = to, ending
-    if group[C_NOTE] then note = note and (note .. ': ' .. group[C_NOTE]) or group[C_NOTE] end
-    pid = to == 'started' and r[PID] or false
-  elseif group[C_NOTE] then
-    local from, to = string.find(group[C_NOTE], ': ', 1, true)
-    event = from and string.sub(group[C_NOTE], 1, from - 1) or group[C_NOTE]
-    note = from and string.sub(group[C_NOTE], to + 1) or false
+-- What the history says of a change, without number and attempt; nothing if it is no event. All of a group say the same.
+local function said_of(group)
+  if group.said == nil then
+    local about = {now, group[C_EVENT], group[C_WORKER] and true, group[C_NOTE], group[C_ENDING], group[C_FAULT], false,
+                   group[C_PID]}
+    if group[C_AGO] ~= 0 then about[#about + 1] = now - group[C_AGO] end
+    group.said = group[C_EVENT] and saying(about)
   end
-  ending = worker and ending
-  local about = {now, event or '', worker and true, note, ending, ending and fault, false, pid}
-  if group[C_AGO] ~= 0 then about[#about + 1] = now - group[C_AGO] end
-  local said = (event or ending) and saying(about)
-  return {event = event, note = note, said = said}
+  return group.said
 end
 
--- The number of the event that a change is, 0 if it is none, and what the history says of it.
-local function traced(group, before, r, id, attempt, fault)
-  local words = group[before]
-  if not words then
-    words = words_of(group, before, r, fault)
-    group[before] = words
-  end
-  local number = 0
-  if words.event then number = note_event(id, r[QUEUE], words.event, attempt, group[C_WORKER], words.note) end
-  return number, words.said
+local function note_change(group, queue, id, attempt)
+  return note_event(id, queue, group[C_EVENT], attempt, group[C_WORKER], group[C_NOTE])
 end
 
 local function tell(r, group, before)
-  local to = group[C_TO]
-  -- A new eta may be the next one due: those who sleep until then should look again.
-  if to ~= before and (to == 'pending' or to == 'scheduled') then wake(r[QUEUE]) end
+  if group[C_WAKES_QUEUE] then wake(r[QUEUE]) end
+  if group[C_WAKES_WORKER] and group[C_WORKER] then ordered[group[C_WORKER]] = true end
   -- A place becomes free, which matters only where they are counted.
-  if RUNNING[before] and not RUNNING[to] and not woken[r[QUEUE]] then
+  if group[C_ENDS_RUN] and before == group[C_STATE] and not woken[r[QUEUE]] then
     local settings = settings_of(r[QUEUE])
     if settings.limit or (settings.lined and r[KEY]) then wake(r[QUEUE]) end
-  end
-  if group[C_ORDER] then
-    wake(r[QUEUE])
-    if group[C_WORKER] then ordered[group[C_WORKER]] = true end
   end
 end
 
@@ -141,71 +106,62 @@ local function wait_for(id, upstreams)
   end
 end
 
--- Whether the change was applied, and in which state it found the task.
+-- Whether the change was applied.
 local function apply(group, entry, attempt, result)
   local before = entry and found_as_named(entry.r, group, attempt)
   if not before then return false end
-  local r, fault, sets = entry.r, false, group[C_SETS]
-  local revives = r[UNIQUE] and FINISHED[before] and not FINISHED[group[C_TO]]
-  if revives and (holder_of(r[QUEUE], r[UNIQUE], r[ID]) or promised(r[UNIQUE], r[ID])) then return false end
+  local r = entry.r
+  local needs_word = r[UNIQUE] and group[C_UNIQUE_IS_FREE]
+  if needs_word and (holder_of(r[QUEUE], r[UNIQUE], r[ID]) or promised(r[UNIQUE], r[ID])) then return false end
   touch(entry)
-  if QUEUED[group[C_TO]] and group[C_TO] ~= before then r[NEAR_NODE], r[NEAR_UNTIL] = nil, nil end
-  for number = 1, #sets, 2 do
-    r[sets[number]] = sets[number + 1] or nil
-    if sets[number] == NEAR_UNTIL then r[NEAR_UNTIL] = now + sets[number + 1] end
-    if sets[number] == ERROR then fault = sets[number + 1] end
-  end
-  set_result(entry, result)
   if group[C_AGO] ~= 0 or entry.ago then entry.ago = group[C_AGO] end
-  set_what_follows(entry, group, attempt)
-  local number, said = traced(group, before, r, r[ID], attempt, fault)
-  if said then remember(entry, number, attempt, said) end
+  set_fields(entry, group)
+  set_result(entry, result)
+  local said, number = said_of(group), 0
+  if said then
+    number = note_change(group, r[QUEUE], r[ID], attempt)
+    remember(entry, number, attempt, said)
+  end
   if group[C_WORDS] and (r[NOTIFY] or settings_of(r[QUEUE]).notify) then
     note_notices(entry, group[C_WORDS], number)
   end
   tell(r, group, before)
-  if revives then note_holder(entry) end
-  if group[C_FROM_START] then
-    r[PROGRESS], r[CHECKPOINT_AT] = nil, nil
-    call('DEL', key_checkpoint(r[ID]))
-  end
+  if needs_word then note_holder(entry) end
+  if group[C_FORGETS] then call('DEL', key_checkpoint(r[ID])) end
   if group[C_CHECKPOINT] then
     call('HSET', key_checkpoint(r[ID]), 'attempt', attempt, 'at', exact(now), 'data', ARGV[group[C_CHECKPOINT]])
-    r[CHECKPOINT_AT], r[LOSSES] = now, nil
   end
   if group[C_WAITS] then wait_for(r[ID], group[C_WAITS]) end
-  if r[DEPENDENTS] and FINISHED[r[STATE]] then
+  if group[C_ENDS] and r[DEPENDENTS] then
     note_end(r[ID], r[STATE])
     told = true
   end
-  return true, before
+  return true
 end
 
 -- The same of a group of one change.
 local function apply_one(group)
-  return (apply(group, fetch(group[C_IDS][1]), group[C_ATTEMPTS][1], group[C_RESULTS][1]))
+  return apply(group, fetch(group[C_IDS][1]), group[C_ATTEMPTS][1], group[C_RESULTS][1])
 end
 
 -- What became of the changes of a group: an entry, the value of one that has followed another, or false.
 local function apply_group(group, values, keys, applied)
   if group[C_WAITS] then flush() end -- for it looks at other tasks
-  local may_lead = #group[C_IDS] > 1 and not (group[C_FROM_START] or group[C_ORDER])
+  local may_lead = #group[C_IDS] > 1 and not (group[C_FORGETS] or group[C_WAKES_WORKER] or group[C_WAITS])
   local leaders, ids, before_it = {}, group[C_IDS], #applied
   for number = 1, #ids do
     local id, at, attempt, result = ids[number], before_it + number, group[C_ATTEMPTS][number], group[C_RESULTS][number]
     local value = values[at]
     local leader, kind, own_end, record_end = leader_of(leaders, id, value, result)
     if leader and attempt == leader.r[ATTEMPT] then
-      local event = traced(group, leader.others.before, leader.r, id, attempt)
+      local event = note_change(group, leader.r[QUEUE], id, attempt)
       applied[at] = follow(leader, id, place_of(id, birth_of(value)), keys[at], value, own_end, record_end,
                            result ~= 0 and result, event)
     else
       local entry = entry_of(id, value)
-      local done, before = apply(group, entry, attempt, result)
+      local done = apply(group, entry, attempt, result)
       applied[at] = done and entry
-      if done and kind and may_lead and group[before].said then
-        lead(leaders, kind, entry, before, group[before].said)
-      end
+      if done and kind and may_lead and said_of(group) then lead(leaders, kind, entry, group.said) end
     end
   end
 end

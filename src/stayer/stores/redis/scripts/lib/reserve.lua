@@ -270,7 +270,7 @@ local function give_all(queue, tickets, worker, node, said, given)
       else
         give(entry, tickets[number], worker, node, said)
         given[#given + 1] = entry
-        if kind then lead(leaders, kind, entry, 'pending', said) end
+        if kind then lead(leaders, kind, entry, said) end
       end
     end
   end

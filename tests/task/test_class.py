@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.runners.rig import Rig
+from tests.task.rig import Rig
 
 
 def test_what_run_returns_is_the_result(rig: Rig) -> None:

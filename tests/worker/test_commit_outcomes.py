@@ -28,7 +28,7 @@ from stayer.worker.threads.context import ThreadContext
 from stayer.worker.threads.executor import InHand
 from stayer.worker.threads.main import LOCK
 from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
-from tests.worker.test_hands import Hands, hands, killing
+from tests.worker.test_attempts import Hands, hands, killing
 
 __all__ = ("hands",)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.runners.rig import PATIENCE, Rig
+from tests.task.rig import PATIENCE, Rig
 
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 BLOCK = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)

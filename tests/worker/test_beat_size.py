@@ -13,7 +13,7 @@ from stayer.worker.attempt import Held
 from stayer.worker.beat_size import A_BEAT, weight
 from stayer.worker.threads.protocol import News
 from stayer.worker.threads.worker import _as_many_as_fit
-from tests.worker.test_hands import Hands, hands
+from tests.worker.test_attempts import Hands, hands
 
 __all__ = ("hands",)
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from stayer.core.errors import NotHeld
-from stayer.core.lifecycle import Ask, Done, Fail, Hold, Interrupt, Release, decide
+from stayer.core.lifecycle import Ask, Done, Fail, Hold, Interrupt, Release, decide, with_checkpoint
 from stayer.core.model import Fault, Task
 from stayer.service.control import tasks as control
 from stayer.store import Store
@@ -147,7 +147,7 @@ def test_the_second_loss_is_remembered_not_the_first(store: Store, lost: Task) -
 
 
 def test_a_late_result_brings_what_its_attempt_saved(store: Store, lost: Task) -> None:
-    change = replace(decide(lost, Done("late")), checkpoint=b"the last of it")
+    change = with_checkpoint(decide(lost, Done("late")), b"the last of it")
     assert store.commit([change])[0] is not None
     saved = store.checkpoint(lost.id)
     assert saved is not None
@@ -158,6 +158,6 @@ def test_a_late_result_brings_what_its_attempt_saved(store: Store, lost: Task) -
 def test_a_late_result_that_is_refused_leaves_the_checkpoint(store: Store, lost: Task) -> None:
     register(store, "v")
     take_one(store, "v")
-    change = replace(decide(lost, Done("late")), checkpoint=b"the last of it")
+    change = with_checkpoint(decide(lost, Done("late")), b"the last of it")
     assert store.commit([change])[0] is None
     assert store.checkpoint(lost.id) is None

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import Notice
 from stayer.service.notify.webhook import Answered, Forbidden, check_host, send
-from tests.delivery.receiver import Receiver, drip, hang, raw, status, unused_port
+from tests.notify.receiver import Receiver, drip, hang, raw, status, unused_port
 from tests.servers.finding import missing
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

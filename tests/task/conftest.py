@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.rig import Rig
+from tests.task.rig import Rig
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from stayer.core.notify.hooks import Hook
 from stayer.core.notify.notices import SAID_LIMIT, Notice, payload
 from stayer.service.notify.command import run
 from stayer.service.notify.webhook import Answered
-from tests.delivery.receiver import eventually
+from tests.notify.receiver import eventually
 
 
 def told(notice: Notice, script: str, *arguments: str, time_limit: float = 30.0) -> Answered:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.runners.rig import PATIENCE, Rig
+from tests.task.rig import PATIENCE, Rig
 
 
 def test_an_exception_is_told_from_where_the_users_code_begins(rig: Rig) -> None:

@@ -23,8 +23,8 @@ from stayer.service.notify.webhook import Answered
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import new, register, submit, take
-from tests.delivery import actors
-from tests.delivery.receiver import PATIENCE, Receiver, eventually, hang, status
+from tests.notify import actors
+from tests.notify.receiver import PATIENCE, Receiver, eventually, hang, status
 from tests.processes import PROCESSES
 from tests.servers.finding import redis_binary
 from tests.servers.redis import RedisServer, serving

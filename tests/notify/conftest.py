@@ -8,7 +8,7 @@ import pytest
 
 from stayer.core.model import Task
 from stayer.core.notify.notices import Notice, bounded
-from tests.delivery.receiver import Receiver, receiving
+from tests.notify.receiver import Receiver, receiving
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.runners.rig import Rig
+from tests.task.rig import Rig
 
 HEAVY = {
     "asyncio", "click", "logging", "multiprocessing", "rich", "sqlite3", "stayer.app",

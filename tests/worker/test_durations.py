@@ -16,7 +16,7 @@ from stayer.worker.attempt import Held
 from stayer.worker.commit_outcomes import settle_outcomes
 from stayer.worker.durations import ended_ago, started_ago, stood_still
 from tests.faults.fleet import until
-from tests.worker.test_hands import Hands, hands
+from tests.worker.test_attempts import Hands, hands
 
 __all__ = ("hands",)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runners.rig import APP, PATIENCE, Rig
+from tests.task.rig import APP, PATIENCE, Rig
 
 
 def test_the_function_is_called_by_name_with_its_arguments(rig: Rig) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import textwrap
 
 from stayer.task.stack_dump import STACK_SIGNAL
-from tests.runners.rig import APP, Rig
+from tests.task.rig import APP, Rig
 
 
 def started(process: subprocess.Popen[str], line: str = "ready\n") -> None:

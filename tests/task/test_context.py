@@ -13,7 +13,7 @@ import pytest
 
 import stayer
 from stayer import BadInput, Context
-from tests.runners.rig import PATIENCE, Rig
+from tests.task.rig import PATIENCE, Rig
 
 
 def test_outside_of_a_task_there_is_no_current_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,130 @@
+"""All that follows when a task comes from one state into another, as data: see `model.Effect`.
+
+`lifecycle.decide` says what happens; this fills in what goes with it, whatever the reason: times,
+holder, event, attempt, who is woken. Pure, and the one place that knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from stayer.core.model import (
+    FINISHED,
+    QUEUED,
+    RUNNING,
+    STATES,
+    AttemptNews,
+    Effect,
+    Ending,
+    State,
+)
+from stayer.core.notify.notices import meaning
+
+_HELD_BY_NOBODY = ("worker", "node", "pid", "started_at", "usage", "near_node", "near_until")
+"""What a task does not have that has just come to wait, unless its change says so."""
+_HAS_NOT_ENDED = ("finished_at", "ending", "start_before", "fingerprint")
+"""What a task does not have that has left its end. It had its chance to be started in time."""
+
+
+def effect(
+    state: State,
+    to: State,
+    sets: Mapping[str, Any],
+    *,
+    word: str | None = None,
+    note: str | None = None,
+    ending: Ending | None = None,
+    delay: float | UnsetType | None = UNSET,
+    near: tuple[str, float] | None = None,
+    waits: tuple[str, ...] | UnsetType = UNSET,
+    order: int | None = None,
+    from_start: bool = False,
+) -> Effect:
+    """What a change does that leads `to` here and `sets` these fields. `word` says what happened,
+    if that is not its `ending`: it names the event if the state stays, else it is the event's note.
+    `order` is the number that it takes, if it takes one.
+    """
+    fields: dict[str, Any] = {"returned_from": None, **_FOLLOWS[state, to], **sets}
+    times = {"updated": 0.0}
+    if ending is not None:
+        fields["ending"] = ending
+    if order is not None:
+        fields["last_order"] = order
+    if delay is None:
+        fields["eta"] = None
+    elif delay is not UNSET:
+        times["eta"] = delay
+    if near is not None:
+        fields["near_node"], times["near_until"] = near
+        fields.pop("near_until", None)
+    if from_start:
+        fields |= {"progress": None, "checkpoint_at": None}
+    moves, asks = to != state, order is not None
+    word = ending or word
+    return Effect(
+        to=to,
+        sets=fields,
+        times=times,
+        moment=_moment(to) if moves else None,
+        event=to if moves else word,
+        note=(": ".join(each for each in (word, note) if each) if moves else note) or None,
+        attempt=_attempt_news(state, to, ending, fields),
+        hook_words=meaning(state, to, ending),
+        waits=() if waits is UNSET and moves and state == "waiting" else waits,
+        ends=to in FINISHED,
+        ends_run=state in RUNNING and to not in RUNNING,
+        enters_lane=to == "pending",
+        forgets_checkpoint=from_start,
+        wakes_queue=asks or (moves and to in ("pending", "scheduled")),
+        wakes_worker=asks,
+    )
+
+
+@lru_cache(maxsize=256)
+def done(state: State, worker: str | None) -> Effect:
+    """What it does that a task ran to its end: of all effects the most frequent, so it is shared.
+
+    The worker is named, for the end is welcome late: then nobody holds the task any more.
+    """
+    sets = {"error": None, "orders": (), "worker": worker}
+    return effect(state, "complete", sets, ending="done")
+
+
+def _leaving(state: State, to: State) -> dict[str, Any]:
+    """The fields that are cleared on the way from one state to another."""
+    cleared: dict[str, Any] = {}
+    if to == state:
+        return cleared
+    if to in QUEUED:
+        cleared |= dict.fromkeys(_HELD_BY_NOBODY)
+    if to == "started":
+        cleared["start_before"] = None
+    if state == "started":
+        cleared["paused"] = False
+    if state in FINISHED and to not in FINISHED:
+        cleared |= dict.fromkeys(_HAS_NOT_ENDED)
+    return cleared
+
+
+_FOLLOWS = {(state, to): _leaving(state, to) for state in STATES for to in STATES}
+
+
+def _moment(to: State) -> Literal["started_at", "finished_at"] | None:
+    if to == "started":
+        return "started_at"
+    return "finished_at" if to in FINISHED else None
+
+
+def _attempt_news(
+    state: State, to: State, ending: Ending | None, fields: Mapping[str, Any]
+) -> AttemptNews | None:
+    """What waits in a queue may end too, without an attempt."""
+    if state not in RUNNING:
+        return None
+    if ending is not None:
+        return AttemptNews(ending=ending, error=fields.get("error"))
+    return AttemptNews(pid=fields.get("pid")) if to == "started" != state else None
