@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from stayer.core import ids
-from stayer.core.model import STATES
+from stayer.core.model import STATES, NewTask
+from stayer.stores.sql.rows import born, cells_in_common
 from stayer.stores.sql.sqlite.database import _PRAGMAS
 from stayer.stores.sql.sqlite.dialect import statements
 
 SQL = statements()
+_NEW = NewTask(id="", queue="q", owner="me")
 
 
 class Floor:
@@ -98,10 +100,7 @@ class Floor:
         self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
     def _common(self, now: float) -> tuple[Any, ...]:
-        return (
-            None, f',{now!r},"pending"]\n', "q", None, None, None, None, "pending", 0, 0, "me",
-            None, now, None, None, None, None, None, 0, 0, None, None, "alive", 0.0, None,
-        )  # fmt: skip
+        return None, *cells_in_common(_NEW, born(_NEW, now))
 
     def _begin(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_EX)

@@ -169,6 +169,9 @@ def test_json_stays_json_when_a_line_is_bad(stayer: Here) -> None:
         (["--priority", "1"], "--priority"),
         (["--tag", "x"], "--tag"),
         (["--delay", "1s"], "--delay"),
+        (["--time-limit", "1h"], "--time-limit"),
+        (["--when-failed", "run"], "--when-failed"),
+        (["--key", "k"], "--key"),
         (["--", "ls"], "a command"),
     ],
 )

@@ -21,9 +21,10 @@ from stayer import (
     WaitTimeout,
 )
 from stayer.core import codec
+from stayer.core.fields import POLICY, RECORD
 from tests.client.actors import hear, process, take, thread, work
 
-FIELDS = (*codec.RECORD, *codec.POLICY)
+FIELDS = (*RECORD, *POLICY)
 """All that JSON shows of a task."""
 
 

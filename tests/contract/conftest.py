@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
 import pytest
@@ -23,12 +23,6 @@ FreshUrl: TypeAlias = Callable[[], str]
 @contextmanager
 def sqlite(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
     yield lambda: f"sqlite:///{folders.mktemp('sqlite')}/stayer.db"
-
-
-@contextmanager
-def sqlite_plain(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
-    with several_writers(), sqlite(folders) as fresh:
-        yield fresh
 
 
 @contextmanager
@@ -57,7 +51,7 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
-    "sqlite-plain": sqlite_plain,
+    "sqlite-plain": sqlite,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,
@@ -99,6 +93,15 @@ def fresh_url(
 ) -> Iterator[FreshUrl]:
     with STORES[request.param](tmp_path_factory) as fresh:
         yield fresh
+
+
+@pytest.fixture(autouse=True)
+def on_the_plain_road(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let SQLite go the road of databases with several writers, for as long as such a test runs."""
+    callspec = getattr(request.node, "callspec", None)
+    is_plain = callspec is not None and callspec.params.get("fresh_url") == "sqlite-plain"
+    with several_writers() if is_plain else nullcontext():
+        yield
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import stayer
 from stayer import aio, config
 from stayer.client.submit import Options
 from stayer.core import codec
+from stayer.core.fields import POLICY
 from stayer.core.model import Attempt, Event, Fault, Progress, QueueInfo, Task, Worker
 from tests.docs.pages import section, text
 
@@ -29,7 +30,7 @@ CLASSES: dict[type, str] = {
     stayer.Context: "## Context",
 }
 MADE_BY_USERS = (stayer.Client, stayer.App, stayer.Flow)
-FIELDS = {*Task.__struct_fields__, *codec.POLICY}
+FIELDS = {*Task.__struct_fields__, *POLICY}
 """Those of the record, which the page leaves to that of JSON."""
 FOR_INSIDE = {"heart", "is_cancelled", "begun", "forget"}
 """What a listener has for its processors."""

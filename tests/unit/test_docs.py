@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("script", ["diagram.py", "layers.py"])
+@pytest.mark.parametrize("script", ["diagram.py", "field_tables.py", "layers.py"])
 def test_what_is_made_of_the_code_is_up_to_date(script: str) -> None:
     done = subprocess.run(
         [sys.executable, f"docs/{script}", "--check"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core import limits, queue_settings, units
+from stayer.core import fields, limits, queue_settings, units
 from stayer.core.errors import BadInput
 from stayer.core.flows.json import parse_flow
 from stayer.core.ordering import rate_limit
@@ -194,7 +194,7 @@ def test_deep_nesting_is_bad_input_for_every_parser(kind: str) -> None:
 def test_the_documentation_names_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/json.md").read_text()
     table = page[page.index("## How much fits") :]
-    for name, most in {**limits.SUBMISSION, **limits.SCHEDULE, **limits.QUEUE}.items():
+    for name, most in {**fields.MOST, **limits.SCHEDULE, **limits.QUEUE}.items():
         [row] = [line for line in table.splitlines() if f"`{name}`" in line][:1]
         said = [int(number.replace(",", "")) for number in re.findall("[0-9][0-9,]*", row)]
         assert most.characters in said or name == "name", (name, row)

@@ -16,9 +16,10 @@ from msgspec import structs
 from stayer.cli.command import Given
 from stayer.cli.output import note, on_screen, plural, print_json_array, print_lines, stdin
 from stayer.cli.progress import Advance, progress
-from stayer.cli.submit import READ_LIMIT, working_directory
+from stayer.cli.submit import READ_LIMIT, is_said, option_name, working_directory
 from stayer.core import codec, ids
 from stayer.core.errors import UNCHANGED, BadInput, Refused, StayerError, StoreError
+from stayer.core.fields import SUBMISSION
 from stayer.core.model import NewTask, Submitted
 from stayer.core.submit import checks
 from stayer.core.submit.json import parse_submission
@@ -29,20 +30,8 @@ from stayer.store import Store
 
 CHUNK_TASKS = 1000
 """How many tasks are checked, then submitted, together."""
-_NOT_FOR_MANY = (
-    "id",
-    "name",
-    "data",
-    "delay",
-    "eta",
-    "expire",
-    "start_before",
-    "cwd",
-    "env",
-    "tag",
-    "hold",
-    "priority",
-)
+_FOR_MANY = ("queue", "owner", "retries")
+"""What options may say of all lines that don't."""
 
 
 class _Line(NamedTuple):
@@ -66,14 +55,18 @@ def add_lines(
     given: Given, path: str, words: Sequence[str], options: Mapping[str, Any], as_json: bool
 ) -> int:
     """Submit what the lines say, and print the ids in their order; return the exit code."""
-    unfit = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_MANY if options[name]]
+    unfit = [
+        option_name(SUBMISSION[name])
+        for name, value in options.items()
+        if name not in _FOR_MANY and is_said(value)
+    ]
     if words or unfit:
         what = unfit[0] if unfit else "a command"
         raise BadInput(f"{what} is for one task: with --jsonl, say it in each line")
     config = given.config()
     defaults = {
         name: getattr(config, name) if options[name] is None else options[name]
-        for name in ("queue", "owner", "retries")
+        for name in _FOR_MANY
     }
     tally = Tally()
     # Ids that run over the screen are news enough.

@@ -91,7 +91,7 @@ def cron() -> None:
 )
 @click.option("--paused", is_flag=True, help="Make it paused: it starts when it is resumed.")
 @click.option("--replace", "replacing", is_flag=True, help="Replace a schedule of the same name.")
-@submission_options(leave_out=(*parse.NOT_FOR_TASKS, "hold"))
+@submission_options(leave_out=(*parse.NOT_FOR_TASKS, "held"))
 @click.option("--json", "as_json", is_flag=True, help="Print the schedule, as JSON.")
 @click.pass_obj
 def add(

@@ -45,7 +45,7 @@ class Detached(Exception):
     metavar="[--] COMMAND [ARG]...",
     help="The command that the task is to run.",
 )
-@submission_options(leave_out=("name", "data", "hold"))
+@submission_options(leave_out=("name", "parameters", "held"))
 @click.option("--detach", is_flag=True, help="Only print its id; `stayer log -f` shows the rest.")
 def run(given: Given, words: tuple[str, ...], detach: bool, **options: Any) -> int:
     """Submit a command, show what it prints, and end as it ends.

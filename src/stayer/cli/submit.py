@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import rich_click as click
 
@@ -13,6 +13,7 @@ from stayer.cli.output import note, stdin
 from stayer.cli.param_types import DURATION, ETA, MEMORY, complete_queue, complete_task
 from stayer.core import codec, units
 from stayer.core.errors import BadInput, TooLarge
+from stayer.core.fields import SUBMISSION, Field, Kind
 from stayer.core.model import Submitted, Value
 from stayer.core.submit import checks
 from stayer.service import tracing
@@ -26,190 +27,54 @@ is kept.
 
 _FOR_A_SHELL = frozenset(" \t\n|&;<>$`*?")
 
-_OPTIONS: dict[str, Callable[[Any], Any]] = {
-    "queue": click.option(
-        "-q",
-        "--queue",
-        metavar="QUEUE",
-        help="The queue. Default: the one that the configuration names.",
-        shell_complete=complete_queue,
-    ),
-    "id": click.option(
-        "--id", metavar="ID", help="Its id. One that is there already is not added again."
-    ),
-    "name": click.option(
-        "--name", metavar="NAME", help="The function or class that the task is to run."
-    ),
-    "data": click.option(
-        "--data",
-        metavar="JSON|-|@FILE",
-        help="Its parameters: JSON, - to read it from stdin, or @ and a file.",
-    ),
-    "priority": click.option(
-        "--priority", type=int, default=0, metavar="N", help="Higher goes first. Default: 0."
-    ),
-    "delay": click.option(
-        "--delay", type=DURATION, metavar="DURATION", help="Start it in 10m, 2h, 1d …"
-    ),
-    "eta": click.option(
-        "--eta", type=ETA, metavar="TIME", help="Start it at 20:30, 2026-11-15T20:30:00Z …"
-    ),
-    "expire": click.option(
-        "--expire",
-        type=DURATION,
-        metavar="DURATION",
-        help="If it has not been started after 10m, 2h, 1d …, it never is: it ends as failed.",
-    ),
-    "start_before": click.option(
-        "--start-before",
-        type=ETA,
-        metavar="TIME",
-        help="If it has not been started by 20:30, 2026-11-15T20:30:00Z …, it never is.",
-    ),
-    "after": click.option(
-        "--after",
-        multiple=True,
-        metavar="ID",
-        help="Run it when this task is complete, and give it the result. May be repeated.",
-        shell_complete=complete_task,
-    ),
-    "when_failed": click.option(
-        "--when-failed",
-        type=click.Choice(("cancel", "run", "hold")),
-        default="cancel",
-        help="What to do with it if a task that it is to run after fails. Default: cancel it.",
-    ),
-    "near": click.option(
-        "--near",
-        metavar="ID",
-        help="Run it on the node on which this task has run, one of --after, if that can be.",
-        shell_complete=complete_task,
-    ),
-    "near_wait": click.option(
-        "--near-wait",
-        type=DURATION,
-        metavar="DURATION",
-        help="How long to wait for that node, before any other may take it. Default: 1m.",
-    ),
-    "cwd": click.option("--cwd", metavar="DIR", help="Where the command is to run. Default: here."),
-    "env": click.option(
-        "--env",
-        multiple=True,
-        metavar="NAME[=VALUE]",
-        help="A variable for the command; without a value, the one it has here. May be repeated.",
-    ),
-    "tag": click.option(
-        "--tag", multiple=True, metavar="TAG", help="A word to find it by. May be repeated."
-    ),
-    "owner": click.option("--owner", metavar="OWNER", help="Whose task it is. Default: yours."),
-    "key": click.option(
-        "--key",
-        metavar="KEY",
-        help="Whose work it is (a user, a customer, a licence): queues can limit how much of one "
-        "key runs at once.",
-    ),
-    "unique": click.option(
-        "--unique",
-        metavar="WORD",
-        help="Add it only if no other task of the queue has this word and has not ended.",
-    ),
-    "unique_while": click.option(
-        "--unique-while",
-        type=click.Choice(("waiting", "alive")),
-        help="How long it keeps --unique to itself: until it is taken, or until it has ended "
-        "(the default).",
-    ),
-    "unique_for": click.option(
-        "--unique-for",
-        type=DURATION,
-        metavar="DURATION",
-        help="Keep --unique to itself for so long after its end, too.",
-    ),
-    "notify": click.option(
-        "--notify",
-        multiple=True,
-        metavar="HOOK",
-        help="Tell this hook of the workers' stayer.toml, or URL, of its end; failed,expired:HOOK "
-        "only of that. May be repeated.",
-    ),
-    "hold": click.option("--hold", is_flag=True, help="Not to be taken until it is released."),
-    "retries": click.option(
-        "--retries", type=int, metavar="N", help="How often to run it again if it fails."
-    ),
-    "retry_wait": click.option(
-        "--retry-wait",
-        type=DURATION,
-        metavar="DURATION",
-        help="Before the first retry; twice as long before each one after, up to 1h. Default: 10s.",
-    ),
-    "retry_on": click.option(
-        "--retry-on",
-        multiple=True,
-        metavar="PATTERN",
-        help="Retry only after such an ending or error: oom, timeout, ConnectionError …",
-    ),
-    "give_up_on": click.option(
-        "--give-up-on",
-        multiple=True,
-        metavar="PATTERN",
-        help="Never retry after such an ending or error. May be repeated.",
-    ),
-    "time_limit": click.option(
-        "--time-limit", type=DURATION, metavar="DURATION", help="End it if it runs longer."
-    ),
-    "silence_limit": click.option(
-        "--silence-limit",
-        type=DURATION,
-        metavar="DURATION",
-        help="End it if it neither reports nor prints anything for so long.",
-    ),
-    "memory_limit": click.option(
-        "--memory-limit",
-        type=MEMORY,
-        metavar="SIZE",
-        help="End it if its processes use more together.",
-    ),
-    "time_growth": click.option(
-        "--time-growth",
-        type=float,
-        metavar="FACTOR",
-        help="Let a retry after the time limit have so many times as long. Default: as long.",
-    ),
-    "time_most": click.option(
-        "--time-most", type=DURATION, metavar="DURATION", help="The most that --time-growth gives."
-    ),
-    "memory_growth": click.option(
-        "--memory-growth",
-        type=float,
-        metavar="FACTOR",
-        help="Let a retry after the memory limit have so many times as much. Default: as much.",
-    ),
-    "memory_most": click.option(
-        "--memory-most", type=MEMORY, metavar="SIZE", help="The most that --memory-growth gives."
-    ),
-    "grace": click.option(
-        "--grace",
-        type=DURATION,
-        metavar="DURATION",
-        help="Between asking it to end and killing it.",
-    ),
-    "fence": click.option(
-        "--fence",
-        type=click.Choice(("freeze", "kill")),
-        help="What happens to it when its worker's lease is over and the store is out of reach.",
-    ),
+_TYPES: dict[Kind, Any] = {
+    "seconds": DURATION,
+    "moment": ETA,
+    "bytes": MEMORY,
+    "whole": int,
+    "number": float,
+}
+_METAVARS: dict[Kind, str] = {
+    "seconds": "DURATION",
+    "moment": "TIME",
+    "bytes": "SIZE",
+    "whole": "N",
+    "number": "FACTOR",
+}
+_COMPLETED = {"queue": complete_queue, "after": complete_task, "near": complete_task}
+
+
+def option_name(field: Field) -> str:
+    """What the option of a field is called in full."""
+    return field.row.option[-1] if field.row.option else f"--{field.name.replace('_', '-')}"
+
+
+def _option(field: Field) -> Callable[[Any], Any]:
+    """The option by which a field is said."""
+    more: dict[str, Any] = {}
+    if field.kind == "flag":
+        more["is_flag"] = True
+    elif field.kind == "choice":
+        more["type"] = click.Choice(get_args(field.type))
+    else:
+        more["type"] = _TYPES.get(field.kind)
+        more["metavar"] = field.row.metavar or _METAVARS[field.kind]
+        more["multiple"] = field.kind in ("words", "variables")
+    names = field.row.option or (option_name(field),)
+    return click.option(
+        *names, field.name, help=field.row.help, shell_complete=_COMPLETED.get(field.name), **more
+    )
+
+
+_OPTIONS = {
+    name: _option(field) for name, field in SUBMISSION.items() if field.row.help is not None
 }
 
 
-_LIFE = (
-    "retry_wait", "retry_on", "give_up_on", "time_limit", "silence_limit", "memory_limit", "grace",
-    "time_growth", "time_most", "memory_growth", "memory_most", "fence", "key", "unique",
-    "unique_while", "unique_for", "notify",
-)  # fmt: skip
-
-
 def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated], Decorated]:
-    """The options that say what the task is to be, given to the function by their names."""
+    """The options that say what the task is to be, given to the function by the names of the
+    fields; None, an empty list or False means that nothing was said.
+    """
 
     def decorate(function: Decorated) -> Decorated:
         for name in reversed(_OPTIONS):
@@ -218,6 +83,11 @@ def submission_options(*, leave_out: Sequence[str] = ()) -> Callable[[Decorated]
         return function
 
     return decorate
+
+
+def is_said(value: object) -> bool:
+    """Whether this is what somebody gave, and not what an option is without that."""
+    return value is not None and value is not False and value != ()
 
 
 def submit(given: Given, words: Sequence[str], options: Mapping[str, Any]) -> Submitted:
@@ -263,32 +133,23 @@ def task_fields(given: Given, words: Sequence[str], options: Mapping[str, Any]) 
 
     def moment(option: str) -> float | None:
         """By the store's clock, so that `+10m` is ten minutes wherever this clock stands."""
-        said = options.get(option)
+        said = options[option]
         return None if said is None else units.moment(said, given.store(make=True).now())
 
-    return dict(
-        queue=config.queue if options["queue"] is None else options["queue"],
-        parameters=_parameters(options.get("data")),
-        id=options.get("id"),
-        name=options.get("name"),
-        command=words or None,
-        cwd=working_directory(options["cwd"]) if words or options["cwd"] else None,
-        env=_environment(options["env"]),
-        priority=options["priority"],
-        owner=config.owner if options["owner"] is None else options["owner"],
-        tags=options["tag"],
-        eta=moment("eta"),
-        delay=options.get("delay"),
-        expire=options["expire"],
-        start_before=moment("start_before"),
-        held=options.get("hold", False),
-        retries=config.retries if options["retries"] is None else options["retries"],
-        after=[_resolved(given, id) for id in options.get("after", ())],
-        when_failed=options.get("when_failed", "cancel"),
-        near=None if options.get("near") is None else _resolved(given, options["near"]),
-        near_wait=options.get("near_wait"),
-        **{name: options[name] for name in _LIFE},
-    )
+    fields = {name: value for name, value in options.items() if is_said(value)}
+    fields.setdefault("queue", config.queue)
+    fields.setdefault("owner", config.owner)
+    fields.setdefault("retries", config.retries)
+    fields |= {
+        "parameters": _parameters(options.get("parameters")),
+        "command": words or None,
+        "cwd": working_directory(options["cwd"]) if words or options["cwd"] else None,
+        "env": _environment(options["env"]),
+        **{name: moment(name) for name in options if SUBMISSION[name].kind == "moment"},
+        "after": [_resolved(given, id) for id in options.get("after", ())],
+        "near": None if options.get("near") is None else _resolved(given, options["near"]),
+    }
+    return fields
 
 
 def _resolved(given: Given, id: str) -> str:

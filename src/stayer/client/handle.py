@@ -59,8 +59,8 @@ class _Decided(_Field[V]):
 
 
 class TaskView:
-    """The fields of a task's record (`codec.RECORD`, `codec.POLICY`), as they were when it was last
-    read. A test compares the two.
+    """The fields of a task's record (`RECORD` and `POLICY` of `core.fields`), as they were when it
+    was last read. A test compares the two.
     """
 
     __slots__ = ()

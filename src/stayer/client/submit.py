@@ -21,6 +21,7 @@ from stayer.core.errors import (
     StayerError,
     StoreError,
 )
+from stayer.core.fields import SUBMISSION, Kind
 from stayer.core.model import NewTask, Submitted, UniqueWhile, Value, WhenFailed
 from stayer.core.submit import checks
 from stayer.service import tracing
@@ -111,22 +112,14 @@ class Options(TaskOptions, total=False):
     delay: Duration | None
 
 
-_READERS: dict[str, Callable[[Any], float]] = {
-    "eta": epoch,
-    "start_before": epoch,
-    "delay": seconds,
-    "expire": seconds,
-    "retry_wait": seconds,
-    "retry_cap": seconds,
-    "time_limit": seconds,
-    "silence_limit": seconds,
-    "memory_limit": units.memory,
-    "grace": seconds,
-    "time_most": seconds,
-    "memory_most": units.memory,
-    "unique_for": seconds,
-    "near_wait": seconds,
+_UNITS: dict[Kind, Callable[[Any], float]] = {
+    "moment": epoch,
+    "seconds": seconds,
+    "bytes": units.memory,
 }
+_READERS = {name: _UNITS[field.kind] for name, field in SUBMISSION.items() if field.kind in _UNITS}
+OPTIONS = SUBMISSION.keys() - {"id", "queue", "parameters"}
+"""What may be said of a task: the keys of `Options`, which a test compares with these."""
 
 
 def build(
@@ -155,10 +148,10 @@ def build(
 
 def _refuse_unknown(options: Mapping[str, object]) -> None:
     for name in options:
-        if name not in Options.__optional_keys__:
+        if name not in OPTIONS:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, Options.__optional_keys__, 1)
+            near = get_close_matches(name, OPTIONS, 1)
             raise TypeError(
                 f"no option of a task is called {name!r}"
                 + (f": did you mean {near[0]!r}?" if near else "")

@@ -19,17 +19,15 @@ import msgspec
 from msgspec import Struct
 
 from stayer.core.errors import BadInput, TooLarge
+from stayer.core.fields import POLICY, RECORD, named
 from stayer.core.model import (
     JSON,
     STATES,
     Attempt,
     Checkpoint,
     Event,
-    Fault,
-    Handles,
     LogPiece,
     Policy,
-    Progress,
     QueueInfo,
     Task,
     Usage,
@@ -52,22 +50,10 @@ _BYTES_LIKE = (bytes, bytearray, memoryview)
 _INFLATED_LIMIT = 64_000_000
 """A blob that claims to be larger is no work of `pack`, but a trap for the memory."""
 
-RECORD = (
-    *Task.__struct_fields__[: Task.__struct_fields__.index("finished_at") + 1], "paused", "usage",
-    "checkpoint_at", "orders", "start_before", "flow", "part", "upstreams", "key", "unique",
-    "unique_while", "unique_for", "notify", "fingerprint",
-)  # fmt: skip
-POLICY = (
-    "retries", "retry_wait", "retry_backoff", "retry_cap", "retry_on", "give_up_on", "time_limit",
-    "silence_limit", "memory_limit", "grace", "fence", "when_failed", "time_growth", "time_most",
-    "memory_growth", "memory_most", "near", "near_wait",
-)  # fmt: skip
-TIMES = frozenset(
-    ("created", "updated", "eta", "at", "oldest", "start_before", "next", "last", "next_start")
-)
-_LISTS = frozenset(
-    ("command", "tags", "queues", "retry_on", "give_up_on", "names", "programs", "notify")
-)
+TIMES = frozenset((*named("moment"), "at", "oldest", "next", "last", "next_start"))
+"""What is shown as a time, by the names of fields: those of a task, then those of other records."""
+_STRUCTS = frozenset(named("structs"))
+_LISTS = frozenset((*named("words"), "queues", "names", "programs"))
 _SURE = frozenset((str, int, bool))
 """What JSON says as it is, or not at all."""
 _AS_THEY_ARE = frozenset((str, int, float, bool, dict, list))
@@ -346,7 +332,7 @@ def _special(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(
         name
         for name in names
-        if name in TIMES or name.endswith("_at") or name in _LISTS or name == "orders"
+        if name in TIMES or name.endswith("_at") or name in _LISTS or name in _STRUCTS
     )
 
 
@@ -357,9 +343,9 @@ def _shown_field(name: str, value: Any) -> JSON:
         return rfc3339(value)
     if name in _LISTS:
         return list(value)
-    if name == "orders":
-        return [_shown(order) for order in value]
-    return _shown(value) if isinstance(value, Fault | Progress | Usage | Handles) else value
+    if name in _STRUCTS:
+        return [_shown(each) for each in value]
+    return _shown(value) if isinstance(value, Struct) else value
 
 
 def encode(value: JSON) -> str:

@@ -1,7 +1,8 @@
-"""How long texts and lists may be: one table, from which checks, messages and OpenAPI follow.
+"""How long texts and lists may be: tables from which checks, messages and OpenAPI follow. That of
+the fields of a task is a part of `core.fields`.
 
 Lengths are checked before anything is parsed or matched: what is too long costs nobody but its
-sender. Numbers count characters, or items of a list. `docs/reference/json.md` shows the table.
+sender. Numbers count characters, or items of a list. `docs/reference/json.md` shows them all.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
-from stayer.core.errors import BadInput, TooLarge
+from stayer.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from stayer.core.model import Filter, NewTask
+    from stayer.core.model import Filter
 
 WORD = 200
 """An id, a name, a tag, a pattern for errors: whatever is one word."""
@@ -45,38 +45,6 @@ class Most(Struct, frozen=True):
 
 
 _WORD, _UNIT = Most(WORD), Most(UNIT)
-SUBMISSION: dict[str, Most] = {
-    "id": _WORD,
-    "queue": _WORD,
-    "name": _WORD,
-    "command": Most(TEXT, 1000),
-    "cwd": Most(PATH),
-    "env": Most(TEXT, 1000),
-    "eta": _UNIT,
-    "delay": _UNIT,
-    "expire": _UNIT,
-    "start_before": _UNIT,
-    "owner": _WORD,
-    "tags": Most(WORD, 100),
-    "retry_wait": _UNIT,
-    "retry_cap": _UNIT,
-    "retry_on": Most(WORD, 100),
-    "give_up_on": Most(WORD, 100),
-    "time_limit": _UNIT,
-    "silence_limit": _UNIT,
-    "memory_limit": _UNIT,
-    "grace": _UNIT,
-    "time_most": _UNIT,
-    "memory_most": _UNIT,
-    "after": Most(WORD, 100_000),
-    "near": _WORD,
-    "near_wait": _UNIT,
-    "key": _WORD,
-    "unique": _WORD,
-    "unique_for": _UNIT,
-    "notify": Most(HOOK, 10),
-}
-"""The fields of a submission, and so of the record."""
 PROGRAM = Most(PATH)
 """The first word of a command, which workers match with patterns."""
 SCHEDULE: dict[str, Most] = {
@@ -107,8 +75,6 @@ FILTER: dict[str, Most] = {
     "fingerprint": _WORD,
 }
 """What tasks are looked for by."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 def shown(value: object) -> str:
@@ -144,17 +110,3 @@ def check_filter(filter: Filter) -> None:
         check_count(name, () if isinstance(value, str) else value, most.items)
         for text in (value,) if isinstance(value, str) else value:
             check_length(name, text, most.characters)
-
-
-def check_record(new: NewTask) -> None:
-    """TooLarge if the record would be: of what may be long in it, as all the rest is short."""
-    policy = new.policy
-    long = (new.command, new.cwd, new.env, new.tags, new.notify, policy.retry_on, policy.give_up_on)
-    if not any(long):
-        return
-    size = len(_encode(long))
-    if size > RECORD:
-        raise TooLarge(
-            f"the task is {size:,} bytes without its parameters, at most {RECORD:,} fit: pass what "
-            "is long in the parameters, or store it elsewhere and pass where it is"
-        )

@@ -6,7 +6,7 @@ Times are epoch seconds by the store's clock, durations are seconds, ids are str
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     """Parameters and results: a JSON value, or raw bytes."""
 else:  # msgspec can't resolve a recursive alias
     JSON = Value = Any
+
+EpochSeconds = Annotated[float, "moment"]
+"""A moment."""
+Seconds = Annotated[float, "seconds"]
+"""A length of time."""
+ByteCount = Annotated[int, "bytes"]
+"""A size. From these three follows how `core.fields` reads, shows and documents a field."""
 
 State = Literal[
     "waiting", "scheduled", "pending", "reserved", "started", "complete", "failed", "cancelled"
@@ -103,32 +110,34 @@ class Order(Struct, frozen=True, omit_defaults=True):
 
 
 class Policy(Struct, frozen=True, omit_defaults=True):
-    """What the submitter decided about the task's life; defaults are not stored."""
+    """What the submitter decided about the task's life; defaults are not stored. What else there is
+    to say of each field is in `core.fields`, here and in the next two.
+    """
 
     retries: int = 0
-    retry_wait: float = 0.0
+    retry_wait: Seconds = 0.0
     retry_backoff: float = 2.0
-    retry_cap: float = 3600.0
+    retry_cap: Seconds = 3600.0
     retry_on: tuple[str, ...] = ()
     """Endings, or types of errors, that are worth another try; none named: all."""
     give_up_on: tuple[str, ...] = ()
     losses: int = 3
-    time_limit: float | None = None
-    silence_limit: float | None = None
-    memory_limit: int | None = None
-    grace: float | None = None
+    time_limit: Seconds | None = None
+    silence_limit: Seconds | None = None
+    memory_limit: ByteCount | None = None
+    grace: Seconds | None = None
     fence: Literal["freeze", "kill"] | None = None
     """None, here and in the limits: what the worker was told."""
     time_growth: float = 1.0
-    time_most: float | None = None
+    time_most: Seconds | None = None
     memory_growth: float = 1.0
-    memory_most: int | None = None
+    memory_most: ByteCount | None = None
     """The try after one that exceeded its limit has so many times as much, up to the most."""
     when_failed: WhenFailed = "cancel"
     """What becomes of it when a task that it is to run after ends failed or cancelled."""
     near: str | None = None
     """The one of the tasks it runs after on whose node it is to run, if that can be."""
-    near_wait: float | None = None
+    near_wait: Seconds | None = None
     """For how many seconds it waits for that node; None: the usual."""
     over: str | None = None
     """The map of its flow of which one task, that of the same place, is its input."""
@@ -147,11 +156,11 @@ class NewTask(Struct, frozen=True, kw_only=True):
     priority: int = 0
     owner: str | None = None
     tags: tuple[str, ...] = ()
-    eta: float | None = None
-    delay: float | None = None
-    start_before: float | None = None
+    eta: EpochSeconds | None = None
+    delay: Seconds | None = None
+    start_before: EpochSeconds | None = None
     """A moment: what has not been started by then never will be."""
-    expire: float | None = None
+    expire: Seconds | None = None
     """The same, in seconds from the store's now."""
     held: bool = False
     key: str | None = None
@@ -159,7 +168,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
     unique: str | None = None
     """While a task holds this word, its queue accepts no other one with it."""
     unique_while: UniqueWhile = "alive"
-    unique_for: float = 0.0
+    unique_for: Seconds = 0.0
     """Seconds for which it goes on holding the word after its end."""
     policy: Policy = Policy()
     notify: tuple[str, ...] = ()
@@ -176,7 +185,7 @@ class NewTask(Struct, frozen=True, kw_only=True):
 
 
 class Task(Struct, frozen=True):
-    """A task as the store has it. The fields down to `finished_at` are the public record."""
+    """A task as the store has it; `core.fields` says what of it is in the public record."""
 
     id: str
     queue: str
@@ -200,11 +209,11 @@ class Task(Struct, frozen=True):
     node: str | None = None
     worker: str | None = None
     pid: int | None = None
-    created: float = 0.0
-    updated: float = 0.0
-    eta: float | None = None
-    started_at: float | None = None
-    finished_at: float | None = None
+    created: EpochSeconds = 0.0
+    updated: EpochSeconds = 0.0
+    eta: EpochSeconds | None = None
+    started_at: EpochSeconds | None = None
+    finished_at: EpochSeconds | None = None
     policy: Policy = Policy()
     losses: int = 0
     orders: tuple[Order, ...] = ()
@@ -214,7 +223,7 @@ class Task(Struct, frozen=True):
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
-    start_before: float | None = None
+    start_before: EpochSeconds | None = None
     """If it has not been started by then, it never will be."""
     flow: str | None = None
     part: str | None = None
@@ -225,14 +234,14 @@ class Task(Struct, frozen=True):
     key: str | None = None
     unique: str | None = None
     unique_while: UniqueWhile = "alive"
-    unique_for: float = 0.0
+    unique_for: Seconds = 0.0
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of it, besides those whom its queue tells."""
-    checkpoint_at: float | None = None
+    checkpoint_at: EpochSeconds | None = None
     """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
     near_node: str | None = None
     """The node that has it for itself while it is pending, and until when."""
-    near_until: float | None = None
+    near_until: EpochSeconds | None = None
     fingerprint: str | None = None
     """While it is failed: the same for all that failed in the same way. See
     `core.insight.fingerprint`.

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from stayer.core import codec, limits
+from stayer.core import codec, fields, limits
 from stayer.core.flows.model import Part
 from stayer.core.insight.explanation import Reason
 from stayer.core.insight.failures import Failure
@@ -52,7 +52,7 @@ _BYTES: Schema = {
     "properties": {"base64": {"type": "string", "contentEncoding": "base64"}},
     "required": ["base64"],
 }
-_BY_NAME = limits.SUBMISSION | limits.SCHEDULE | limits.QUEUE
+_BY_NAME = fields.MOST | limits.SCHEDULE | limits.QUEUE
 _ALWAYS = (400, 401, 403, 421, 429, 431, 500, 503)
 _MEANING = {
     200: "Done.",
@@ -262,7 +262,7 @@ def _with(name: str, required: Mapping[str, Schema], **optional: Schema) -> Sche
 
 def _submission() -> Schema:
     return {
-        **_limited(WrittenSubmission, limits.SUBMISSION),
+        **_limited(WrittenSubmission, fields.MOST),
         "description": f"Without its parameters at most {limits.RECORD:,} bytes as JSON.",
     }
 
@@ -311,8 +311,8 @@ def _flow_schemas(counts: Schema) -> Schema:
 
 def _schemas() -> Schema:
     policy = _struct(Policy)["properties"]
-    task = _record(Task, codec.RECORD)
-    for name in codec.POLICY:
+    task = _record(Task, fields.RECORD)
+    for name in fields.POLICY:
         task["properties"][name] = _field(name, policy[name])
         task["required"].append(name)
     counts = dict.fromkeys(STATES, _INTEGER)

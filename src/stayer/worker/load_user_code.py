@@ -18,8 +18,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from stayer.core import fields
 from stayer.core.errors import BadConfig
-from stayer.core.limits import SUBMISSION
 from stayer.worker.ask_process import MOST, Disturbed, TooMuch, ask, killed_by
 from stayer.worker.backoff import Patience
 from stayer.worker.task_user import GUARD, TaskUser
@@ -48,7 +48,7 @@ T = TypeVar("T")
 class Said(Struct, frozen=True):
     """What an app says of itself."""
 
-    names: tuple[Annotated[str, Meta(max_length=SUBMISSION["name"].characters)], ...]
+    names: tuple[Annotated[str, Meta(max_length=fields.MOST["name"].characters)], ...]
     schedules: tuple[dict[str, Any], ...] = ()
     """As `core.schedules.parse` reads them."""
 

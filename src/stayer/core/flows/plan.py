@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput
 from stayer.core.flows.model import NewFlow, Part, in_order, task_id
-from stayer.core.limits import check_record, shown
+from stayer.core.limits import shown
 from stayer.core.model import NewTask, Value
+from stayer.core.submit.checks import check_record
 from stayer.core.submit.names import check_id, check_word
 
 ID_LIMIT = PART_LIMIT = 80

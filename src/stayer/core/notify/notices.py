@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import BadInput
-from stayer.core.limits import HOOK, SUBMISSION, check_count, check_length, shown
+from stayer.core.fields import MOST
+from stayer.core.limits import HOOK, check_count, check_length, shown
 from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
 
@@ -135,7 +136,7 @@ def parse_all(written: Sequence[str]) -> tuple[str, ...]:
     """Hooks as the stores keep them, each once."""
     if isinstance(written, str) or not isinstance(written, Sequence):
         raise BadInput(f"notify {shown(written)}: give a list, such as [{shown(written)}]")
-    check_count("notify", written, SUBMISSION["notify"].items)
+    check_count("notify", written, MOST["notify"].items)
     return tuple(dict.fromkeys(map(parse, written)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stayer.core import codec
+from stayer.core.fields import SUBMISSION
 from stayer.core.model import JSON, Task
 from stayer.core.units import rfc3339
 
@@ -21,6 +22,15 @@ _HOLES = ("id", "parameters", "created", "updated")
 """What differs from task to task, in the order of the record."""
 _COMMON = tuple(name for name in Task.__struct_fields__ if name not in _HOLES)
 _common: Callable[[Task], tuple[Any, ...]] = attrgetter(*_COMMON)
+_rare: Callable[[Task], tuple[Any, ...]] = attrgetter(
+    *(
+        field.name
+        for field in SUBMISSION.values()
+        if field.home is Task and field.kind in ("moment", "variables")
+    )
+)
+"""A moment is hardly ever that of another task, and variables can't be compared."""
+_NOTHING = (None,) * len(_rare(Task("", "")))
 _HOLE = msgspec.Raw(b"\0")
 """Where something is to be filled in: JSON itself writes this byte otherwise."""
 _encode = msgspec.json.Encoder().encode
@@ -28,13 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 def accepted(task: Task) -> bytes:
     """The record of a fresh task, and that it is fresh."""
-    # A moment is hardly ever that of another task, variables can't be compared, bytes are no JSON.
-    if (
-        task.eta is not None
-        or task.start_before is not None
-        or task.env is not None
-        or isinstance(task.parameters, bytes)
-    ):
+    if _rare(task) != _NOTHING or isinstance(task.parameters, bytes):
         return _encode({**codec.record(task), "fresh": True})
     begin, before_parameters, before_created, before_updated, end = _frame(_common(task))
     created = _at(task.created)

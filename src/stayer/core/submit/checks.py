@@ -5,21 +5,27 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Unpack
+from operator import attrgetter
+from typing import Any, TypeAlias, get_args
+
+import msgspec
 
 from stayer.core import codec, ids, limits, units
-from stayer.core.errors import BadInput
-from stayer.core.limits import PROGRAM, SUBMISSION, shown
-from stayer.core.model import JSON, NewTask, Policy, UniqueWhile, Value
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.fields import MOST, SUBMISSION, Kind
+from stayer.core.limits import PROGRAM, WORD, shown
+from stayer.core.model import JSON, NewTask, Policy, Value
 from stayer.core.notify.notices import parse_all
 from stayer.core.submit.names import check_id, check_word, is_ours
-from stayer.core.submit.policy import Asked, checked
+from stayer.core.submit.policy import checked
 
 _PRIORITY = 2**31
-_WRITTEN = (
-    "name", "command", "cwd", "env", "priority", "owner", "tags", "eta", "delay", "expire",
-    "start_before", "held", "after", "key", "unique", "notify",
-)  # fmt: skip
+_LATEST = 253402300799
+"""The end of the year 9999."""
+_encode = msgspec.json.Encoder().encode
+
+Check: TypeAlias = Callable[[str, Any], Any]
+"""Given the name of a field and what was said of it, answers what is kept; raises BadInput."""
 
 
 def new_task(
@@ -27,75 +33,32 @@ def new_task(
     queue: str,
     parameters: Value = None,
     id: str | None = None,
-    name: str | None = None,
-    command: Sequence[str] | None = None,
-    cwd: str | None = None,
-    env: Mapping[str, str] | None = None,
-    priority: int = 0,
-    owner: str | None = None,
-    tags: Sequence[str] = (),
-    eta: float | None = None,
-    delay: float | None = None,
-    expire: float | None = None,
-    start_before: float | None = None,
-    held: bool = False,
-    after: Sequence[str] = (),
-    key: str | None = None,
-    unique: str | None = None,
-    unique_while: UniqueWhile | None = None,
-    unique_for: float | None = None,
-    notify: Sequence[str] = (),
     draw: Callable[[], str] = ids.generate,
-    **life: Unpack[Asked],
+    **asked: Any,
 ) -> NewTask:
-    """A task that is fit to be submitted, or BadInput that says what to mend. Without an id, one is
-    drawn at random.
+    """A task that is fit to be submitted, or BadInput that says what to mend. `asked` has what
+    `fields.SUBMISSION` names; None means the default. Without an id, one is drawn at random.
     """
     check_word("queue", queue)
     if id is not None:
         check_id("id", id)
-    if name is not None:
-        check_word("name", name)
-    if command is not None:
-        command = _checked_command(command)
-        if name is not None:
-            raise BadInput("a task has either a name or a command, not both: leave one out")
-    elif cwd is not None:
-        raise BadInput("cwd goes with a command: add the command, or leave cwd out")
-    if cwd is not None or env:
-        _check_surroundings(cwd, env or {})
-    if owner is not None:
-        check_word("owner", owner)
-    check_priority(priority)
-    if isinstance(tags, str):
-        raise BadInput(f"tags {shown(tags)}: give a list of words, such as [{shown(tags)}]")
-    limits.check_count("tags", tags, SUBMISSION["tags"].items)
-    for tag in tags:
-        check_word("tag", tag)
-    if eta is not None or delay is not None:
-        _check_time("eta", eta, "delay", delay)
-    if start_before is not None or expire is not None:
-        _check_time("start_before", start_before, "expire", expire)
-        if expire == 0:
-            raise BadInput(
-                "expire 0: it would never get the chance to start: give it some time, or leave it "
-                "out"
-            )
-        if start_before is not None and eta is not None and start_before <= eta:
-            raise BadInput(
-                f"start_before {units.rfc3339(start_before)} is not after its eta "
-                f"{units.rfc3339(eta)}: it would never start"
-            )
-    if expire is not None and delay and expire <= delay:
-        raise BadInput(
-            f"expire {expire:g} counts from now, so it would expire before its delay of {delay:g} "
-            "seconds is over: let it expire later"
-        )
-    if key is not None:
-        check_word("key", key)
-    if unique is not None or unique_while is not None or unique_for is not None:
-        _check_unique(unique, unique_while, unique_for)
-    if (near := life.get("near")) is not None and near not in after:
+    said: dict[str, Any] = {}
+    life: dict[str, Any] = {}
+    for name, value in asked.items():
+        check = _CHECKS.get(name)
+        if check is not None:
+            if value is not None:
+                said[name] = check(name, value)
+        elif name in _LIFE:
+            life[name] = value
+        else:
+            raise TypeError(f"no option of a task is called {name!r}")
+    _check_what_runs(said)
+    if not said.keys().isdisjoint(_TIMES):
+        _check_times(said)
+    if not said.keys().isdisjoint(_UNIQUE):
+        _check_unique(said)
+    if (near := life.get("near")) is not None and near not in said.get("after", ()):
         raise BadInput(
             f"near {shown(near)}: give the id of a task that it runs after, as in `after`"
         )
@@ -103,49 +66,62 @@ def new_task(
         id=draw() if id is None else id,
         generated=id is None,
         queue=queue,
-        name=name,
-        command=tuple(command) if command is not None else None,
-        cwd=cwd,
-        env=dict(env) if env is not None else None,
         parameters=parameters,
-        priority=priority,
-        owner=owner,
-        tags=tuple(tags),
-        eta=eta,
-        delay=delay,
-        expire=expire,
-        start_before=start_before,
-        held=held,
-        key=key,
-        unique=unique,
-        unique_while=unique_while or "alive",
-        unique_for=float(unique_for or 0.0),
         policy=checked(**life),
-        notify=parse_all(notify) if notify else (),
-        after=_upstreams(after),
+        **said,
     )
-    limits.check_record(new)
+    check_record(new)
     return new
 
 
-def _check_unique(
-    unique: str | None, unique_while: UniqueWhile | None, unique_for: float | None
-) -> None:
-    if unique is not None:
-        check_word("unique", unique)
-    elif unique_while is not None or unique_for:
+_TIMES = frozenset(("eta", "delay", "start_before", "expire"))
+_UNIQUE = frozenset(("unique", "unique_while", "unique_for"))
+
+
+def _check_what_runs(said: Mapping[str, Any]) -> None:
+    if "command" in said:
+        if "name" in said:
+            raise BadInput("a task has either a name or a command, not both: leave one out")
+    elif "cwd" in said:
+        raise BadInput("cwd goes with a command: add the command, or leave cwd out")
+
+
+def _check_times(said: Mapping[str, Any]) -> None:
+    """One way to say when: as a moment, or as seconds from the store's now."""
+    eta, delay, start_before, expire = map(said.get, ("eta", "delay", "start_before", "expire"))
+    if eta is not None and delay is not None:
+        raise BadInput("give either an eta or a delay, not both")
+    if start_before is not None and expire is not None:
+        raise BadInput("give either a start_before or an expire, not both")
+    if expire == 0:
+        raise BadInput(
+            "expire 0: it would never get the chance to start: give it some time, or leave it out"
+        )
+    if start_before is not None and eta is not None and start_before <= eta:
+        raise BadInput(
+            f"start_before {units.rfc3339(start_before)} is not after its eta "
+            f"{units.rfc3339(eta)}: it would never start"
+        )
+    if expire is not None and delay and expire <= delay:
+        raise BadInput(
+            f"expire {expire:g} counts from now, so it would expire before its delay of {delay:g} "
+            "seconds is over: let it expire later"
+        )
+
+
+def _check_unique(said: Mapping[str, Any]) -> None:
+    if "unique" not in said and ("unique_while" in said or said.get("unique_for")):
         raise BadInput("unique_while and unique_for go with unique: say which word is to be unique")
-    if unique_while not in (None, "waiting", "alive"):
-        raise BadInput(f"unique_while {shown(unique_while)}: say waiting or alive")
-    if unique_for is not None and not (
-        math.isfinite(unique_for) and 0 <= unique_for <= units.CENTURY
-    ):
-        raise BadInput(f"unique_for {shown(unique_for)}: give seconds from 0 to 100 years")
-    if unique_for and unique_while == "waiting":
+    if said.get("unique_for") and said.get("unique_while") == "waiting":
         raise BadInput(
             "unique_for is for the time after its end, but with unique_while = waiting it gives "
             "the word away when it starts: leave one out"
         )
+
+
+def _word(name: str, word: str) -> str:
+    check_word(name, word)
+    return word
 
 
 def check_priority(priority: int) -> None:
@@ -157,20 +133,57 @@ def check_priority(priority: int) -> None:
         )
 
 
-def _upstreams(after: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(after, str):
-        raise BadInput(f"after {shown(after)}: give a list of ids, such as [{shown(after)}]")
-    limits.check_count("after", after, SUBMISSION["after"].items)
-    for id in after:
-        check_word("after", id)
-    return tuple(dict.fromkeys(after))
+def _priority(name: str, priority: int) -> int:
+    check_priority(priority)
+    return priority
 
 
-def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
+def _whole(name: str, number: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or abs(number) >= _PRIORITY:
+        raise BadInput(f"{name} {shown(number)}: give a whole number")
+    return number
+
+
+def _number(name: str, number: float) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise BadInput(f"{name} {shown(number)}: give a number")
+    return number
+
+
+def _as_it_is(name: str, value: Any) -> Any:
+    return value
+
+
+def _choice(name: str, word: str) -> str:
+    allowed = get_args(SUBMISSION[name].type)
+    if word not in allowed:
+        raise BadInput(f"{name} {shown(word)}: say {' or '.join(allowed)}")
+    return word
+
+
+def _words(name: str, words: Sequence[str]) -> tuple[str, ...]:
+    what, one = _ONE.get(name, ("words", name))
+    if isinstance(words, str):
+        raise BadInput(f"{name} {shown(words)}: give a list of {what}, such as [{shown(words)}]")
+    limits.check_count(name, words, MOST[name].items)
+    for word in words:
+        check_word(one, word)
+    return tuple(words)
+
+
+_ONE = {"tags": ("words", "tag"), "after": ("ids", "after")}
+"""What messages call the items of a list, and one of them, if not words, and as the list."""
+
+
+def _upstreams(name: str, after: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_words(name, after)))
+
+
+def _command(name: str, command: Sequence[str]) -> tuple[str, ...]:
     if isinstance(command, str):
         raise BadInput(f"command {shown(command)}: give its words as a list, the program first")
     words = tuple(command)
-    most = SUBMISSION["command"]
+    most = MOST["command"]
     limits.check_count("words of the command", words, most.items)
     if not words or not words[0]:
         raise BadInput("the command is empty: give at least a program")
@@ -180,22 +193,26 @@ def _checked_command(command: Sequence[str]) -> tuple[str, ...]:
     return words
 
 
-def _check_surroundings(cwd: str | None, env: Mapping[str, str]) -> None:
-    if cwd is not None:
-        _check_text("cwd", cwd, SUBMISSION["cwd"].characters)
-    most = SUBMISSION["env"]
-    limits.check_count("variables", env, most.items)
-    for name, value in env.items():
-        _check_text("variable", name, limits.WORD)
-        if not name or "=" in name:
-            raise BadInput(f"variable {name!r}: give a name without =")
-        if is_ours(name):
-            raise BadInput(f"variable {name}: those of STAYER_ are for the worker to set")
-        _check_text(f"variable {name}:", value, most.characters)
+def _path(name: str, path: str) -> str:
+    _check_text(name, path, MOST[name].characters)
+    return path
+
+
+def _variables(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    most = MOST[name]
+    limits.check_count("variables", variables, most.items)
+    for each, value in variables.items():
+        _check_text("variable", each, WORD)
+        if not each or "=" in each:
+            raise BadInput(f"variable {each!r}: give a name without =")
+        if is_ours(each):
+            raise BadInput(f"variable {each}: those of STAYER_ are for the worker to set")
+        _check_text(f"variable {each}:", value, most.characters)
+    return dict(variables)
 
 
 def _check_text(what: str, text: str, most: int) -> None:
-    """What a process can be given, and a store can keep."""
+    """BadInput for what a process can't be given, or a store can't keep."""
     if isinstance(text, str):
         limits.check_length(what, text, most)
     if not isinstance(text, str) or "\0" in text:
@@ -208,37 +225,98 @@ def _check_text(what: str, text: str, most: int) -> None:
         ) from None
 
 
-def _check_time(at: str, moment: float | None, after: str, delay: float | None) -> None:
-    """One way to say when: as a moment, or as seconds from the store's now."""
-    if moment is not None and delay is not None:
-        one, other = (f"{'an' if word[0] in 'aeiou' else 'a'} {word}" for word in (at, after))
-        raise BadInput(f"give either {one} or {other}, not both")
-    if delay is not None and not (math.isfinite(delay) and 0 <= delay <= units.CENTURY):
+def _moment(name: str, moment: float) -> float:
+    if not (math.isfinite(moment) and 0 <= moment <= _LATEST):
+        raise BadInput(f"{name} {moment!r}: give epoch seconds before the year 10000")
+    return moment
+
+
+def _from_now(name: str, seconds: float) -> float:
+    if not (math.isfinite(seconds) and 0 <= seconds <= units.CENTURY):
         raise BadInput(
-            f"{after} {delay!r}: give seconds from 0 to {units.CENTURY:.0f} (about 100 years)"
+            f"{name} {seconds!r}: give seconds from 0 to {units.CENTURY:.0f} (about 100 years)"
         )
-    if moment is not None and not (math.isfinite(moment) and 0 <= moment <= 253402300799):
-        raise BadInput(f"{at} {moment!r}: give epoch seconds before the year 10000")
+    return seconds
+
+
+def _seconds(name: str, seconds: float) -> float:
+    if not (math.isfinite(seconds) and 0 <= seconds <= units.CENTURY):
+        raise BadInput(f"{name} {shown(seconds)}: give seconds from 0 to 100 years")
+    return float(seconds)
+
+
+def _hooks(name: str, hooks: Sequence[str]) -> tuple[str, ...]:
+    return parse_all(hooks) if hooks else ()
+
+
+_OF_KIND: dict[Kind, Check] = {
+    "text": _word,
+    "choice": _choice,
+    "whole": _whole,
+    "number": _number,
+    "flag": _as_it_is,
+    "moment": _moment,
+    "seconds": _seconds,
+    "bytes": _whole,
+    "words": _words,
+    "variables": _variables,
+    "value": _as_it_is,
+}
+_OWN: dict[str, Check] = {
+    "command": _command,
+    "cwd": _path,
+    "priority": _priority,
+    "delay": _from_now,
+    "expire": _from_now,
+    "after": _upstreams,
+    "notify": _hooks,
+}
+"""Checks that are for one field alone."""
+_LIFE = frozenset(name for name, field in SUBMISSION.items() if field.home is Policy)
+"""What `policy.checked` looks at."""
+_CHECKS: dict[str, Check] = {
+    name: _OWN.get(name) or _OF_KIND[field.kind]
+    for name, field in SUBMISSION.items()
+    if name not in _LIFE and name not in ("queue", "id", "parameters")
+}
+
+_long: Callable[[NewTask], tuple[Any, ...]] = attrgetter(*(
+    f"policy.{name}" if name in _LIFE else name
+    for name, most in MOST.items()
+    if name != "after" and (most.items is not None or most.characters > WORD)
+))  # fmt: skip
+"""What may be long in a record."""
+
+
+def check_record(new: NewTask) -> None:
+    """TooLarge if the record would be: of what may be long in it, as all the rest is short."""
+    long = _long(new)
+    if not any(long):
+        return
+    size = len(_encode(long))
+    if size > limits.RECORD:
+        raise TooLarge(
+            f"the task is {size:,} bytes without its parameters, at most {limits.RECORD:,} fit: "
+            "pass what is long in the parameters, or store it elsewhere and pass where it is"
+        )
 
 
 def written(new: NewTask) -> dict[str, JSON]:
     """What asks for this task, as JSON: the way back from a submission that somebody wrote."""
     codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
-    shown: dict[str, Any] = {"id": new.id, "queue": new.queue}
+    shown: dict[str, Any] = {}
+    default = Policy()
+    for name in SUBMISSION:
+        if name not in _LIFE:
+            shown[name] = getattr(new, name)
+        elif (value := getattr(new.policy, name)) != getattr(default, name):
+            shown[name] = value
     if isinstance(new.parameters, bytes | bytearray | memoryview):
         shown["parameters"] = {"base64": base64.b64encode(new.parameters).decode()}
-    else:
-        if isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
-            raise BadInput('parameters: in JSON {"base64": …} stands for bytes: pass them so')
-        shown["parameters"] = new.parameters
-    for name in _WRITTEN:
-        shown[name] = getattr(new, name)
-    if new.unique is not None:
-        shown |= {"unique_while": new.unique_while, "unique_for": new.unique_for}
-    default = Policy()
-    for name in codec.POLICY:
-        if (value := getattr(new.policy, name)) != getattr(default, name):
-            shown[name] = value
+    elif isinstance(new.parameters, dict) and new.parameters.keys() == {"base64"}:
+        raise BadInput('parameters: in JSON {"base64": …} stands for bytes: pass them so')
+    if new.unique is None:
+        del shown["unique_while"], shown["unique_for"]
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in shown.items()

@@ -4,47 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import SUBMISSION, check_count, shown
-from stayer.core.model import Policy, WhenFailed
+from stayer.core.fields import MOST, SUBMISSION
+from stayer.core.limits import check_count, shown
+from stayer.core.model import Policy
 from stayer.core.retries import DEFAULT_WAIT
 from stayer.core.submit.names import check_word
 from stayer.core.units import CENTURY
 
 _MOST_RETRIES = 2**31
 _LIMITS = ("time_limit", "silence_limit", "memory_limit")
-_AMOUNTS = (*_LIMITS, "grace", "time_most", "memory_most")
+_FIELDS = {name: field for name, field in SUBMISSION.items() if field.home is Policy}
+_AMOUNTS = tuple(
+    name
+    for name, field in _FIELDS.items()
+    if field.kind in ("seconds", "bytes") and field.optional and name != "near_wait"
+)
+_WAITS = tuple(
+    name for name, field in _FIELDS.items() if field.kind == "seconds" and name not in _AMOUNTS
+)
+_FACTORS = tuple(name for name, field in _FIELDS.items() if field.kind == "number")
+_LISTS = tuple(name for name, field in _FIELDS.items() if field.kind == "words")
+_WORDS = tuple(name for name, field in _FIELDS.items() if field.kind == "text" and name != "near")
 
 
-class Asked(TypedDict, total=False):
-    """What may be asked for; None, or nothing, means the default."""
-
-    retries: int | None
-    retry_wait: float | None
-    retry_backoff: float | None
-    retry_cap: float | None
-    retry_on: Sequence[str] | None
-    give_up_on: Sequence[str] | None
-    time_limit: float | None
-    silence_limit: float | None
-    memory_limit: int | None
-    grace: float | None
-    fence: Literal["freeze", "kill"] | None
-    time_growth: float | None
-    time_most: float | None
-    memory_growth: float | None
-    memory_most: int | None
-    when_failed: WhenFailed | None
-    near: str | None
-    near_wait: float | None
-
-
-def checked(**asked: Unpack[Asked]) -> Policy:
-    """A policy that makes sense, or BadInput that says what to mend."""
+def checked(**asked: Any) -> Policy:
+    """A policy that makes sense, or BadInput that says what to mend. None means the default."""
     said = {name: value for name, value in asked.items() if value is not None}
-    for name in ("retry_on", "give_up_on"):
+    for name in _LISTS:
         if name in said:
             said[name] = _patterns(name, said[name])
     try:
@@ -90,18 +79,18 @@ def check(policy: Policy) -> None:
             or not isinstance(value, int | float)
             or not 0 <= value <= CENTURY**2
         ):
-            unit = "bytes" if name.startswith("memory") else "seconds"
+            unit = _FIELDS[name].kind
             raise BadInput(f"{name} {shown(value)}: give a number of {unit}")
-    for name in ("retry_wait", "retry_cap"):
-        if not 0 <= getattr(policy, name) <= CENTURY:
-            raise BadInput(
-                f"{name} {shown(getattr(policy, name))}: give seconds from 0 to 100 years"
-            )
-    if policy.near_wait is not None and not 0 <= policy.near_wait <= CENTURY:
-        raise BadInput(f"near_wait {shown(policy.near_wait)}: give seconds from 0 to 100 years")
+    for name in _WAITS:
+        value = getattr(policy, name)
+        if value is not None and not 0 <= value <= CENTURY:
+            raise BadInput(f"{name} {shown(value)}: give seconds from 0 to 100 years")
+    for name in _WORDS:
+        if (word := getattr(policy, name)) is not None:
+            check_word(name, word)
     if policy.near_wait is not None and policy.near is None:
         raise BadInput("near_wait goes with near: say which task it is to run near")
-    for name in ("retry_backoff", "time_growth", "memory_growth"):
+    for name in _FACTORS:
         if not 1 <= getattr(policy, name) <= 100:
             raise BadInput(f"{name} {shown(getattr(policy, name))}: give a factor from 1 to 100")
     for what in ("time", "memory"):
@@ -126,7 +115,7 @@ def _patterns(what: str, patterns: object) -> tuple[str, ...]:
         )
     if not isinstance(patterns, Sequence):
         raise BadInput(f"{what} {shown(patterns)}: give a list of names")
-    check_count(what, patterns, SUBMISSION[what].items)
+    check_count(what, patterns, MOST[what].items)
     for pattern in patterns:
         check_word(what, pattern)
     return tuple(patterns)

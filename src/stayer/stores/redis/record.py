@@ -11,45 +11,45 @@ rest in common, their kind, are many, and both sides work that out once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from stayer.core import codec
+from stayer.core import codec, generated
 from stayer.core.errors import BadInput
+from stayer.core.fields import STORED, Kind
 from stayer.core.model import (
     Event,
-    Fault,
     NewTask,
     Order,
     Policy,
-    Progress,
     State,
     Task,
     Usage,
     Value,
 )
+from stayer.core.submit.fresh import fresh_task
 
 Raw: TypeAlias = Any
 """What the server answers; typed again here."""
 T = TypeVar("T")
 
 OWN = ("updated", "created", "seq", "id", "parameters", "result")
-FIELDS = (
-    *OWN, "queue", "state", "attempt", "owner", "name", "worker", "node", "ending", "finished_at",
-    "started_at", "pid", "priority", "held", "eta", "tags", "command", "cwd", "env", "policy",
-    "failures", "interruptions", "losses", "last_order", "error", "progress", "orders",
-    "returned_from", "paused", "usage", "start_before", "flow", "flow_part", "upstreams",
-    "dependents", "key", "unique", "unique_while", "unique_for", "notify", "checkpoint_at",
-    "near_node", "near_until", "fingerprint",
-)  # fmt: skip
-"""The fields of a record in their order: what only this task has, then its kind, rare ones last,
-where a record may end before them; `seq` is the number of the event that brought the task."""
-
-NUMBER_OF = {field: number for number, field in enumerate(FIELDS, start=1)}
+_NUMBERED = {field.row.number: field for field in STORED if field.row.number is not None}
+_IN_SCRIPTS = {"part": "flow_part"}
+"""What the scripts call a field by another name: there, a PART is something else."""
+_NAMES = {3: "seq"} | {
+    number: _IN_SCRIPTS.get(field.name, field.name) for number, field in _NUMBERED.items()
+}
+FIELDS = tuple(_NAMES[number] for number in sorted(_NAMES))
+"""The fields of a record in the order of their numbers: what only this task has, then its kind. A
+record may end before the fields that it does not have; `seq` is the number of the event that
+brought the task."""
+NUMBER_OF = {_NAMES[number]: number for number in sorted(_NAMES)}
+_KIND = [_NUMBERED[number] for number in range(len(OWN) + 1, len(FIELDS) + 1)]
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
 BORN_SCHEDULED, BORN_WAITING = 16, 32
@@ -60,11 +60,7 @@ SHORT = 1024
 _EXACT = 2**53
 """Numbers in Lua are floating-point: past this, not every whole one exists."""
 
-_environment = msgspec.json.Decoder(dict[str, str])
-_fault = msgspec.json.Decoder(Fault)
-_progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
-_policy = msgspec.json.Decoder(Policy)
 _order = msgspec.json.Decoder(Order)
 _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
@@ -128,39 +124,48 @@ def _plain_kind(queue: str, owner: str | None, name: str | None) -> tuple[int, b
     return _without_head(kind if name is None else [*kind, name])
 
 
+_WRITE: dict[Kind, str] = {
+    "flag": "new.{name}",
+    "words": "new.{name} or False",
+    **dict.fromkeys(("text", "value"), "False if new.{name} is None else new.{name}"),
+    **dict.fromkeys(("choice", "whole", "bytes"), "False if new.{name} == _{name} else new.{name}"),
+    **dict.fromkeys(
+        ("moment", "seconds", "number"), "False if new.{name} == _{name} else float(new.{name})"
+    ),
+    **dict.fromkeys(("variables", "struct", "structs"), "_text(new.{name})"),
+}
+"""What a NewTask says as it is packed: false stands for the default."""
+_WRITE_OWN = {
+    "state": "'pending'",
+    "attempt": "0",
+    "upstreams": "len(new.after) + len(new.behind) or False",
+    "dependents": "dependents",
+}
+
+
+def _writing() -> str:
+    """The source of `all_of_kind`: the fields of a new task that others may have in common."""
+    values = ", ".join(
+        _WRITE_OWN.get(field.name)
+        or (_WRITE[field.kind].format(name=field.name) if field.is_submitted else "False")
+        for field in _KIND
+    )
+    return f"def all_of_kind(new, dependents):\n    return [{values}]\n"
+
+
+_all_of_kind: Callable[[NewTask, bool], list[Raw]] = generated.function(
+    "all_of_kind", _writing(), {"_text": text, **{f"_{each.name}": each.default for each in _KIND}}
+)
+
+
 def _kind(new: NewTask, dependents: bool) -> tuple[int, bytes]:
     """How many fields a record has, and all of them but its own, packed."""
     priority = new.priority
     if not -_EXACT <= priority <= _EXACT:
         raise BadInput(f"priority {priority}: give a whole number, such as 10 or -5")
-    is_tied = dependents or new.flow is not None or bool(new.after or new.behind)
-    is_ordered = new.key is not None or new.unique is not None or bool(new.notify)
-    fields: list[Raw] = [
-        new.queue, "pending", 0,
-        False if new.owner is None else new.owner,
-        False if new.name is None else new.name,
-        False, False, False, False, False, False, priority or False, new.held,
-        False if new.eta is None else float(new.eta),
-        new.tags or False, new.command or False,
-        False if new.cwd is None else new.cwd,
-        text(new.env), text(new.policy),
-    ]  # fmt: skip
-    if is_tied or is_ordered or new.start_before is not None:
-        fields += _ABSENT[len(OWN) + len(fields) : NUMBER_OF["start_before"] - 1]
-        fields.append(False if new.start_before is None else float(new.start_before))
-    if is_tied or is_ordered:
-        fields += (
-            False if new.flow is None else new.flow,
-            False if new.part is None else new.part,
-            len(new.after) + len(new.behind) or False, dependents,
-        )  # fmt: skip
-    if is_ordered:
-        fields += (
-            False if new.key is None else new.key,
-            False if new.unique is None else new.unique,
-            new.unique_while == "waiting" and new.unique_while,
-            new.unique_for or False, new.notify or False,
-        )  # fmt: skip
+    fields = _all_of_kind(new, dependents)
+    while fields[-1] is False:
+        fields.pop()
     return _without_head(fields)
 
 
@@ -169,20 +174,26 @@ def _without_head(fields: list[Raw]) -> tuple[int, bytes]:
     return len(OWN) + len(fields), packed[1 if len(fields) < 16 else 3 :]
 
 
-def is_plain(new: NewTask) -> bool:
-    """It has nothing but parameters, an owner and a name, as most have."""
-    if new.key is not None or new.unique is not None or new.notify or new.flow is not None:
-        return False
-    special = new.command or new.cwd or new.priority or new.held or new.tags
-    return (
-        not special
-        and not new.after
-        and not new.behind
-        and new.env is None
-        and new.eta is None
-        and new.start_before is None
-        and new.policy == _DEFAULT_POLICY
+_PLAIN = ("id", "queue", "parameters", "owner", "name", "generated", "delay", "expire")
+"""What a plain task may have: all that is no part of a record, or of many."""
+
+
+def _asking() -> str:
+    """The source of `is_plain`."""
+    conditions = " and ".join(
+        f"new.{each.name} is None" if each.default is None else f"new.{each.name} == _{each.name}"
+        for each in msgspec.structs.fields(NewTask)
+        if each.name not in _PLAIN
     )
+    return f"def is_plain(new):\n    return {conditions}\n"
+
+
+is_plain: Callable[[NewTask], bool] = generated.function(
+    "is_plain",
+    _asking(),
+    {f"_{each.name}": each.default for each in msgspec.structs.fields(NewTask)},
+)
+"""Whether a task has nothing but parameters, an owner and a name, as most have."""
 
 
 def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -> Task:
@@ -191,16 +202,15 @@ def task_as_submitted(new: NewTask, now: float, waits: bool, dependents: bool) -
     eta = None if eta is None else float(eta)
     start_before = now + new.expire if new.expire is not None else new.start_before
     state: State = "scheduled" if eta is not None and eta > now else "pending"
-    if waits:
-        state = "waiting"
-    return Task(
-        new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters, state, new.held,
-        0, 0, 0, None, new.priority, new.owner, new.tags, None, None, None, None, None, None, now,
-        now, eta, None, None, new.policy, 0, (), 0, None, False, None,
+    return fresh_task(
+        new,
+        now,
+        "waiting" if waits else state,
+        eta,
         None if start_before is None else float(start_before),
-        new.flow, new.part, len(new.after) + len(new.behind), dependents, new.key, new.unique,
-        new.unique_while, new.unique_for, new.notify,
-    )  # fmt: skip
+        len(new.after) + len(new.behind),
+        dependents,
+    )
 
 
 def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
@@ -304,53 +314,6 @@ _SHORT_KIND = 200
 _known_kind = lru_cache(maxsize=512)(_task_of_kind)
 
 
-def _with_all_fields(kind: list[Raw]) -> Task:
-    (
-        queue, state, attempt, owner, name, worker, node, ending, finished_at, started_at, pid,
-        priority, held, eta, tags, command, cwd, env, policy, failures, interruptions, losses,
-        last_order, error, progress, orders, returned_from,
-        paused, usage, start_before, flow, part, upstreams, dependents, key, unique, unique_while,
-        unique_for, notify, checkpoint_at, near_node, near_until, fingerprint,
-    ) = kind  # fmt: skip
-    return Task(
-        "", queue,
-        None if name is False else name,
-        None if command is False else tuple(command),
-        None if cwd is False else cwd,
-        None if env is False else _environment.decode(env),
-        None, state, held, attempt, failures or 0, interruptions or 0, ending or None,
-        priority or 0,
-        None if owner is False else owner,
-        () if tags is False else tuple(tags),
-        None,
-        None if error is False else _fault.decode(error),
-        None if progress is False else _dated(_progress, progress),
-        node or None, worker or None,
-        None if pid is False else pid,
-        0.0, 0.0,
-        None if eta is False else float(eta),
-        None if started_at is False else float(started_at),
-        None if finished_at is False else float(finished_at),
-        _DEFAULT_POLICY if policy is False else _policy.decode(policy),
-        losses or 0,
-        () if orders is False else tuple(map(order, orders)),
-        last_order or 0, returned_from or None, paused,
-        None if usage is False else _dated(_usage, usage),
-        None if start_before is False else float(start_before),
-        None if flow is False else flow,
-        None if part is False else part,
-        upstreams or 0, dependents,
-        None if key is False else key,
-        None if unique is False else unique,
-        unique_while or "alive", float(unique_for or 0.0),
-        () if notify is False else tuple(notify),
-        None if checkpoint_at is False else float(checkpoint_at),
-        near_node or None,
-        None if near_until is False else float(near_until),
-        fingerprint or None,
-    )  # fmt: skip
-
-
 def _dated(decoder: msgspec.json.Decoder[T], text: str) -> T:
     """A part that the script has put its moment in front of."""
     at, _, form = text.partition(" ")
@@ -373,6 +336,60 @@ def order(packed: Sequence[Raw]) -> Order:
     _, _, acknowledged, form = packed
     found = _order.decode(form)
     return found if found.acknowledged == acknowledged else replace(found, acknowledged=True)
+
+
+def _orders(packed: Sequence[Raw]) -> tuple[Order, ...]:
+    return tuple(map(order, packed))
+
+
+_READ: dict[Kind, str] = {
+    "flag": "{name}",
+    "words": "_{name} if {name} is False else tuple({name})",
+    **dict.fromkeys(("text", "choice", "whole", "bytes"), "_{name} if {name} is False else {name}"),
+    **dict.fromkeys(
+        ("moment", "seconds", "number"), "_{name} if {name} is False else float({name})"
+    ),
+    **dict.fromkeys(
+        ("variables", "struct"), "_{name} if {name} is False else _{name}_decoder.decode({name})"
+    ),
+}
+"""Fields of a kind as they are read: false stands for the default."""
+_READ_OWN = {
+    "progress": "None if progress is False else _dated(_progress_decoder, progress)",
+    "usage": "None if usage is False else _dated(_usage_decoder, usage)",
+    "orders": "() if orders is False else _orders(orders)",
+}
+
+
+def _reading() -> str:
+    """The source of `with_all_fields`: one long expression, for every kind that is met."""
+    own = {"id": "''", "created": "0.0", "updated": "0.0", "parameters": "None", "result": "None"}
+    values = ",\n        ".join(
+        own.get(field.name)
+        or _READ_OWN.get(field.name)
+        or _READ[field.kind].format(name=field.name)
+        for field in STORED
+    )
+    return (
+        "def with_all_fields(_kind):\n"
+        f"    {', '.join(field.name for field in _KIND)}, *_ = _kind  # newer ones may have more\n"
+        f"    return Task(\n        {values},\n    )\n"
+    )
+
+
+_DECODED = [field for field in _KIND if field.kind in ("variables", "struct")]
+_with_all_fields: Callable[[list[Raw]], Task] = generated.function(
+    "with_all_fields",
+    _reading(),
+    {
+        "Task": Task,
+        "_dated": _dated,
+        "_orders": _orders,
+        **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
+        **{f"_{field.name}": field.default for field in _KIND if field.name != "orders"},
+    },
+)
+"""A task that has nothing of its own, from the fields of its kind."""
 
 
 def purged(id: str, stored: bytes) -> Task:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from stayer.core import codec
 from stayer.core.errors import Refused
+from stayer.core.fields import POLICY, named
 from stayer.core.flows.model import FlowInfo, NewFlow, Part
 from stayer.core.insight.failures import Failures
 from stayer.core.model import JSON, NewTask, QueueInfo, Submitted, Task, Value
@@ -24,14 +25,14 @@ from stayer.core.units import instant
 T = TypeVar("T", bound=Struct)
 
 _STATES_OF_FLOWS = ("state", "counts")
-_FREE = ("parameters", "result")
+_FREE = named("value")
 """Values of users: what is in them is not ours to read."""
 
 
 def task(shown: Mapping[str, Any]) -> Task:
     """Read a task from its record."""
-    found = {name: value for name, value in shown.items() if name not in codec.POLICY}
-    policy = {name: shown[name] for name in codec.POLICY if shown.get(name) is not None}
+    found = {name: value for name, value in shown.items() if name not in POLICY}
+    policy = {name: shown[name] for name in POLICY if shown.get(name) is not None}
     orders = shown.get("orders", ())
     last = max((order["number"] for order in orders), default=0)
     values = {name: _value(found.pop(name, None)) for name in _FREE}

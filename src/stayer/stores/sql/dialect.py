@@ -13,7 +13,7 @@ expands once, when the statements are loaded:
 | `{same}` | is equal, and null is equal to null |
 | `{greatest}`, `{least}` | functions of several values (which are not null) |
 | `{whole number}` | a number without its fraction |
-| `{upsert columns}` … `{new column}` | the row is there: change it; what it was to be |
+| `{upsert columns}` … `{excluded column}` | the row is there: change it; what it was to be |
 | `{or nothing columns}` | the row is there: leave it |
 | `{returning columns}` | what an UPDATE answers, of columns that it does not change |
 | `{join in order}` | a join whose first table is to be read first |
@@ -34,14 +34,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
-from stayer.stores.sql.rows import SCHEDULE_COLUMNS, TASK_COLUMNS
+from stayer.stores.sql.rows import NEW_COLUMNS, NEW_VALUES, SCHEDULE_COLUMNS, TASK_COLUMNS
 from stayer.stores.sql.transaction import UNCLAIMED, Cell, Composed, Named
 
 _HERE = Path(__file__).parent
 _MACRO = re.compile(r"\{([^{}]+)\}")
 _PARAMETER = re.compile(r"\?(\d*)")
 _GAPS = ("where", "sets")
-_COLUMNS = {"task": TASK_COLUMNS, "schedule": SCHEDULE_COLUMNS, "notice": NOTICE_COLUMNS}
+_COLUMNS = {
+    "task": TASK_COLUMNS,
+    "new": NEW_COLUMNS,
+    "new_values": NEW_VALUES,
+    "schedule": SCHEDULE_COLUMNS,
+    "notice": NOTICE_COLUMNS,
+}
 _Macro: TypeAlias = Callable[[str], str]
 
 
@@ -92,8 +98,8 @@ class Dialect(ABC):
         """`{upsert columns}`: assignments follow."""
         return f"ON CONFLICT ({columns}) DO UPDATE SET"
 
-    def new(self, column: str) -> str:
-        """`{new column}`."""
+    def excluded(self, column: str) -> str:
+        """`{excluded column}`."""
         return f"excluded.{column}"
 
     def or_nothing(self, columns: str) -> str:
@@ -126,7 +132,7 @@ class Dialect(ABC):
             "least": word(self.least),
             "whole": self.whole,
             "upsert": self.upsert,
-            "new": self.new,
+            "excluded": self.excluded,
             "or": lambda rest: self.or_nothing(rest.removeprefix("nothing ")),
             "returning": self.returning,
             "join": word(self.join_in_order),

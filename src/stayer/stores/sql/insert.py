@@ -5,7 +5,6 @@ from __future__ import annotations
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
-from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import Born, born, cells_in_common, task_from_new
 from stayer.stores.sql.transaction import Cell, Transaction
@@ -30,9 +29,8 @@ class Births:
         ledger = Ledger(self._tx)
         for new, this, form in self._tasks:
             number = ledger.numbers()
-            line = history.line(number, this.at, this.state)
-            cells = cells_in_common(new, this)[1:]
-            if not self._tx.run("submit", new.id, form, line, *cells):
+            cells = cells_in_common(new, this)
+            if not self._tx.run("submit", new.id, form, number, *cells):
                 return False
             note_births(ledger, number, [new.id], new.queue, this)
         ledger.write()

@@ -9,8 +9,9 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from stayer.core import codec
+from stayer.core import codec, generated
 from stayer.core.errors import BadInput
+from stayer.core.fields import STORED, Field, Kind
 from stayer.core.insight.kind import kind_of
 from stayer.core.model import (
     STATES,
@@ -21,7 +22,6 @@ from stayer.core.model import (
     NewTask,
     Order,
     Policy,
-    Progress,
     QueueInfo,
     Rate,
     State,
@@ -33,74 +33,72 @@ from stayer.core.model import (
 from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.schedules.model import Schedule, unpacked_task
+from stayer.core.submit.fresh import BY_STORE, fresh_task
 from stayer.core.units import CENTURY
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
 
 T = TypeVar("T")
 
-TASK_COLUMNS = (
-    "id, queue, name, command, cwd, env, parameters, state, held, attempt, failures, "
-    "interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid, "
-    "created, updated, eta, started_at, finished_at, policy, losses, orders, last_order, "
-    "returned_from, paused, usage, start_before, flow, part, upstreams, dependents, "
-    'key, "unique", unique_while, unique_for, notify, checkpoint_at, '
-    "near_node, near_until, fingerprint, seq"
-)
+_RESERVED_WORDS = frozenset(("unique",))
+"""Fields that are called as something in SQL is. The others are not quoted: SQLite takes a quoted
+name that it does not know for a text, and says nothing."""
+
+
+def column(field: str) -> str:
+    """The column of a field."""
+    return f'"{field}"' if field in _RESERVED_WORDS else field
+
+
+TASK_COLUMNS = ", ".join((*map(column, Task.__struct_fields__), "seq"))
 """In the order of Task's fields, `seq` behind."""
 SCHEDULE_COLUMNS = (
     "name, cron, zone, task, overlap, catch_up, jitter, paused, origin, next, created, updated, "
     "last, last_task, waiting"
 )
 
-_USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
-_KNOWN = (
-    "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while", "fingerprint",
-)  # fmt: skip
-"""What a task that was just reserved has for certain (see the statement `reserve`), or only if it
-has something else that is unusual."""
-_LONG = 8192
-_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
-FIRST_CREATED = "(SELECT first.created FROM stayer_tasks AS first WHERE first.seq = ?2)"
-_AS_JSON = {
-    "parameters": f"iif({_SHORT}, parameters, NULL)",
-    # SQLite itself would round it, and those that came together have it in common.
-    "created": f"iif(created = {FIRST_CREATED}, NULL, format('%!.17g', created))",
-    # What others wrote here may be bytes, of which JSON knows nothing.
-    **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
-}
-RESERVED_COLUMNS = ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL)))
-"""The usual ones, as SQLite can put them into JSON."""
-_COUNTS = ("failures", "interruptions", "losses", "upstreams", "dependents")
-UNUSUAL = ", ".join(
-    (
-        f"nullif({' | '.join(_COUNTS)}, 0)",
-        "nullif(unique_for, 0)",
-        f"iif({_SHORT}, NULL, parameters)",
-        *(
-            column
-            for column in TASK_COLUMNS.split(", ")
-            if column not in {*_USUAL, *_KNOWN, *_COUNTS, "unique_for"}
-        ),
-    )
-)
-"""What few tasks have; all null where one has nothing of it."""
+_CELL: dict[Kind, str] = {
+    "whole": "integer", "flag": "integer", "bytes": "integer", "number": "real", "moment": "real",
+    "seconds": "real", "value": "any",
+}  # fmt: skip
+"""What cells of a kind hold, if not text; lists, variables and structs are JSON."""
+_AS_JSON_TEXT: tuple[Kind, ...] = ("words", "variables", "struct", "structs")
+
+
+def cell_kind(field: Field) -> str:
+    """What the cells of a field hold: text, integer, real, or any of them."""
+    return _CELL.get(field.kind, "text")
+
+
+def never_null(field: Field) -> bool:
+    """Whether the column always has a value: the default has a null in its place only where it is
+    None, or JSON. (`updated` is null in rows written by hand, until a trigger has seen them.)
+    """
+    kinds = ("value", *_AS_JSON_TEXT)
+    return not field.optional and field.kind not in kinds and field.name != "updated"
+
+
+def declaration(field: Field) -> str:
+    """The column of a field as ALTER TABLE … ADD COLUMN has it."""
+    kind = cell_kind(field)
+    declared = column(field.name) if kind == "any" else f"{column(field.name)} {kind.upper()}"
+    if not never_null(field):
+        return declared
+    return f"{declared} NOT NULL DEFAULT {literal(field.default)}"
+
+
+def literal(value: str | float) -> str:
+    """A value as SQL has it."""
+    return f"'{value}'" if isinstance(value, str) else f"{float(value):g}"
+
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
-_environment = msgspec.json.Decoder(dict[str, str])
 _fault = msgspec.json.Decoder(Fault)
-_progress = msgspec.json.Decoder(Progress)
 _usage = msgspec.json.Decoder(Usage)
-_policy = msgspec.json.Decoder(Policy)
 _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
-_seqs = msgspec.json.Decoder(list[int])
-_rows = msgspec.json.Decoder(
-    list[tuple[int, str, str | None, str | None, int, int, str | None, str | None, int, int]]
-)
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -113,7 +111,7 @@ def kind_from_cells(name: str | None, command: str | None) -> str:
 _Time = Annotated[float, msgspec.Meta(ge=-1e13, le=1e13)]
 """A moment that the calendar knows, or a length of time."""
 _KINDS: dict[str, Any] = {
-    "text": str, "integer": int, "real": _Time, "any": Any, "bytes": bytes,
+    "text": str, "integer": int, "real": _Time, "any": Any, "any?": Any, "bytes": bytes,
     "text?": str | None, "integer?": int | None, "real?": _Time | None,
 }  # fmt: skip
 
@@ -136,45 +134,39 @@ def checked(row: Row, form: type[msgspec.Struct]) -> Row:
 
 
 _TASK = form(
-    "2 text", "4 text?", "any", "text", "4 integer", "text?", "integer", "2 text?", "any",
-    "4 text?", "integer?", "real", "4 real?", "text?", "integer", "text?", "integer", "text?",
-    "integer", "text?", "real?", "2 text?", "2 integer", "2 text?", "text", "real", "text?",
-    "real?", "text?", "real?", "text?", "integer",
-)  # fmt: skip
+    *(cell_kind(field) + ("" if never_null(field) else "?") for field in STORED),
+    "integer",
+)
+_READ: dict[Kind, str] = {
+    "flag": "{cell} != 0",
+    "value": "None if {cell} is None else _unpack({cell})",
+    **dict.fromkeys(
+        _AS_JSON_TEXT,
+        "_{cell}_default if {cell} is None else _decoded(_{cell}_decoder, {cell}, _{cell}_default)",
+    ),
+}
+"""Cells of a kind as they are read, if not just taken."""
+_READ_OWN = {
+    "command": "None if command is None else _decoded(_command_decoder, command, ('',))",
+    "updated": "created if updated is None else updated",
+    "notify": "() if notify is None else _hooks(notify)",
+}
+"""Those of single fields."""
 
 
-def task_from_row(row: Row) -> Task:
-    """A row of TASK_COLUMNS. One long expression: this is the hottest line of every reserve."""
-    msgspec.convert(row, _TASK)
-    (
-        id, queue, name, command, cwd, env, parameters, state, held, attempt, failures,
-        interruptions, ending, priority, owner, tags, result, error, progress, node, worker, pid,
-        created, updated, eta, started_at, finished_at, policy, losses, orders, last_order,
-        returned_from, paused, usage, start_before, flow, part, upstreams, dependents, key, unique,
-        unique_while, unique_for, notify, checkpoint_at, near_node, near_until, fingerprint, _,
-    ) = row  # fmt: skip
-    return Task(
-        id, queue, name,
-        None if command is None else _decoded(_words, command, ("",)),
-        cwd,
-        None if env is None else _decoded(_environment, env, None),
-        None if parameters is None else codec.unpack(parameters),
-        state, held != 0, attempt, failures, interruptions, ending, priority, owner,
-        () if tags is None else _decoded(_words, tags, ()),
-        None if result is None else codec.unpack(result),
-        None if error is None else _decoded(_fault, error, None),
-        None if progress is None else _decoded(_progress, progress, None),
-        node, worker, pid, created, created if updated is None else updated, eta, started_at,
-        finished_at,
-        _DEFAULT_POLICY if policy is None else _decoded(_policy, policy, _DEFAULT_POLICY),
-        losses,
-        () if orders is None else _decoded(_orders, orders, ()),
-        last_order, returned_from, paused != 0,
-        None if usage is None else _decoded(_usage, usage, None),
-        start_before, flow, part, upstreams, dependents != 0, key, unique, unique_while, unique_for,
-        () if notify is None else hooks_from_cell(notify), checkpoint_at, near_node, near_until,
-        fingerprint,
-    )  # fmt: skip
+def _reading() -> str:
+    """The source of `task_from_row`: one long expression, the hottest line of every reserve."""
+    cells = ", ".join(Task.__struct_fields__)
+    values = ",\n        ".join(
+        _READ_OWN.get(field.name) or _READ.get(field.kind, "{cell}").format(cell=field.name)
+        for field in STORED
+    )
+    return (
+        "def task_from_row(_row):\n"
+        "    _convert(_row, _form)\n"
+        f"    {cells}, _ = _row\n"
+        f"    return Task(\n        {values},\n    )\n"
+    )
 
 
 def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
@@ -185,48 +177,6 @@ def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
     return [task_from_row(rows[seq]) for seq in seqs]
 
 
-def just_reserved(
-    tx: Transaction, seqs: Sequence[int], queue: str, worker: str, node: str
-) -> list[Task]:
-    """As `by_seq`, of tasks of one queue that this worker took just now. Most have little more than
-    a name and parameters, and reading all columns would be half the work of a reserve.
-    """
-    tasks: dict[int, Task] = {}
-    unusual: list[int] = []
-    rows, first_created = _read_reserved(tx, seqs)
-    for seq, id, name, parameters, attempt, priority, owner, created, last_order, usual in rows:
-        if not usual:
-            unusual.append(seq)
-            continue
-        tasks[seq] = Task(
-            id, queue, name, None, None, None,
-            None if parameters is None else codec.unpack(parameters),
-            "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, first_created if created is None else float(created), tx.now, None, None,
-            None, _DEFAULT_POLICY, 0, (), last_order,
-        )  # fmt: skip
-    if len(tasks) < len(seqs):
-        unusual = unusual or [seq for seq in seqs if seq not in tasks]
-        tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
-    return [tasks[seq] for seq in seqs]
-
-
-def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[Sequence[Any], Cell]:
-    """Nothing if one of them is not what it seems: then they are read with more care. And when the
-    first was made, which is null in the others that were made then.
-    """
-    row = tx.one("reserve.read", tx.array(seqs), seqs[0])
-    try:
-        return ([], None) if row is None else (_rows.decode(row[0]), row[1])
-    except (msgspec.DecodeError, UnicodeError):
-        return [], None
-
-
-def seqs_from_cell(cell: Cell) -> list[int]:
-    """The answer of `reserve.next`."""
-    return _seqs.decode(cell)
-
-
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:
     """What a column holds. One bad row, written by hand, must not keep a queue from being read."""
     try:
@@ -235,11 +185,34 @@ def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) 
         return otherwise
 
 
+def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
+    """A column `notify`. Rows written by hand may leave out the words in front, and be wrong."""
+    hooks: list[str] = []
+    for written in () if cell is None else _decoded(_words, cell, ()):
+        with suppress(BadInput):
+            hooks.append(notices.parse(written))
+    return tuple(hooks)
+
+
 def json_cell(value: object) -> str | None:
     """JSON text for a column; what is empty or all default is null."""
     if value is None or value in ((), _DEFAULT_POLICY):
         return None
     return _encoder.encode(value).decode()
+
+
+_DECODED = [field for field in STORED if field.kind in _AS_JSON_TEXT]
+task_from_row: Callable[[Row], Task] = generated.function(
+    "task_from_row",
+    _reading(),
+    {
+        "Task": Task, "_convert": msgspec.convert, "_form": _TASK, "_unpack": codec.unpack,
+        "_decoded": _decoded, "_hooks": hooks_from_cell,
+        **{f"_{field.name}_decoder": msgspec.json.Decoder(field.type) for field in _DECODED},
+        **{f"_{field.name}_default": field.default for field in _DECODED},
+    },
+)  # fmt: skip
+"""A task from a row of TASK_COLUMNS."""
 
 
 class Born(NamedTuple):
@@ -274,27 +247,48 @@ def born(new: NewTask, now: float, *, waits: bool = False, dependents: bool = Fa
     )
 
 
+_FIRST_NEW = ("queue", "owner", "key")
+"""The statement `submit` uses these by their numbers, too."""
+_OF_ONE_TASK = ("id", "parameters")
+_NEW = sorted(
+    (
+        field
+        for field in STORED
+        if (field.is_submitted or field.name in BY_STORE) and field.name not in _OF_ONE_TASK
+    ),
+    key=lambda field: _FIRST_NEW.index(field.name) if field.name in _FIRST_NEW else len(_FIRST_NEW),
+)
+NEW_COLUMNS = ", ".join(column(field.name) for field in _NEW)
+NEW_VALUES = ", ".join(f"?{number}" for number in range(5, 5 + len(_NEW)))
+"""What new tasks that were asked for alike have in common, in the statement `submit`."""
+
+
+def _writing() -> str:
+    """The source of `new_cells`."""
+    values = ", ".join(
+        f"born.{BY_STORE[field.name]}"
+        if field.name in BY_STORE
+        else f"json_cell(new.{field.name})"
+        if field.kind in _AS_JSON_TEXT
+        else f"new.{field.name}"
+        for field in _NEW
+    )
+    return f"def new_cells(new, born):\n    return ({values})\n"
+
+
+_new_cells: Callable[[NewTask, Born], Row] = generated.function(
+    "new_cells", _writing(), {"json_cell": json_cell}
+)
+
+
 def cells_in_common(new: NewTask, born: Born) -> Row:
     """The parameters of the statement `submit` that are not of one task alone."""
-    return (
-        history.after_number(born.at, born.state), new.queue, new.name, json_cell(new.command),
-        new.cwd, json_cell(new.env), born.state, new.held, new.priority, new.owner,
-        json_cell(new.tags), born.at, born.eta, json_cell(new.policy), born.start_before, new.flow,
-        new.part, born.upstreams, born.dependents, new.key, new.unique, new.unique_while,
-        new.unique_for, json_cell(new.notify),
-    )  # fmt: skip
+    return (history.after_number(born.at, born.state), *_new_cells(new, born))
 
 
 def task_from_new(new: NewTask, born: Born) -> Task:
     """The task as it will be there."""
-    at, state, eta, start_before, upstreams, dependents = born
-    return Task(
-        new.id, new.queue, new.name, new.command, new.cwd, new.env, new.parameters,
-        state, new.held, 0, 0, 0, None, new.priority,
-        new.owner, new.tags, None, None, None, None, None, None, at, at, eta, None, None,
-        new.policy, 0, (), 0, None, False, None, start_before, new.flow, new.part, upstreams,
-        dependents, new.key, new.unique, new.unique_while, new.unique_for, new.notify,
-    )  # fmt: skip
+    return fresh_task(new, *born)
 
 
 _PURGED = form("3 text", "real", "real?", "real")
@@ -376,15 +370,6 @@ def bucket_from_cells(rate: Cell, per: Cell, tokens: Cell, at: Cell) -> Bucket |
     if per is None or not (rate >= 1 and 0 < per <= CENTURY):
         return None
     return Bucket(Rate(rate, per), float(rate) if tokens is None else tokens, at)
-
-
-def hooks_from_cell(cell: Cell) -> tuple[str, ...]:
-    """A column `notify`. Rows written by hand may leave out the words in front, and be wrong."""
-    hooks: list[str] = []
-    for written in () if cell is None else _decoded(_words, cell, ()):
-        with suppress(BadInput):
-            hooks.append(notices.parse(written))
-    return tuple(hooks)
 
 
 def retention_from_cell(cell: Cell) -> dict[Kept, float]:

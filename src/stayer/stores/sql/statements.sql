@@ -1,23 +1,19 @@
 -- One named statement an operation, for every database: what they say in different words is a macro in
 -- braces, which the dialect expands when it is loaded (dialect.py says which there are). A parameter is
--- `?` or `?2`. A statement may stand in for another by its name, such as {unneeded}; {task}, {schedule}
--- and {share} are columns (see rows.py). What a database has to say altogether otherwise is in its own
+-- `?` or `?2`. A statement may stand in for another by its name, such as {unneeded}; {task},
+-- {new} and {schedule} are columns (see rows.py). What a database has to say altogether otherwise is in its own
 -- statements.sql, which must also have: count, wake.worker, event, event.old, last_event, watch,
 -- submit.holders, reserve.next_of_all.
 
 -- name: submit
--- id, parameters, history, and what rows.cells_in_common gives. `updated` is set, so that a trigger for
--- rows by hand stays quiet.
-INSERT INTO stayer_tasks (
-    id, parameters, history, queue, name, command, cwd, env, state, held, priority, owner, tags,
-    created, updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
-    unique_while, unique_for, notify, share
-)
+-- id, parameters, the number of the event that it came, and what rows.cells_in_common gives. `updated` is
+-- set, so that a trigger for rows by hand stays quiet.
+INSERT INTO stayer_tasks (id, parameters, history, share, {new})
 VALUES (
-    ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-    ?21, ?22, ?23, ?24, ?25, ?26,
-    (SELECT CASE q.fair WHEN 'owner' THEN coalesce(?12, '') WHEN 'key' THEN coalesce(?22, '') ELSE '' END
-     FROM stayer_queues AS q WHERE q.name = ?4 AND q.lined)
+    ?1, ?2, '[' || ?3 || ?4,
+    (SELECT CASE q.fair WHEN 'owner' THEN coalesce(?6, '') WHEN 'key' THEN coalesce(?7, '') ELSE '' END
+     FROM stayer_queues AS q WHERE q.name = ?5 AND q.lined),
+    {new_values}
 )
 {or nothing id};
 
@@ -172,7 +168,7 @@ WHERE q.name = ?1 AND q.fair IS NOT NULL;
 -- name: shares.put
 INSERT INTO stayer_shares (queue, share, used, runs, at) VALUES (?, ?, ?, ?, ?)
 {upsert queue, share}
-    used = {new used}, runs = {new runs}, at = {new at};
+    used = {excluded used}, runs = {excluded runs}, at = {excluded at};
 
 -- name: shares.forget
 DELETE FROM stayer_shares WHERE at < ?;
@@ -420,7 +416,7 @@ UPDATE stayer_tasks SET losses = 0, checkpoint_at = ?1, updated = ?1 WHERE seq =
 
 -- name: report.checkpoint
 INSERT INTO stayer_checkpoints (task, attempt, at, data) VALUES (?, ?, ?, ?)
-{upsert task} attempt = {new attempt}, at = {new at}, data = {new data};
+{upsert task} attempt = {excluded attempt}, at = {excluded at}, data = {excluded data};
 
 -- name: report.usage
 UPDATE stayer_tasks SET usage = ? WHERE seq = ?;
@@ -430,7 +426,7 @@ UPDATE stayer_tasks SET paused = ?, updated = ? WHERE seq = ? AND state = 'start
 
 -- name: usage.point
 INSERT INTO stayer_usage (task, attempt, slot, usage) VALUES (?, ?, ?, ?)
-{upsert task, attempt, slot} usage = {new usage};
+{upsert task, attempt, slot} usage = {excluded usage};
 
 -- name: usage.thin
 -- task, attempt, the grid's width.
@@ -441,7 +437,7 @@ SELECT usage FROM stayer_usage WHERE task = ? AND attempt = ? ORDER BY slot;
 
 -- name: report.log
 INSERT INTO stayer_logs (task, attempt, start, at, data) VALUES (?, ?, ?, ?, ?)
-{upsert task, attempt, start} data = {new data}, at = {new at};
+{upsert task, attempt, start} data = {excluded data}, at = {excluded at};
 
 -- name: report.log_end
 SELECT start + length(data) FROM stayer_logs
@@ -581,21 +577,21 @@ INSERT INTO stayer_figures (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 {upsert step, at, queue}
     depth = {greatest}(
-        coalesce(stayer_figures.depth, {new depth}), coalesce({new depth}, stayer_figures.depth)
+        coalesce(stayer_figures.depth, {excluded depth}), coalesce({excluded depth}, stayer_figures.depth)
     ),
     running = {greatest}(
-        coalesce(stayer_figures.running, {new running}),
-        coalesce({new running}, stayer_figures.running)
+        coalesce(stayer_figures.running, {excluded running}),
+        coalesce({excluded running}, stayer_figures.running)
     ),
     age = {greatest}(
-        coalesce(stayer_figures.age, {new age}), coalesce({new age}, stayer_figures.age)
+        coalesce(stayer_figures.age, {excluded age}), coalesce({excluded age}, stayer_figures.age)
     ),
-    submitted = stayer_figures.submitted + {new submitted},
-    complete = stayer_figures.complete + {new complete},
-    failed = stayer_figures.failed + {new failed},
-    cancelled = stayer_figures.cancelled + {new cancelled},
-    ran = stayer_figures.ran + {new ran},
-    waited = stayer_figures.waited + {new waited};
+    submitted = stayer_figures.submitted + {excluded submitted},
+    complete = stayer_figures.complete + {excluded complete},
+    failed = stayer_figures.failed + {excluded failed},
+    cancelled = stayer_figures.cancelled + {excluded cancelled},
+    ran = stayer_figures.ran + {excluded ran},
+    waited = stayer_figures.waited + {excluded waited};
 
 -- name: figures.forget
 DELETE FROM stayer_figures WHERE step = ? AND at < ?;
@@ -766,7 +762,7 @@ LIMIT ?
 INSERT INTO stayer_purged (id, queue, state, created, finished_at, at)
 SELECT id, queue, state, created, finished_at, ? FROM stayer_tasks
 WHERE seq {in numbers ?} AND finished_at IS NOT NULL
-{upsert id} at = {new at};
+{upsert id} at = {excluded at};
 
 -- name: purge
 DELETE FROM stayer_tasks WHERE seq {in numbers ?};
@@ -945,7 +941,7 @@ UPDATE stayer_upstreams SET waits = {no} WHERE task = ? AND upstream = ? AND wai
 
 -- name: outbox.add
 INSERT INTO stayer_outbox (id, state, at) VALUES (?, ?, ?)
-{upsert id} state = {new state};
+{upsert id} state = {excluded state};
 
 -- name: outbox.ended
 -- now, ids (JSON array): those of them that have ended already, or are gone.

@@ -13,7 +13,8 @@ from stayer.core.effects import done
 from stayer.core.model import Change, State
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import cells, json_cell, seqs_from_cell
+from stayer.stores.sql.rows import cells, json_cell
+from stayer.stores.sql.sqlite.just_reserved import seqs_from_cell
 from stayer.stores.sql.transaction import Transaction
 
 _WIDEST = 256

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from stayer.stores.sql.dialect import Dialect, Statements
-from stayer.stores.sql.sqlite import fast
+from stayer.stores.sql.sqlite import just_reserved
 from stayer.stores.sql.transaction import Cell
 
 _HERE = Path(__file__).parent
@@ -57,4 +57,4 @@ DIALECT = SqliteDialect()
 def statements(dialect: Dialect = DIALECT) -> Statements:
     """The statements as SQLite reads them."""
     own = (_HERE / "statements.sql", _HERE / "fast.sql")
-    return Statements(dialect, fast.COLUMNS, *own)
+    return Statements(dialect, just_reserved.COLUMNS, *own)

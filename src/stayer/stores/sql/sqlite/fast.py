@@ -4,7 +4,7 @@
 - Neighbours that were asked for alike come into the table by one statement.
 - What stands one behind the other in the table is changed as a stretch, not row by row.
 - Numbers and the usual columns are read as one JSON array: Python lets go of its lock at every row
-  that it reads, and gets it back when others have had enough of it.
+  that it reads, and gets it back when others have had enough of it (`just_reserved.py`).
 - Tasks that ran to their end are completed in groups (`bulk_complete.py`).
 """
 
@@ -19,27 +19,16 @@ from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
 from stayer.stores.sql.journal import Ledger
 from stayer.stores.sql.rows import (
-    FIRST_CREATED,
-    RESERVED_COLUMNS,
-    UNUSUAL,
     Born,
     born,
     cells_in_common,
     json_cell,
-    just_reserved,
     likeness,
-    seqs_from_cell,
     task_from_new,
 )
 from stayer.stores.sql.sqlite.bulk_complete import complete, groups
+from stayer.stores.sql.sqlite.just_reserved import just_reserved, seqs_from_cell
 from stayer.stores.sql.transaction import Cell, Transaction
-
-COLUMNS = {
-    "reserved": RESERVED_COLUMNS,
-    "unusual": UNUSUAL,
-    "first_created": FIRST_CREATED,
-}
-"""What stands for columns in fast.sql."""
 
 
 class FastBulk(Bulk):

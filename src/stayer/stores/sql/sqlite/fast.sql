@@ -1,22 +1,17 @@
 -- What makes SQLite fast where much is done at once: see fast.py. {reserved}, {unusual} and {first_created}
--- are columns of its.
+-- are columns (see just_reserved.py).
 
 -- name: fast.submit
 -- Tasks that were asked for alike: [id, parameters] of each (JSON array), the number of the event that
 -- the first one came, parameters that are no text (then there is but one task), and what rows.cells_in_common
 -- gives. One statement for all, because each one that is run for a single row costs as much again.
 -- `updated` is set, so the trigger for rows by hand stays quiet.
-INSERT INTO stayer_tasks (
-    id, parameters, history, queue, name, command, cwd, env, state, held, priority, owner, tags,
-    created, updated, eta, policy, start_before, flow, part, upstreams, dependents, key, "unique",
-    unique_while, unique_for, notify, share
-)
+INSERT INTO stayer_tasks (id, parameters, history, share, {new})
 SELECT
-    json_extract(value, '$[0]'), coalesce(?3, json_extract(value, '$[1]')),
-    '[' || (?2 + key) || ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15, ?16, ?17, ?18,
-    ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27,
-    (SELECT CASE fair WHEN 'owner' THEN coalesce(?13, '') WHEN 'key' THEN coalesce(?23, '') ELSE '' END
-     FROM stayer_queues WHERE name = ?5 AND lined)
+    json_extract(value, '$[0]'), coalesce(?3, json_extract(value, '$[1]')), '[' || (?2 + key) || ?4,
+    (SELECT CASE fair WHEN 'owner' THEN coalesce(?6, '') WHEN 'key' THEN coalesce(?7, '') ELSE '' END
+     FROM stayer_queues WHERE name = ?5 AND lined),
+    {new_values}
 FROM json_each(?1)
 WHERE true
 ON CONFLICT (id) DO NOTHING;

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
+from typing import get_args
 from uuid import uuid4
 
 from stayer.core.errors import StoreUnusable
+from stayer.core.fields import FIELDS, STORED, Field
+from stayer.core.model import Policy
+from stayer.stores.sql.rows import declaration
 from stayer.stores.sql.sqlite.database import Database, SqliteTransaction
 
 VERSION = 1
@@ -16,6 +20,8 @@ _STEPS = {1: "schema.sql"}
 """What leads to each version from the one before."""
 
 _TRIGGER = "stayer_task_by_hand"
+_TRIGGER_REVISION = 3
+"""Of what stands in schema.sql: to be raised with every change of it."""
 _KNOWN = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'stayer_meta'"
 _READ = "SELECT value FROM stayer_meta WHERE key = 'schema'"
 _WRITE = (
@@ -30,21 +36,28 @@ def setup(database: Database) -> None:
     """Bring the tables to VERSION; only looks if they are there already."""
     with database.read() as tx:
         version = _version(tx, database.path)
-        outdated = version == VERSION and _is_outdated(tx)
-    if outdated:
-        with database.write() as tx:
-            if _is_outdated(tx):
-                tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
-                tx.sql(_trigger())
-    if version == VERSION:
-        return
+        if version == VERSION and not (_is_outdated(tx) or _missing_columns(tx)):
+            return
     with database.write() as tx:
         # Somebody else may have done it while this process stood in line.
         for step in range(_version(tx, database.path) + 1, VERSION + 1):
-            for statement in _split((_HERE / _STEPS[step]).read_text(encoding="utf-8")):
+            for statement in _statements(_STEPS[step]):
                 tx.sql(statement)
             tx.sql(_WRITE, str(step))
         tx.sql(_NAME, uuid4().hex)
+        for column in _missing_columns(tx):
+            tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {column}")
+        if _is_outdated(tx):
+            tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
+            tx.sql(_trigger())
+
+
+def _missing_columns(tx: SqliteTransaction) -> list[str]:
+    """Columns of fields that are younger than this file. They are added without another version of
+    the tables: an older Stayer names the columns that it knows, and need not know of more.
+    """
+    there = {name for (name,) in tx.sql("SELECT name FROM pragma_table_info('stayer_tasks')")}
+    return [declaration(field) for field in STORED if field.name not in there]
 
 
 def _is_outdated(tx: SqliteTransaction) -> bool:
@@ -62,9 +75,47 @@ def _revision(trigger: str) -> int:
 
 @lru_cache
 def _trigger() -> str:
-    script = (_HERE / _STEPS[1]).read_text(encoding="utf-8")
-    [found] = [each for each in _split(script) if f"CREATE TRIGGER {_TRIGGER} " in each]
+    [found] = [each for each in _statements(_STEPS[1]) if f"CREATE TRIGGER {_TRIGGER} " in each]
     return found
+
+
+def _statements(file: str) -> list[str]:
+    """The statements of a script, with what follows from the table of fields filled in."""
+    script = (_HERE / file).read_text(encoding="utf-8")
+    policy = [field for field in FIELDS if field.home is Policy]
+    meant = {
+        # Fields are only ever added, so whoever knows more of them has the newer trigger.
+        "revision": str(100 * _TRIGGER_REVISION + len(policy)),
+        "policy fields": ", ".join(f"'{field.name}'" for field in policy),
+        "policy kinds": "\n            ".join(
+            f"WHEN key = '{field.name}' THEN {_policy_condition(field)}"
+            for field in policy
+            if field.kind != "seconds"
+        ),
+    }
+    for word, text in meant.items():
+        script = script.replace(f"{{{word}}}", text)
+    return _split(script)
+
+
+def _policy_condition(field: Field) -> str:
+    """What holds for a field of a policy, as json_each gives it, if it is of its kind."""
+    match field.kind:
+        case "whole":
+            return "type = 'integer' AND atom BETWEEN 0 AND 2147483647"
+        case "bytes":
+            return "type = 'null' OR (type = 'integer' AND atom >= 0)"
+        case "number":
+            return "type IN ('integer', 'real') AND atom BETWEEN 1 AND 100"
+        case "words":
+            return "type = 'array'"
+        case "flag":
+            return "type IN ('true', 'false')"
+        case "choice":
+            words = ", ".join(f"'{word}'" for word in get_args(field.type))
+            return f"atom IN ({words})" + (" OR type = 'null'" if field.optional else "")
+        case _:
+            return "type IN ('text', 'null')"
 
 
 def _version(tx: SqliteTransaction, path: str) -> int:

@@ -1,4 +1,5 @@
--- The tables, version 1. Columns are named as the record's fields are; times are epoch seconds.
+-- The tables, version 1. Columns are named as the record's fields are; times are epoch seconds. Those of
+-- fields that came later are added by schema.py, which also fills in {…}.
 --
 -- Anyone may write here: a row of stayer_tasks with only id, queue and parameters is a complete
 -- task, and deleting the row of a task that waits removes it. The triggers do the rest. Stayer
@@ -385,7 +386,7 @@ CREATE INDEX stayer_purged_at ON stayer_purged (at);
 CREATE TRIGGER stayer_task_by_hand AFTER INSERT ON stayer_tasks
 WHEN new.updated IS NULL
 BEGIN
-    -- revision 2: files that have an older one, or none, get this one when they are opened (schema.py).
+    -- revision {revision}: files that have an older one, or none, get this one when they are opened (schema.py).
     SELECT raise(ABORT, 'stayer: a task has either a name or a command, not both')
     WHERE new.name IS NOT NULL AND new.command IS NOT NULL;
     SELECT raise(ABORT, 'stayer: the words of a command have to be text')
@@ -401,25 +402,13 @@ BEGIN
     SELECT raise(ABORT, 'stayer: policy has a field that there is not: see docs/reference/tables.md')
     WHERE EXISTS (
         SELECT 1 FROM json_each(new.policy)
-        WHERE key NOT IN (
-            'retries', 'retry_wait', 'retry_backoff', 'retry_cap', 'retry_on', 'give_up_on', 'losses',
-            'time_limit', 'silence_limit', 'memory_limit', 'grace', 'fence', 'time_growth', 'time_most',
-            'memory_growth', 'memory_most', 'when_failed', 'near', 'near_wait', 'over'
-        )
+        WHERE key NOT IN ({policy fields})
     );
     SELECT raise(ABORT, 'stayer: policy has a field of another kind: numbers are numbers from 0 on')
     WHERE EXISTS (
         SELECT 1 FROM json_each(new.policy)
         WHERE NOT CASE
-            WHEN key IN ('retries', 'losses') THEN type = 'integer' AND atom BETWEEN 0 AND 2147483647
-            WHEN key IN ('memory_limit', 'memory_most')
-                THEN type = 'null' OR (type = 'integer' AND atom >= 0)
-            WHEN key IN ('retry_on', 'give_up_on') THEN type = 'array'
-            WHEN key IN ('near', 'over') THEN type IN ('text', 'null')
-            WHEN key = 'fence' THEN type = 'null' OR atom IN ('freeze', 'kill')
-            WHEN key = 'when_failed' THEN atom IN ('cancel', 'run', 'hold')
-            WHEN key IN ('retry_backoff', 'time_growth', 'memory_growth')
-                THEN type IN ('integer', 'real') AND atom BETWEEN 1 AND 100
+            {policy kinds}
             ELSE type = 'null' OR (type IN ('integer', 'real') AND atom BETWEEN 0 AND 3155760000)
         END
     );

@@ -1,0 +1,110 @@
+"""Writes the tables of a task's fields into the reference (JSON, SQL tables, Python), from
+`core/fields.py`.
+
+`python docs/field_tables.py` writes them, `--check` only says whether they are up to date.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+from stayer.client.submit import OPTIONS
+from stayer.core.fields import FIELDS, POLICY, STORED, SUBMISSION, Field, Kind
+from stayer.core.model import Policy
+from stayer.stores.sql.rows import cell_kind
+
+REFERENCE = Path(__file__).parent / "reference"
+BEGIN, END = (
+    "<!-- Made by docs/field_tables.py. -->",
+    "<!-- End of what docs/field_tables.py made. -->",
+)
+
+_JSON: dict[Kind, str] = {
+    "text": "string", "whole": "whole number", "number": "number", "flag": "true or false",
+    "moment": "time", "seconds": "seconds", "bytes": "bytes", "words": "array of strings",
+    "variables": "object of strings", "value": "any value", "struct": "object",
+    "structs": "array of objects",
+}  # fmt: skip
+_STRUCTS = {
+    "error": "[error](#an-error)",
+    "progress": "[progress](#a-progress)",
+    "usage": "[usage](#a-usage)",
+}
+_PYTHON: dict[Kind, str] = {
+    "text": "text", "whole": "whole number", "number": "number", "flag": "`True` or `False`",
+    "moment": "moment", "seconds": "duration", "bytes": "size", "words": "list",
+    "variables": "mapping",
+}  # fmt: skip
+
+
+def _choices(field: Field) -> str:
+    words = [f"`{word}`" for word in get_args(field.type)]
+    return " ".join(words) if len(words) > 3 else " or ".join(words)
+
+
+def record() -> Iterator[str]:
+    """The keys of a task in JSON."""
+    yield from ("| key | is | what |", "|---|---|---|")
+    policy = {field.name: field for field in FIELDS if field.home is Policy}
+    for field in [*(each for each in STORED if each.row.shown), *(policy[name] for name in POLICY)]:
+        kind = _choices(field) if field.kind == "choice" else _JSON[field.kind]
+        kind = _STRUCTS.get(field.name, kind)
+        null = " or null" if field.optional else ""
+        yield f"| `{field.name}` | {kind}{null} | {field.row.about} |"
+
+
+def columns() -> Iterator[str]:
+    """The columns of a task."""
+    yield from ("| column | type | set by | what |", "|---|---|---|---|")
+    for field in STORED:
+        kind = cell_kind(field)
+        if field.kind in ("words", "variables", "struct", "structs"):
+            kind += ", JSON"
+        yield f"| `{field.name}` | {kind} | {field.set_by} | {field.row.about} |"
+
+
+def options() -> Iterator[str]:
+    """What may be said of a task in Python."""
+    yield from ("| option | is | what |", "|---|---|---|")
+    for name, field in SUBMISSION.items():
+        if name in OPTIONS:
+            kind = _choices(field) if field.kind == "choice" else _PYTHON[field.kind]
+            yield f"| `{name}` | {kind} | {field.row.about} |"
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "json.md": record,
+    "tables.md": columns,
+    "python.md": options,
+}
+
+
+def with_table(page: str, text: str) -> str:
+    """The text of a page, with its table as it is now."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page} lacks the lines {BEGIN} and {END}")
+    return "".join((before, BEGIN, "\n\n", "\n".join(PAGES[page]()), "\n\n", END, after))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or with --check compare them."""
+    if list(arguments) not in ([], ["--check"]):
+        print("usage: python docs/field_tables.py [--check]", file=sys.stderr)
+        return 2
+    texts = {page: (REFERENCE / page).read_text(encoding="utf-8") for page in PAGES}
+    stale = {page: new for page in PAGES if (new := with_table(page, texts[page])) != texts[page]}
+    for page, text in stale.items():
+        if arguments:
+            print(f"{page} is not up to date: python docs/field_tables.py", file=sys.stderr)
+        else:
+            (REFERENCE / page).write_text(text, encoding="utf-8")
+    return bool(stale) if arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""A field is said once: those that a copy of Stayer has in its classes and in the table of fields,
+and nowhere else, are submitted, stored, returned, listed and shown as all others are.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from stayer.core.model import Filter, NewTask
+from stayer.store import Store
+from tests.contract import made_up
+
+ROOT = Path(__file__).parents[2]
+Run: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a Stayer is that has more fields."""
+    return made_up.make_copy(tmp_path_factory.mktemp("copy"))
+
+
+@pytest.fixture
+def run(copy: Path, tmp_path: Path) -> Run:
+    """Run Python with that Stayer; what it prints."""
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env={
+                **os.environ, "PYTHONPATH": f"{copy}:{ROOT}", "HOME": str(tmp_path),
+                "COLUMNS": "200", "TZ": "UTC",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_a_store_keeps_it_beside_what_is_older(timely: Store, url: str, run: Run) -> None:
+    timely.submit([NewTask(id="old", queue="attic")])
+    run("-m", "tests.contract.made_up", url)
+
+    # And this Stayer, which does not know of it, goes on with the same store.
+    [rose] = timely.get(["rose"])
+    assert rose is not None
+    assert (rose.state, rose.result) == ("complete", "in bloom")
+    timely.submit([NewTask(id="young", queue="attic", tags=("new",))])
+    found = timely.find(Filter(queues=("attic",)), None, 9).tasks
+    assert [task.id for task in found] == ["young", "old"]
