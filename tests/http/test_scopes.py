@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.errors import Refused
+from stayer.core.errors import Refused, StoreUnreachable
 from stayer.core.lifecycle import Fail
 from stayer.core.model import Fault
 from stayer.core.submit.checks import new_task
@@ -73,8 +73,9 @@ def test_it_submits_to_its_own_queue_alone(mine: Confined, store: Store) -> None
 
 
 @pytest.mark.parametrize(
-    "id", ["nightly-2026-12-01", "mine", "mine-1", "mine.x", "theirs:1", "mine:theirs:1", ":x", "b"]
-)
+    "id", ["nightly-2026-12-01", "mine", "mine-1", "mine.x", "theirs:1", "mine:theirs:1", ":x", "b",
+     "abcdefghijklmno2"],
+)  # fmt: skip
 def test_it_takes_no_id_that_others_might_choose(mine: Confined, store: Store, id: str) -> None:
     """Nor learns whether there is one."""
     answer = mine("POST", "/v1/tasks", {"id": id})
@@ -88,7 +89,10 @@ def test_it_takes_no_id_that_others_might_choose(mine: Confined, store: Store, i
 def test_it_chooses_ids_below_its_queue_or_leaves_them_out(mine: Confined, site: Site) -> None:
     assert mine("POST", "/v1/tasks", {"id": "mine:nightly-2026-12-01"}).status == 201
     assert mine("POST", "/v1/tasks", {"id": "mine:nightly-2026-12-01"}).status == 200
-    assert mine("POST", "/v1/tasks", {}).status == 201
+    drawn = mine("POST", "/v1/tasks", {})
+    assert (drawn.status, drawn.json["id"][:5]) == (201, "mine:")
+    many = mine("POST", "/v1/tasks", [{}, {}]).json["tasks"]
+    assert [task["id"][:5] for task in many] == ["mine:", "mine:"]
     secret = site.access.add("a client", "submit", ("mine", "a:b"))
     shown: Any = {"role": None, "Authorization": f"Bearer {secret}"}
     assert site("POST", "/v1/tasks", {"id": "a:b:1", "queue": "a:b"}, **shown).status == 201
@@ -96,8 +100,32 @@ def test_it_chooses_ids_below_its_queue_or_leaves_them_out(mine: Confined, site:
         403, "forbidden"
     )
     with closing(open_store(site.url, token=secret)) as remote:
-        drawn = new_task(queue="mine")  # a client draws ids itself
-        assert remote.submit([drawn])[0].fresh
+        own = new_task(queue="mine")  # a client draws ids itself
+        for fresh in (True, False):  # and submits again what may not have come
+            [answer] = remote.submit([own])
+            assert (answer.task.id, answer.fresh) == (f"mine:{own.id}", fresh)
+        some = [new_task(queue="mine"), new_task(queue="a:b"), new_task(queue="mine", id="mine:2")]
+        ids = [answer.task.id for answer in remote.submit(some)]
+        assert ids == [f"mine:{some[0].id}", f"a:b:{some[1].id}", "mine:2"]
+        with pytest.raises(Refused, match="queues mine, a:b only"):
+            remote.submit([new_task(queue="theirs")])
+
+
+def test_what_a_client_may_have_submitted_is_named_as_it_is_there(
+    site: Site, mine: Confined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = site.access.add("a client", "submit", ("mine",))
+    with closing(open_store(site.url, token=secret)) as remote:
+        remote.submit([new_task(queue="mine")])
+
+        def lost(*_: object, **__: object) -> None:
+            raise StoreUnreachable("the answer was lost")
+
+        monkeypatch.setattr(remote, "_ask", lost)
+        task = new_task(queue="mine")
+        with pytest.raises(StoreUnreachable) as found:
+            remote.submit([task])
+    assert found.value.drawn == (f"mine:{task.id}",)
 
 
 def test_a_token_that_may_choose_any_id_learns_nothing_of_others(

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from stayer.core import limits
 from stayer.core.model import LogPiece, Report
+from stayer.http import static
 from stayer.http.limits import Limits, Requests
 from stayer.http.problem import Problem
+from stayer.http.route import Call
 from stayer.http.service import STORE_THREADS, Service, Settings
 from stayer.http.session import by_token
 from stayer.http.tokens import Access, Token
 from stayer.service.control import logs
 from stayer.store import Store
 from tests.contract.builders import PATIENCE, beat, get, register, started
-from tests.http.serving import Site
+from tests.faults.fleet import until
+from tests.http.serving import Site, log_in, served_here
 
 
 def test_a_token_has_its_turns_and_no_more() -> None:
@@ -113,3 +119,39 @@ def test_a_task_that_is_written_too_long_is_refused_unread(site: Site) -> None:
     body = b'{"name":"n","parameters":"' + b"a" * limits.WRITTEN + b'"}'
     reply = site("POST", "/v1/tasks", body)
     reply.is_problem(413, "too-large", "6.4 MB")
+
+
+def test_files_that_anybody_asks_for_keep_nobody_from_logging_in(
+    tmp_path: Path, store: Store, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All places of those who are not known are taken by files of the page that don't get done."""
+    over = threading.Event()
+    real = static.Folder.answer
+
+    def slow(folder: static.Folder, name: str, request: Request) -> Response:
+        over.wait(PATIENCE)
+        return real(folder, name, request)
+
+    monkeypatch.setattr(static.Folder, "answer", slow)
+    settings = Limits(requests_by_token=2)
+    with (
+        served_here(tmp_path, url, limits=settings) as site,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        asked = [pool.submit(site, "GET", "/ui/main.js", role=None) for _ in range(3)]
+        try:
+            until(lambda: any(each.done() for each in asked), "for one to find no place")
+            assert log_in(site).page
+        finally:
+            over.set()
+        assert sorted(each.result().status for each in asked) == [200, 200, 503]
+
+
+def test_who_tries_to_log_in_keeps_others_from_nothing() -> None:
+    def account(method: str, address: str) -> str:
+        scope = {"method": method, "client": (address, 1)}
+        return Call(None, scope, {}, None, {}, None, None, None)._anonymous()  # type: ignore[arg-type]
+
+    assert account("GET", "192.0.2.1") == account("HEAD", "192.0.2.2") == ""
+    assert account("POST", "192.0.2.1") != account("POST", "192.0.2.2")
+    assert account("POST", "2001:db8::1") == account("POST", "2001:db8::2")

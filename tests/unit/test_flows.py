@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from stayer.core import limits
 from stayer.core.errors import BadInput
-from stayer.core.flows import model
 from stayer.core.flows.model import Ended, FlowInfo, Upstreams, again, check, in_order, relayed
 from stayer.core.lifecycle import Await, Retry
 from stayer.core.model import NewTask, Policy, State, Task
@@ -32,7 +32,7 @@ def test_a_circle_is_named() -> None:
 
 
 def test_too_many_ties_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "EDGES_LIMIT", 2)
+    monkeypatch.setattr(limits, "FLOW_TIES", 2)
     check([new("a"), new("b", "a"), new("c", "a")])
     with pytest.raises(BadInput, match="put one task in between"):
         check([new("a"), new("b", "a"), new("c", "a", "b")])

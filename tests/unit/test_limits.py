@@ -201,3 +201,5 @@ def test_the_documentation_names_the_limits() -> None:
         assert most.items is None or most.items in said, (name, row)
     assert f"{limits.RECORD:,} bytes" in table
     assert f"{limits.WRITTEN:,} bytes" in table
+    for number in (limits.FLOW_TASKS, limits.FLOW_TIES, limits.FLOW_BYTES):
+        assert f"{number:,}" in table

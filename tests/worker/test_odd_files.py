@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_what_is_far_too_large_is_not_read(fleet: Fleet, name: str) -> None:
     task = fleet.until_ended("bad")
     assert (task.state, task.error and task.error.type) == ("failed", said)
     assert _peak_memory(worker) < 400_000_000
+
+
+@pytest.mark.parametrize("ones", [1_500_000, 2_300_000])
+def test_a_result_that_is_hard_to_refuse_holds_up_nobody(fleet: Fleet, ones: int) -> None:
+    fleet.worker()
+    write = f"""import os; print('{{"' + "A" * 3_200_000 + '":[' + "1," * {ones} + "NaN]}}",
+        file=open(os.environ["STAYER_RESULT"], "w"))"""
+    fleet.submit("bad", sys.executable, "-c", write)
+    task = fleet.until_ended("bad")
+    assert (task.state, task.error and task.error.type) == ("failed", "ResultTooLarge")
+    fleet.submit("good", "true")
+    assert fleet.until_ended("good").state == "complete"
 
 
 def test_of_a_checkpoint_that_is_too_large_its_history_tells(fleet: Fleet) -> None:

@@ -11,13 +11,15 @@ import dataclasses
 import enum
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import count
 from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Struct
 
+from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
 from stayer.core.fields import POLICY, RECORD, named
 from stayer.core.model import (
@@ -74,6 +76,13 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 _decode = msgspec.json.Decoder().decode
 _BITS_LIMIT = 14_280
 """About 4,300 decimal digits: more, Python itself refuses to read or write."""
+_ALWAYS_FINE = frozenset((bool, type(None)))
+_SMALL = 2**63
+_WITH_KEYS = (list, tuple, dict)
+_STEPS_LIMIT = 100_000
+"""How many values that may be at fault are looked at to say more of JSON that can't be read."""
+_LONGEST_WAY = 200
+"""How many characters of the way to a fault a message shows."""
 UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
@@ -100,6 +109,16 @@ def pack(value: Value, what: str, limit: int) -> str | bytes | None:
     if len(form) > 2 * NESTING_LIMIT and _is_deep(form, back):
         raise _too_deep(what)
     return form.decode() if len(form) <= COMPRESS_OVER else _squeezed(form)
+
+
+def size(value: Value) -> int:
+    """Bytes of the value as JSON, or as it is; 0 where `pack` would say what is wrong with it."""
+    if isinstance(value, _BYTES_LIKE):
+        return len(value)
+    try:
+        return 0 if value is None else len(_encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return 0
 
 
 def _squeezed(form: bytes) -> str | bytes:
@@ -189,30 +208,69 @@ def _too_deep(what: str) -> BadInput:
     return BadInput(f"{what}: nested over {NESTING_LIMIT} levels deep, or in itself: flatten it")
 
 
-def _complain(value: object, what: str, where: str = "", depth: int = 0) -> None:
-    """Say which part of the value JSON can't hold; returns if all of it is fine."""
+class _Weary(Exception):
+    """A search for a fault has taken as many steps as it may."""
+
+
+def _complain(value: object, what: str, steps: Iterable[int] = ()) -> None:
+    """Say which part of the value JSON can't hold; returns if all of it is fine. Raises _Weary if
+    that is not known after so many steps (without: as many as it takes).
+    """
+    if found := _find_fault(value, what, iter(steps) if steps else count()):
+        way, problem = found
+        raise BadInput(f"{what}{_cut(''.join(reversed(way)))} {problem}")
+
+
+def _find_fault(
+    value: object, what: str, steps: Iterator[int], depth: int = 0
+) -> tuple[list[str], str] | None:
+    """What JSON can't hold, and the way to it, its end first. The way is made on the way back:
+    there may be millions of values, and each of them below a key of megabytes.
+    """
+    if next(steps, None) is None:
+        raise _Weary
     if depth > NESTING_LIMIT:
         raise _too_deep(what)
     if isinstance(value, enum.Enum):
         value = value.value
-    for place, inner in _parts(value):
-        _complain(inner, what, where + place, depth + 1)
-    if problem := _problem(value):
-        raise BadInput(f"{what}{where} {problem}")
+    for key, inner in _parts(value):
+        kind = type(inner)
+        if (
+            kind in _ALWAYS_FINE
+            or (kind is int and -_SMALL < inner < _SMALL)
+            or (kind is str and inner.isascii())
+            or (kind is float and math.isfinite(inner))
+        ):
+            continue
+        if found := _find_fault(inner, what, steps, depth + 1):
+            found[0].append(
+                f"[{limits.shown(key)}]" if isinstance(value, _WITH_KEYS) else f".{key}"
+            )
+            return found
+    problem = _problem(value)
+    return None if problem is None else ([], problem)
 
 
-def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """What is in the value, with the way to it."""
+def _parts(value: object) -> Iterator[tuple[Any, Any]]:
+    """What is in the value, with its place, key or name there."""
     if isinstance(value, list | tuple):
-        yield from ((f"[{index}]", inner) for index, inner in enumerate(value))
+        yield from enumerate(value)
     elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+        yield from value.items()
     elif isinstance(value, Struct):
         named = ((name, getattr(value, name)) for name in value.__struct_fields__)
-        yield from ((f".{name}", inner) for name, inner in named if inner is not msgspec.UNSET)
+        yield from ((name, inner) for name, inner in named if inner is not msgspec.UNSET)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = (field.name for field in dataclasses.fields(value))
-        yield from ((f".{name}", getattr(value, name, None)) for name in names)
+        yield from ((name, getattr(value, name, None)) for name in names)
+
+
+def _cut(way: str) -> str:
+    return (
+        way
+        if len(way) <= _LONGEST_WAY
+        else f"{way[: _LONGEST_WAY // 2]}…{way[-_LONGEST_WAY // 2 :]}"
+    )
 
 
 def _problem(value: object) -> str | None:
@@ -246,7 +304,8 @@ def _kind_problem(value: object) -> str | None:
 
 def _key_problem(key: object) -> str | None:
     if not isinstance(key, str):
-        return f"has the key {key!r}: the keys of a JSON object are strings, pass {str(key)!r}"
+        said = f"has the key {limits.shown(key)}: the keys of a JSON object are strings"
+        return f"{said}, pass {limits.shown(str(key))}"
     return None if _surrogate(key) is None else "has a key with a lone surrogate, which is no text"
 
 
@@ -386,7 +445,7 @@ def refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
 
     try:
         text = text.decode() if isinstance(text, bytes) else text
-        _complain(json.loads(text), what)
+        _complain(json.loads(text), what, range(_STEPS_LIMIT))
     except json.JSONDecodeError as found:
         if not text.strip():
             raise BadInput(f'{what}: empty, where JSON should be, for example {{"n": 1}}') from None
@@ -398,6 +457,6 @@ def refuse(text: str | bytes, what: str, error: Exception) -> NoReturn:
         ) from None
     except UnicodeDecodeError as found:
         raise BadInput(f"{what}: not UTF-8 at byte {found.start}: JSON is UTF-8 text") from None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, _Weary):
         pass
     raise BadInput(f"{what}: not usable as JSON: {error}") from None

@@ -34,6 +34,16 @@ def generate_many(count: int) -> list[str]:
     return [shared + characters[i : i + size] for i in range(0, size * count, size)]
 
 
+def below_queue(queue: str, drawn: str) -> str:
+    """The id of a task whose submitter may choose ids of this queue only: as if it had."""
+    return f"{queue}:{drawn}"
+
+
+def drawn_anew(id: str) -> str:
+    """Another id in place of one that was drawn, with whatever stands in front of that."""
+    return id[:-LENGTH] + generate()
+
+
 def _random(length: int) -> str:
     return secrets.token_bytes(length).translate(_LETTER_OF).decode("ascii")
 

@@ -33,6 +33,14 @@ WRITTEN = 6_400_000
 """Bytes of one task as JSON, before anybody reads it: parameters and record, with six for each
 character (`\\u0061`). As many are taken from the list of Redis at once.
 """
+FLOW_TASKS = 20_000
+"""Parts of a flow, and tasks: it is accepted in one step."""
+FLOW_TIES = 200_000
+"""Pairs of a task and one that it runs after, in a flow or another submission."""
+FLOW_BYTES = 64_000_000
+"""Bytes of the parameters and records of all tasks of a flow, as JSON. A few words can ask for far
+more than they are long, so all three are counted before anything is laid out.
+"""
 LIST = 10_000_000
 """Bytes after which a page of a list ends, but for its first record."""
 

@@ -298,6 +298,8 @@ def _flow_schemas(counts: Schema) -> Schema:
         "FlowTold": _object(id=_STRING, tasks=_INTEGER),
         "Upstreams": _object(after=names, behind=names, waits=names, waiting_for=_INTEGER),
         "FlowSubmission": {
+            "description": f"At most {limits.FLOW_TASKS:,} tasks of {limits.FLOW_BYTES:,} bytes in "
+            f"all, and {limits.FLOW_TIES:,} pairs of a task and one that it runs after.",
             "type": "object",
             "properties": {
                 **about, "defaults": task,

@@ -29,6 +29,7 @@ from starlette.types import Receive, Scope
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON
 from stayer.core.submit import decode_errors
+from stayer.http.limits import counted_as
 from stayer.http.session import Principal
 from stayer.http.tokens import Role
 from stayer.store import Store
@@ -83,7 +84,16 @@ class Call(NamedTuple):
 
     async def ask(self, function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
         """Run something that asks the store, in a thread, when it is this token's turn."""
-        return await self.service.ask(self.who, function, *arguments)
+        return await self.service.ask(self.who or self._anonymous(), function, *arguments)
+
+    def _anonymous(self) -> str:
+        """The account of somebody who is not known. Who logs in has one of their own, by address:
+        neither the files of the page, which anybody may ask for, nor others' tries keep them out.
+        """
+        if self.scope["method"] in ("GET", "HEAD"):
+            return ""
+        client = self.scope["client"]
+        return f"login {counted_as(client[0]) if client else ''}"
 
 
 Outcome: TypeAlias = "Answer | Response | JSON"

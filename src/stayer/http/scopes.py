@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from stayer.core import ids
 from stayer.core.errors import UnknownTask
 from stayer.core.insight.explanation import Reason
 from stayer.core.model import NewTask, Submitted, Task
@@ -55,7 +54,8 @@ async def confine(service: Service, who: Principal, found: Found, query: Any) ->
 
 def check_new(who: Principal, new: NewTask) -> None:
     """Whether it may submit this. All queues share one space of ids, which is why a token for some
-    of them may choose those that nobody else would: see `docs/decisions/0016`.
+    of them may choose those that nobody else would: see `docs/decisions/0016`. Letters that look
+    drawn may be another's; only what was drawn here is nobody's.
     """
     if who.queues:
         _check_queues(who, (new.queue,))
@@ -64,7 +64,7 @@ def check_new(who: Principal, new: NewTask) -> None:
                 "forbidden",
                 f"a token for {_list(who)} only can't let tasks wait for others: leave out `after`",
             )
-        own = who.any_id or ids.is_generated(new.id) or new.id.rpartition(":")[0] == new.queue
+        own = who.any_id or new.generated or new.id.rpartition(":")[0] == new.queue
         if not own:
             raise Problem(
                 "forbidden",

@@ -135,12 +135,13 @@ class Service:
             self._calls -= 1
 
     async def ask(
-        self, who: Principal | None, function: Callable[[Unpack[A]], T], *arguments: *A
+        self, who: Principal | str, function: Callable[[Unpack[A]], T], *arguments: *A
     ) -> T:
-        """Run something that asks the store for somebody, who may use only a part of the threads:
-        others go on, however long it takes.
+        """Run something that asks the store for somebody, or for an account that is nobody's in
+        particular. Each has a part of the threads: others go on, however long what is asked for
+        takes.
         """
-        async with self.requests.turn("" if who is None else who.account):
+        async with self.requests.turn(who if isinstance(who, str) else who.account):
             return await self.call(function, *arguments)
 
     async def probe(self) -> float:

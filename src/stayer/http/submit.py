@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from stayer.core import codec, ids
 from stayer.core.errors import BadInput, TooLarge
@@ -116,6 +117,8 @@ def _new_task(call: Call, text: bytes, what: str, draw: Callable[[], str]) -> Ne
         said["owner"] = call.who.name  # fair turns of owners are not to be had many times
     try:
         new = checks.new_task(draw=draw, **said)
+        if new.generated and call.who.queues and not call.who.any_id:
+            new = replace(new, id=ids.below_queue(new.queue, new.id))
         codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)
     except BadInput as error:
         error.args = (f"{what}: {error}",)

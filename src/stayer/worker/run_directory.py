@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stayer.core import codec
+from stayer.core import codec, limits
 from stayer.core.errors import BadInput
 from stayer.core.model import JSON, Task, Value
 from stayer.keeper import tree
@@ -24,8 +24,8 @@ from stayer.worker import safe_files
 _FEW = 1_000_000
 """Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
 _LONGEST_JSON = 16_000_000
-_LONGEST_RESULT = 8 * codec.RESULT_LIMIT
-"""As it is written, which may be with much space between the words."""
+_LONGEST_RESULT = limits.WRITTEN
+"""As it is written: what is longer is refused unread."""
 _BLOCK = 4096
 """Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)

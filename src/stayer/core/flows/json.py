@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence, Set
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import codec, units
-from stayer.core.errors import BadInput
+from stayer.core import codec, limits, units
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.flows.model import NewFlow
-from stayer.core.flows.plan import PartPlan, check_name, filled, lay_out
+from stayer.core.flows.plan import Extent, PartPlan, check_name, filled, lay_out
 from stayer.core.model import NewTask, Value
 from stayer.core.submit import checks, decode_errors
 from stayer.core.submit.json import parse_submission
@@ -65,23 +66,45 @@ def parse_flow(
         raise BadInput(f"{what}: not usable as JSON") from None
     owner = written.owner or owner
     given: dict[str, Any] = {"queue": queue, "owner": owner, "retries": retries}
+    limits.check_count(f"{what}: tasks", written.tasks, limits.FLOW_TASKS)
+    defaults = _read(written.defaults, f"{what}: defaults")
+    extent = Extent(limits.shown(written.name))
     plans = []
     for name, fields in written.tasks.items():
-        place = f"{what}: tasks.{name}"
         try:
             check_name(name)
         except BadInput as error:
             raise BadInput(f"{what}: tasks: {error}") from None
-        plans.append(_plan(name, {**written.defaults, **fields}, place, given, cwd))
+        place = f"{what}: tasks.{name}"
+        said = _read(fields, place).over(defaults)
+        plans.append(_plan(name, said, place, given, cwd, extent))
     try:
         return lay_out(written.name, plans, id=written.id, owner=owner)
     except BadInput as error:
-        raise BadInput(f"{what}: tasks: {error}") from None
+        raise _at(f"{what}: tasks", error) from None
 
 
-def _plan(
-    name: str, fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
-) -> PartPlan:
+class _Said(NamedTuple):
+    """What is said of a part: which fields, what of others, and what of itself."""
+
+    fields: Set[str]
+    ties: _Ties
+    known: dict[str, Any]
+
+    def over(self, defaults: _Said) -> _Said:
+        """Of a part, together with what the defaults say and it does not, not even with null."""
+        if not defaults.fields:
+            return self
+        ties = {
+            name: getattr(self.ties if name in self.fields else defaults.ties, name)
+            for name in _TIES
+        }
+        known = {name: each for name, each in defaults.known.items() if name not in self.fields}
+        fields = self.fields | defaults.fields
+        return _Said(fields, _Ties(**ties), {**known, **self.known})
+
+
+def _read(fields: dict[str, msgspec.Raw], place: str) -> _Said:
     try:
         ties = msgspec.json.decode(_object({key: fields[key] for key in _TIES if key in fields}),
                                    type=_Ties)  # fmt: skip
@@ -91,15 +114,24 @@ def _plan(
     for key in _NOT_HERE:
         if key in rest:
             raise BadInput(f"{place}.{key}: the id of a task is made of the flow's and its name")
-    pattern = _task(rest, place, given, cwd)
+    return _Said(fields.keys(), ties, parse_submission(_object(rest), place))
+
+
+def _plan(
+    name: str, said: _Said, place: str, given: dict[str, Any], cwd: str | None, extent: Extent
+) -> PartPlan:
+    ties = said.ties
+    pattern = _task(said.known, place, given, cwd)
     is_map = ties.map is not None
     if ties.at_once is not None and not is_map:
         raise BadInput(f"{place}.at_once: goes with a map: add the map, or leave it out")
-    tasks: tuple[NewTask, ...] = (pattern,)
     if isinstance(ties.map, list):
-        if "parameters" in fields:
+        if "parameters" in said.fields:
             raise BadInput(f"{place}.parameters: each item of a map is its task's: leave them out")
-        tasks = tuple(for_item(pattern, item) for item in ties.map)
+        tasks = _for_items(pattern, ties.map, f"{place}.map", extent)
+    else:
+        extent.add(size=checks.record_size(pattern))
+        tasks = (pattern,)
     return PartPlan(
         name=name,
         tasks=tasks,
@@ -120,22 +152,38 @@ def _wait(written: float | str | None, place: str) -> float | None:
         raise BadInput(f"{place}.near_wait: {error}") from None
 
 
+def _for_items(
+    pattern: NewTask, items: Sequence[Value], place: str, extent: Extent
+) -> tuple[NewTask, ...]:
+    try:
+        extent.add(tasks=len(items))
+        tasks = []
+        for item in items:
+            task = for_item(pattern, item)
+            extent.add(size=checks.record_size(task))
+            tasks.append(task)
+    except BadInput as error:
+        raise _at(place, error) from None
+    return tuple(tasks)
+
+
 def for_item(pattern: NewTask, item: Value) -> NewTask:
     """The task of a map for one item."""
     command = None if pattern.command is None else filled(pattern.command, item)
     return replace(pattern, parameters=item, command=command)
 
 
-def _task(
-    fields: dict[str, msgspec.Raw], place: str, given: dict[str, Any], cwd: str | None
-) -> NewTask:
-    known = parse_submission(_object(fields), place)
+def _task(known: dict[str, Any], place: str, given: dict[str, Any], cwd: str | None) -> NewTask:
     if "command" in known and cwd is not None:
         known.setdefault("cwd", cwd)
     try:
         return checks.new_task(**{**given, **known})
     except BadInput as error:
-        raise BadInput(f"{place}: {error}") from None
+        raise _at(place, error) from None
+
+
+def _at(place: str, error: BadInput) -> BadInput:
+    return (TooLarge if isinstance(error, TooLarge) else BadInput)(f"{place}: {error}")
 
 
 def _object(fields: dict[str, msgspec.Raw]) -> bytes:

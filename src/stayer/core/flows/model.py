@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from stayer.core.errors import BadInput
+from stayer.core import limits
+from stayer.core.errors import BadInput, TooLarge
 from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide, is_early
 from stayer.core.model import (
     FINISHED,
@@ -22,10 +23,8 @@ from stayer.core.model import (
 from stayer.core.ordering.affinity import near
 from stayer.core.units import rfc3339
 
-TASKS_LIMIT = 20_000
-"""How many tasks a flow may have: it is accepted in one step."""
-EDGES_LIMIT = 200_000
-"""How many pairs of a task and one that it runs after a submission may have."""
+_NAMED = 10
+"""How many names of a circle an error shows at either end."""
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -159,14 +158,29 @@ def check(tasks: Iterable[NewTask]) -> None:
     together too often.
     """
     after = {new.id: (*new.after, *new.behind) for new in tasks}
-    edges = sum(map(len, after.values()))
-    if edges > EDGES_LIMIT:
-        raise BadInput(
-            f"{edges:,} pairs of a task and one that it runs after are too many, at most "
-            f"{EDGES_LIMIT:,} fit: put one task in between, which waits for all and is waited for"
-        )
-    if edges:
+    ties = sum(map(len, after.values()))
+    check_ties(ties)
+    if ties:
         in_order(after)
+
+
+def check_tasks(flow: str, number: int) -> None:
+    """TooLarge if a flow can't have so many tasks."""
+    if number > limits.FLOW_TASKS:
+        raise TooLarge(
+            f"flow {flow} has {number:,} tasks, at most {limits.FLOW_TASKS:,} fit: let a task do "
+            "more, or make it several flows"
+        )
+
+
+def check_ties(number: int) -> None:
+    """TooLarge if a submission can't have so many pairs of a task and one that it runs after."""
+    if number > limits.FLOW_TIES:
+        raise TooLarge(
+            f"{number:,} pairs of a task and one that it runs after are too many, at most "
+            f"{limits.FLOW_TIES:,} fit: put one task in between, which waits for all and is waited "
+            "for"
+        )
 
 
 def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
@@ -190,13 +204,17 @@ def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _circle(stuck: dict[str, set[str]]) -> str:
-    way: list[str] = [next(iter(stuck))]
-    while True:
-        following = min(each for each in stuck[way[-1]] if each in stuck)
-        if following in way:
-            circle = " → ".join((*way[way.index(following) :], following))
-            return f"these wait for each other in a circle: {circle}. Take one `after` out"
-        way.append(following)
+    name = next(iter(stuck))
+    way: dict[str, None] = {}  # in order, and looked up at once however long it is
+    while name not in way:
+        way[name] = None
+        name = min(each for each in stuck[name] if each in stuck)
+    names = list(way)
+    circle = [*names[names.index(name) :], name]
+    if len(circle) > 2 * _NAMED:
+        circle = [*circle[:_NAMED], f"… ({len(circle) - 2 * _NAMED:,} more)", *circle[-_NAMED:]]
+    shown = " → ".join(circle)
+    return f"these wait for each other in a circle: {shown}. Take one `after` out"
 
 
 def relayed(

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stayer.core import codec, ids
-from stayer.core.errors import BadInput
-from stayer.core.flows.model import NewFlow, Part, in_order, task_id
+from stayer.core import codec, ids, limits
+from stayer.core.errors import BadInput, TooLarge
+from stayer.core.flows.model import NewFlow, Part, check_tasks, check_ties, in_order, task_id
 from stayer.core.limits import shown
 from stayer.core.model import NewTask, Value
-from stayer.core.submit.checks import check_record
+from stayer.core.submit.checks import check_record, record_size
 from stayer.core.submit.names import check_id, check_word
 
 ID_LIMIT = PART_LIMIT = 80
 """Together they make the ids of tasks, which may have 200 characters."""
 PLACE = "{}"
 """Where the item of a map goes in a command."""
+_NAMED = 20
+"""How many parts an error names."""
 _NAME = re.compile(r"[^\W]([\w-]*[^\W])?", re.ASCII)
 
 
@@ -58,11 +61,13 @@ def lay_out(
     if len(plans) < len(parts):
         twice = next(plan.name for plan in parts if plans[plan.name] is not plan)
         raise BadInput(f"two parts of flow {name} are called {twice!r}: give one another name")
+    limits.check_count(f"parts of flow {name}", parts, limits.FLOW_TASKS)
+    check_ties(sum(len(plan.after) + len(plan.after_tasks) for plan in parts))
+    ordered = in_order({plan.name: _upstreams(plan, plans) for plan in parts})
+    _check_extent(name, [plans[each] for each in ordered])
     laid: dict[str, list[NewTask]] = {}
-    for each in in_order({plan.name: _upstreams(plan, plans) for plan in parts}):
+    for each in ordered:
         laid[each] = _tasks(flow, plans[each], laid)
-        for task in laid[each]:
-            check_record(task)  # an item of a map may have made its command long
     new = NewFlow(
         id=flow,
         name=name,
@@ -70,6 +75,49 @@ def lay_out(
         parts=tuple(_part(plan, laid[plan.name]) for plan in parts),
     )
     return new, [task for plan in parts for task in laid[plan.name]]
+
+
+class Extent:
+    """What a flow comes to, counted before it is laid out; TooLarge if that is more than fits."""
+
+    def __init__(self, flow: str) -> None:
+        self._flow = flow
+        self._tasks = self._ties = self._size = 0
+
+    def add(self, *, tasks: int = 0, ties: int = 0, size: int = 0) -> None:
+        """Count these, too; the size is that of all of them."""
+        self._tasks += tasks
+        self._ties += ties
+        self._size += size
+        check_tasks(self._flow, self._tasks)
+        check_ties(self._ties)
+        if self._size > limits.FLOW_BYTES:
+            raise TooLarge(
+                f"the tasks of flow {self._flow} are over {limits.FLOW_BYTES:,} bytes with their "
+                f"parameters, at most {limits.FLOW_BYTES:,} fit: store the data elsewhere and pass "
+                "where it is"
+            )
+
+
+def _check_extent(flow: str, ordered: Sequence[PartPlan]) -> None:
+    """TooLarge if these parts, each behind those that it runs after, come to too much."""
+    extent = Extent(flow)
+    numbers: dict[str, int] = {}
+    sizes: dict[int, int] = {}
+    for plan in ordered:
+        times = 1 if plan.over is None else numbers[plan.over]
+        number = numbers[plan.name] = len(plan.tasks) * times
+        others = sum(numbers[part] for part in plan.after if part != plan.over)
+        ties = number * (others + len(plan.after_tasks) + (plan.over is not None))
+        if plan.at_once is not None:
+            ties += max(0, number - plan.at_once)
+        extent.add(tasks=number, ties=ties)
+        for task in plan.tasks:
+            check_record(task)  # an item of a map may have made its command long
+            # Many tasks have the same parameters, which are measured once.
+            if (known := sizes.get(id(task.parameters))) is None:
+                known = sizes[id(task.parameters)] = codec.size(task.parameters)
+            extent.add(size=times * (known + record_size(task)))
 
 
 def throttled(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:
@@ -83,9 +131,16 @@ def throttled(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]
 
 def filled(command: Sequence[str], item: Value) -> tuple[str, ...]:
     """The command for an item: `{}` stands for it, as text or else as JSON."""
-    if isinstance(item, bytes) or not any(PLACE in word for word in command):
+    places = sum(word.count(PLACE) for word in command)
+    if isinstance(item, bytes) or not places:
         return tuple(command)
     text = item if isinstance(item, str) else codec.encode(item)
+    length = sum(map(len, command)) + places * (len(text) - len(PLACE))
+    if length > limits.TEXT:
+        raise TooLarge(
+            f"the command for item {shown(item)} has {length:,} characters, at most "
+            f"{limits.TEXT:,} fit: pass what is long in the parameters"
+        )
     return tuple(word.replace(PLACE, text) for word in command)
 
 
@@ -112,9 +167,15 @@ def _upstreams(plan: PartPlan, plans: dict[str, PartPlan]) -> tuple[str, ...]:
         if each not in plans:
             raise BadInput(
                 f"{plan.name}: no part of the flow is called {shown(each)}: there are "
-                f"{', '.join(plans)}. Tasks outside the flow go into after_tasks"
+                f"{_some(plans)}. Tasks outside the flow go into after_tasks"
             )
     return tuple(dict.fromkeys(named))
+
+
+def _some(names: Collection[str]) -> str:
+    shown = ", ".join(islice(names, _NAMED))
+    more = len(names) - _NAMED
+    return shown if more <= 0 else f"{shown} and {more:,} more"
 
 
 def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[NewTask]:

@@ -215,6 +215,16 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All that is given out of IPv6 for the whole Internet. What is outside is old (site-local), of one
+network, or stands for an IPv4 address."""
+_NOT_PUBLIC = tuple(
+    map(
+        ipaddress.ip_network,
+        # For protocols, for whatever relay is near, for examples: Python takes these for public.
+        ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20"),
+    )
+)
 
 
 def is_public(address: str) -> bool:
@@ -232,4 +242,8 @@ def is_public(address: str) -> bool:
             return False
         if found.ipv4_mapped is not None:
             return True
+        if found not in _UNICAST:
+            return False
+    if any(found in network for network in _NOT_PUBLIC):
+        return False
     return found.is_global and not (found.is_multicast or found.is_reserved)

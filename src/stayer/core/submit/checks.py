@@ -288,12 +288,15 @@ _long: Callable[[NewTask], tuple[Any, ...]] = attrgetter(*(
 """What may be long in a record."""
 
 
-def check_record(new: NewTask) -> None:
-    """TooLarge if the record would be: of what may be long in it, as all the rest is short."""
+def record_size(new: NewTask) -> int:
+    """Measure what may be long in the record, in bytes as JSON: all the rest is short."""
     long = _long(new)
-    if not any(long):
-        return
-    size = len(_encode(long))
+    return len(_encode(long)) if any(long) else 0
+
+
+def check_record(new: NewTask) -> None:
+    """TooLarge if the record would be."""
+    size = record_size(new)
     if size > limits.RECORD:
         raise TooLarge(
             f"the task is {size:,} bytes without its parameters, at most {limits.RECORD:,} fit: "

@@ -54,11 +54,7 @@ def resolve(store: ReadStore, prefix: str, *, to_change: bool = False) -> str:
 
 def submit(store: Store, flow: NewFlow, tasks: Sequence[NewTask]) -> tuple[FlowInfo, bool]:
     """Submit a flow, all of it or nothing: what is there now, and whether this call made it."""
-    if len(tasks) > model.TASKS_LIMIT:
-        raise BadInput(
-            f"flow {flow.name} has {len(tasks):,} tasks, at most {model.TASKS_LIMIT:,} fit: let a "
-            "task do more, or make it several flows"
-        )
+    model.check_tasks(flow.name, len(tasks))
     if not tasks:
         raise BadInput(f"flow {flow.name} has no tasks: add at least one")
     try:

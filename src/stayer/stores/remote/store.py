@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from stayer.core import units
+from stayer.core import ids, units
 from stayer.core.availability import Reach
 from stayer.core.errors import (
     BadConfig,
     BadInput,
     Refused,
+    StoreError,
     StoreUnusable,
     UnknownFlow,
     UnknownSchedule,
@@ -134,6 +135,7 @@ class HttpStore(Store):
         self.remote_operator = RemoteOperator(connection)
         self._ask = connection.ask
         self._connection = connection
+        self._ids_are_below_queues = False
 
     def setup(self) -> None:
         self._clock()
@@ -165,10 +167,34 @@ class HttpStore(Store):
                 "them as a flow"
             )
         for portion in portions:
-            answer = self._ask("POST", "/v1/tasks", body={"tasks": portion})
+            sent = tasks[len(answers) : len(answers) + len(portion)]
+            answer = self._send(portion, sent)
             records.check_refused(self.url, answer["tasks"])
             answers += map(records.submitted, answer["tasks"])
         return answers
+
+    def _send(self, portion: list[dict[str, JSON]], tasks: Sequence[NewTask]) -> Any:
+        """Submit these, as they are written. A token for some queues may choose ids below them
+        only: the first refusal tells that it is one, and nothing was accepted with it.
+        """
+        drawn = [number for number, new in enumerate(tasks) if new.generated]
+        for below in (True,) if self._ids_are_below_queues else (False, True):
+            if below:
+                for number in drawn:
+                    new = tasks[number]
+                    portion[number]["id"] = ids.below_queue(new.queue, new.id)
+            try:
+                answer = self._ask("POST", "/v1/tasks", body={"tasks": list[JSON](portion)})
+            except NotAllowed:
+                if below or not drawn:
+                    raise
+            except StoreError as error:
+                error.drawn = tuple(str(portion[number]["id"]) for number in drawn)
+                raise
+            else:
+                self._ids_are_below_queues = below
+                return answer
+        raise AssertionError  # the second of them returns or raises
 
     def submit_flow(self, flow: NewFlow, tasks: Sequence[NewTask]) -> bool:
         body = records.flow_submission(flow, tasks)
@@ -464,9 +490,9 @@ class HttpStore(Store):
         self._for_workers()
 
 
-def _portions(tasks: Sequence[NewTask]) -> Iterator[list[JSON]]:
+def _portions(tasks: Sequence[NewTask]) -> Iterator[list[dict[str, JSON]]]:
     """Cut submissions into as many as one request may bring."""
-    portion: list[JSON] = []
+    portion: list[dict[str, JSON]] = []
     size = 0
     for shown in map(checks.written, tasks):
         length = len(msgspec.json.encode(shown))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.model import NewTask, Task
+from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import Born, born, cells_in_common, task_from_new
+from stayer.stores.sql.rows import Born, born, cells_in_common
 from stayer.stores.sql.transaction import Cell, Transaction
 
 
@@ -22,7 +23,7 @@ class Births:
         form = checked_parameters(new)
         this = born(new, self._tx.now, waits=waits, dependents=dependents)
         self._tasks.append((new, this, form))
-        return task_from_new(new, this)
+        return fresh_task(new, *this)
 
     def write(self) -> bool:
         """Enter them all; False if an id was there already."""

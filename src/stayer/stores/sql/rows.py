@@ -33,7 +33,7 @@ from stayer.core.model import (
 from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.schedules.model import Schedule, unpacked_task
-from stayer.core.submit.fresh import BY_STORE, fresh_task
+from stayer.core.submit.fresh import BY_STORE
 from stayer.core.units import CENTURY
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
@@ -284,11 +284,6 @@ _new_cells: Callable[[NewTask, Born], Row] = generated.function(
 def cells_in_common(new: NewTask, born: Born) -> Row:
     """The parameters of the statement `submit` that are not of one task alone."""
     return (history.after_number(born.at, born.state), *_new_cells(new, born))
-
-
-def task_from_new(new: NewTask, born: Born) -> Task:
-    """The task as it will be there."""
-    return fresh_task(new, *born)
 
 
 _PURGED = form("3 text", "real", "real?", "real")

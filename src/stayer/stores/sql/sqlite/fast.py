@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stayer.core.model import Change, NewTask, Task
+from stayer.core.submit.fresh import fresh_task
 from stayer.stores.sql import history
 from stayer.stores.sql.bulk import Bulk
 from stayer.stores.sql.insert import Births, checked_parameters, note_births
@@ -24,7 +25,6 @@ from stayer.stores.sql.rows import (
     cells_in_common,
     json_cell,
     likeness,
-    task_from_new,
 )
 from stayer.stores.sql.sqlite.bulk_complete import complete, groups
 from stayer.stores.sql.sqlite.just_reserved import just_reserved, seqs_from_cell
@@ -94,7 +94,7 @@ class _BirthsInGroups(Births):
         if isinstance(form, bytes):
             group.bytes, form = form, None
         group.forms.append(form)
-        return task_from_new(new, group.born)
+        return fresh_task(new, *group.born)
 
     def write(self) -> bool:
         ledger = Ledger(self._tx)
