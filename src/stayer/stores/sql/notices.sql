@@ -5,14 +5,14 @@
 -- id, task, queue, event, to, attempt, at, record.
 INSERT INTO stayer_notices (id, task, queue, event, "to", attempt, at, next, record)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)
-ON CONFLICT (id) DO NOTHING;
+{or nothing id};
 
 -- name: notices.any
 -- now, hooks, the moment before which a pending one should have been tried, and that for one that is
 -- over: whether there is anything to do. (None is due before it was made: that finds few by an index.)
 SELECT EXISTS (
-    SELECT 1 FROM json_each(?2) AS h, stayer_notices AS n
-    WHERE n.state = 'pending' AND n.hook = h.value AND n.next <= ?1
+    SELECT 1 FROM {from texts ?2 h} {join in order} stayer_notices AS n
+    ON n.state = 'pending' AND n.hook = h.value AND n.next <= ?1
 ) OR EXISTS (
     SELECT 1 FROM stayer_notices WHERE state = 'pending' AND at < ?3 AND next < ?3
 ) OR EXISTS (
@@ -26,31 +26,36 @@ SELECT EXISTS (
 SELECT next, seq FROM stayer_notices
 WHERE state = 'pending' AND hook = ?2 AND next <= ?1
 ORDER BY next
-LIMIT ?3;
+LIMIT ?3
+{claim};
 
 -- name: notices.take
 -- The moment when the lease ends, seqs.
 UPDATE stayer_notices SET tries = tries + 1, next = ?1
-WHERE seq IN (SELECT value FROM json_each(?2));
+WHERE seq {in numbers ?2};
 
 -- name: notices.seqs
-SELECT {notice} FROM stayer_notices WHERE seq IN (SELECT value FROM json_each(?));
+SELECT {notice} FROM stayer_notices WHERE seq {in numbers ?};
 
 -- name: notices.stale
 -- Hooks that somebody knows, the moment before which it should have been tried, what to say, limit.
 -- How long it has been due counts, not how old it is: it may have been retried, or be under way.
 UPDATE stayer_notices SET state = 'failed', next = NULL, said = ?3
 WHERE seq IN (
-    SELECT seq FROM stayer_notices
-    WHERE state = 'pending' AND at < ?2 AND next < ?2
-        AND hook NOT IN (SELECT value FROM json_each(?1))
-    LIMIT ?4
+    SELECT seq FROM (
+        SELECT seq FROM stayer_notices
+        WHERE state = 'pending' AND at < ?2 AND next < ?2
+            AND NOT hook {in texts ?1}
+        LIMIT ?4
+    ) AS some
 );
 
 -- name: notices.forget
 -- state, the moment before which it is old, limit.
 DELETE FROM stayer_notices
-WHERE seq IN (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3);
+WHERE seq IN (
+    SELECT seq FROM (SELECT seq FROM stayer_notices WHERE state = ?1 AND at < ?2 LIMIT ?3) AS some
+);
 
 -- name: notice.settle
 -- state, next, said, id, tries, forgiven. A failure says nothing of a retry that came meanwhile.
@@ -75,7 +80,7 @@ LIMIT ?2;
 -- name: notices.retry
 -- now, ids.
 UPDATE stayer_notices SET state = 'pending', forgiven = tries, since = ?1, next = ?1
-WHERE id IN (SELECT value FROM json_each(?2)) AND state <> 'delivered';
+WHERE id {in texts ?2} AND state <> 'delivered';
 
 -- name: notices.drop
-DELETE FROM stayer_notices WHERE id IN (SELECT value FROM json_each(?));
+DELETE FROM stayer_notices WHERE id {in texts ?};

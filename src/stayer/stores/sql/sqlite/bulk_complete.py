@@ -13,7 +13,8 @@ from stayer.core.effects import done
 from stayer.core.model import Change, State
 from stayer.stores.sql import history
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import cells, json_cell, seqs_from_cell
+from stayer.stores.sql.rows import cells, json_cell
+from stayer.stores.sql.sqlite.just_reserved import seqs_from_cell
 from stayer.stores.sql.transaction import Transaction
 
 _WIDEST = 256
@@ -103,7 +104,7 @@ def _parts(tx: Transaction, texts: dict[str, str]) -> list[tuple[int | None, lis
     """
     all_of_them = list(texts)
     longest = max(map(len, texts.values()))
-    found = tx.one("commit.seqs", json_cell(all_of_them)) if longest <= _WIDEST else None
+    found = tx.one("commit.seqs", tx.array(all_of_them)) if longest <= _WIDEST else None
     seqs = [] if found is None else seqs_from_cell(found[0])
     if len(seqs) < len(texts):
         return [(None, all_of_them)]
