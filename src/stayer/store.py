@@ -581,7 +581,8 @@ class DeliveryStore(StoreBase, Protocol):
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:
         """Note what came of a try; whether it was still this one's to tell: nothing is done unless
         the notice is pending and has just as many `tries`, and, if it was not delivered, as many
-        `forgiven`: whoever had it retried meanwhile was promised another try.
+        `forgiven`: whoever had it retried meanwhile was promised another try. What is put back has
+        one more of its `tries` forgiven.
         """
 
 

@@ -11,6 +11,23 @@ from tests.contract.builders import Clock
 from tests.contract.test_notices import AGE, LEASE, due, taken_one, tell
 
 
+def test_what_is_put_back_counts_for_no_try(store: Store, clock: Clock) -> None:
+    tell(store, 1)
+    for number in range(1, 4):
+        notice = taken_one(store)
+        assert (notice.tries, notice.forgiven) == (number, number - 1)
+        later = Delivery(False, "others are told first", after=10, is_put_back=True)
+        assert store.settle_notice(notice, later)
+        assert not store.settle_notice(notice, later)
+        assert due(store) == []
+        clock.advance(10)
+    notice = taken_one(store)
+    assert store.settle_notice(notice, Delivery(False, "500", after=10))
+    clock.advance(10)
+    notice = taken_one(store)
+    assert (notice.state, notice.tries - notice.forgiven) == ("pending", 2)
+
+
 class TestWhatNobodyTries:
     def test_an_old_one_that_is_retried_has_its_time_again(
         self, store: Store, clock: Clock

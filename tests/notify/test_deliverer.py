@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +20,13 @@ from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.notify import deliverer as module
 from stayer.service.notify.deliverer import DELIVERY_THREADS, Deliverer, Whom, configured, judged
+from stayer.service.notify.turns import HOST_LANES
 from stayer.service.notify.webhook import Answered
 from stayer.store import Store
 from stayer.stores import open_store
 from tests.contract.builders import new, register, submit, take
 from tests.notify import actors
-from tests.notify.receiver import PATIENCE, Receiver, eventually, hang, status
+from tests.notify.receiver import PATIENCE, Receiver, eventually, hang, receiving, status
 from tests.processes import PROCESSES
 from tests.servers.finding import redis_binary
 from tests.servers.redis import RedisServer, serving
@@ -77,8 +79,12 @@ def end_tasks(store: Store, *hooks: str, number: int = 1) -> None:
     store.commit([decide(task, Done()) for task in take(store, limit=number)])
 
 
+def kept(store: Store) -> tuple[Notice, ...]:
+    return store.notices(None, None, None, 1000).notices
+
+
 def states(store: Store) -> list[str]:
-    return [notice.state for notice in store.notices(None, None, None, 1000).notices]
+    return [notice.state for notice in kept(store)]
 
 
 def await_states(store: Store, *wanted: str) -> list[Notice]:
@@ -178,14 +184,52 @@ def test_who_hangs_keeps_nobody_else_waiting(store: Store, receiver: Receiver) -
 def test_no_more_are_told_at_once_than_there_are_hands(store: Store, receiver: Receiver) -> None:
     held = threading.Event()
     receiver.answers = [hang(held)]
-    end_tasks(store, f"ended:{receiver.url}", number=DELIVERY_THREADS + 5)
-    with delivering(store, Whom(rules=OPEN)):
+    end_tasks(store, "ended:hook", number=DELIVERY_THREADS + 5)
+    with delivering(store, Whom(hooks={"hook": Hook(name="hook", url=receiver.url)})):
         receiver.await_number(DELIVERY_THREADS)
         tries = [notice.tries for notice in store.notices(None, None, None, 100).notices]
         assert sum(tries) == DELIVERY_THREADS
         receiver.answers[:] = [status(200)]
         held.set()
         eventually(lambda: "delivered" in states(store))
+
+
+def test_silent_urls_hold_up_neither_hooks_nor_other_hosts(
+    store: Store, receiver: Receiver
+) -> None:
+    held = threading.Event()
+    with receiving() as silent:
+        silent.answers = [hang(held)]
+        good = receiver.url.replace("127.0.0.1", "localhost")
+        end_tasks(store, *(f"ended:{silent.url}&{n}" for n in range(10)), number=10)
+        end_tasks(store, f"ended:{good}", "ended:hook", number=3)
+        rules = Rules(hosts=("127.0.0.1", "localhost"), tries=2, time_limit=600.0)
+        hook = Hook(name="hook", url=receiver.url)
+        with delivering(store, Whom(rules=rules, hooks={"hook": hook})):
+            eventually(lambda: states(store).count("delivered") == 6)
+            assert len(silent.received) == HOST_LANES
+
+            # None of them is lost for having been put back, and none is told twice
+            silent.answers[:] = [status(200)]
+            held.set()
+            await_states(store, *["delivered"] * 106)
+        ids = [came.id for came in (*silent.received, *receiver.received)]
+    hung = {came.id for came in silent.received[:HOST_LANES]}  # and got no answer
+    assert {id for id, times in Counter(ids).items() if times > 1} == hung
+    assert (len(set(ids)), len(ids)) == (106, 106 + HOST_LANES)
+
+
+def test_what_waits_in_line_when_it_stops_is_put_back(store: Store, receiver: Receiver) -> None:
+    receiver.answers = [hang(receiver.over)]
+    end_tasks(store, f"ended:{receiver.url}", number=6)
+    whom = Whom(rules=Rules(hosts=OPEN.hosts, time_limit=0.5))
+    with delivering(store, whom) as deliverer:
+        receiver.await_number(HOST_LANES)
+        eventually(lambda: all(notice.tries for notice in kept(store)))
+        deliverer.stop(PATIENCE)
+    found = kept(store)
+    assert sorted(notice.tries - notice.forgiven for notice in found) == [0] * 4 + [1] * HOST_LANES
+    assert len(receiver.received) == HOST_LANES
 
 
 def test_who_is_killed_between_telling_and_saying_so_is_followed_by_another(

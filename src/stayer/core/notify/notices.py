@@ -75,7 +75,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     """How often somebody has set out to deliver it, the one under way included. It never goes back:
     by it, it is known whose a try is."""
     forgiven: int = 0
-    """How many of these were before it was last retried: they don't count for giving up."""
+    """How many of these were before it was last retried, or put back untried: they don't count for
+    giving up."""
     since: float | None = None
     """When it was last retried: from then on its age counts, else from `at`."""
     next: float | None = None
@@ -105,6 +106,8 @@ class Delivery(Struct, frozen=True):
     delivered: bool
     said: str
     after: float | None = None
+    is_put_back: bool = False
+    """There was no try: it does not count for giving up."""
 
     @property
     def state(self) -> NoticeState:

@@ -11,7 +11,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from stayer.core.notify.hooks import Hook, Rules
 from stayer.core.notify.notices import Delivery, Notice
 from stayer.service.degraded import log_once
 from stayer.service.notify import command, webhook
+from stayer.service.notify.turns import Lane, Turns, Waiting
 from stayer.service.notify.webhook import Answered
 from stayer.store import DeliveryStore
 
@@ -35,11 +36,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("stayer.service.notify")
 
 DELIVERY_THREADS = 8
-"""How many notices are delivered at once."""
+"""How many notices are delivered at once to hooks of the configuration, and as many to URLs that
+tasks name: neither waits for the other."""
+URLS_AT_ONCE = 24
+"""How many notices to URLs are taken at once."""
 BUSY_PAUSE_S, IDLE_PAUSE_S = 0.5, 5.0
 """How long it waits between two looks, in seconds: after it found something, and at most."""
 LEASE_MARGIN_S = 30.0
 """How much longer than a try may take a notice is kept from others, in seconds."""
+_AT_ONCE_PAUSE = 0.1
+"""How much of the pause is left where more was found than could be begun."""
+_NEVER_S = 1e12
+"""An age that no notice has."""
 _STOP_TIMEOUT_S = 2.0
 
 
@@ -142,7 +150,8 @@ class Deliverer:
         self._pause = soon
         self._chance = random.Random()  # its own: that of the process may be somebody's seed
         self._changed = threading.Condition()
-        self._under_way = 0
+        self._under_way = self._to_hooks = 0
+        self._turns = Turns(DELIVERY_THREADS)
         self._stopping = False
         self._looking = threading.Thread(target=self._look, name="notices", daemon=True)
 
@@ -164,39 +173,75 @@ class Deliverer:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, self._left())
-                self._changed.wait_for(lambda: self._stopping or self._under_way < DELIVERY_THREADS)
+                self._changed.wait_for(lambda: self._stopping or any(self._free()))
                 if self._stopping:
                     return
-                free = DELIVERY_THREADS - self._under_way
+                self._turns.forget_idle(time.monotonic())
+            found, put_back = 0, False
             try:
-                found = self._take(free)
+                for some in self._take(*self._free()):
+                    found += len(some)
+                    for notice in some:
+                        put_back |= self._begin(notice)
             except StoreError as error:
                 log_once.tell(logger, "notices are looked for later", error)
-                found = []
             except Exception:  # whatever it is, others must not wait for ever
                 logger.exception("notices are looked for later")
-                found = []
-            begun = [self._begin(notice) for notice in found]
-            self._pause = self._soon if any(begun) else min(self._seldom, self._pause * 1.5)
+            if put_back:  # who waits behind them may be told now
+                self._pause = self._soon * _AT_ONCE_PAUSE
+            else:
+                self._pause = self._soon if found else min(self._seldom, self._pause * 1.5)
 
     def _left(self) -> float:
         """Draw the time until the next look, so that no two are in step."""
         return self._pause * self._chance.uniform(0.7, 1.3)
 
-    def _take(self, free: int) -> list[Notice]:
-        whom = self._whom
-        return self._store.take_notices(whom.names, free, whom.lease, whom.rules.age)
+    def _free(self) -> tuple[int, int]:
+        """How many notices to hooks of the configuration, and to URLs, can be taken now."""
+        free = DELIVERY_THREADS - self._to_hooks if self._whom.hooks else 0
+        return free, min(self._turns.room, URLS_AT_ONCE)
+
+    def _take(self, free: int, room: int) -> Iterator[list[Notice]]:
+        """Take what is due, to be begun before more is taken: should that fail, it is not lost."""
+        whom, take = self._whom, self._store.take_notices
+        if not whom.hooks:
+            yield take(whom.names, room, whom.lease, whom.rules.age)
+            return
+        # Whoever names but some of the hooks must not give up what is for the others.
+        to_hooks = take(tuple(whom.hooks), free, whom.lease, _NEVER_S) if free else []
+        yield to_hooks
+        to_urls = take(("",), room, whom.lease, _NEVER_S) if room else []
+        yield to_urls
+        if free and room and not to_hooks and not to_urls:
+            yield take(whom.names, 1, whom.lease, whom.rules.age)
 
     def _begin(self, notice: Notice) -> bool:
-        thread = threading.Thread(
-            target=self._deliver, args=(notice,), name=f"notice {notice.id}", daemon=True
-        )
+        """Deliver it now, or when it is its turn; whether it was put back instead."""
+        if notices.hook_name(notice.to):
+            with self._changed:
+                self._to_hooks += 1
+            if not self._start(notice.id, partial(self._deliver_to_hook, notice)):
+                with self._changed:
+                    self._to_hooks -= 1
+            return False
+        with self._changed:
+            turn = self._turns.admit(notice, time.monotonic())
+        if isinstance(turn, float):
+            self._put_back(notice, turn)
+            return True
+        if turn is not None and not self._start(notice.id, partial(self._tell_host, turn)):
+            with self._changed:
+                self._turns.abandon(turn)
+        return False
+
+    def _start(self, name: str, deliver: Callable[[], None]) -> bool:
+        thread = threading.Thread(target=deliver, name=f"notice {name}", daemon=True)
         with self._changed:
             self._under_way += 1
         try:
             thread.start()
         except (RuntimeError, MemoryError) as error:  # it is taken again when the lease is over
-            logger.warning("notice %s is delivered later: %s", notice.id, error)
+            logger.warning("notice %s is delivered later: %s", name, error)
             self._end()
             return False
         return True
@@ -205,6 +250,41 @@ class Deliverer:
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()
+
+    def _tell_host(self, lane: Lane) -> None:
+        """Deliver one notice to a host after another."""
+        try:
+            while (waiting := self._following(lane)) is not None:
+                begun = time.monotonic()
+                # Its lease must not be over before the try is.
+                if self._stopping or begun - waiting.since > self._whom.margin / 2:
+                    self._put_back(waiting.notice, 0.0)
+                    continue
+                self._deliver(waiting.notice)
+                with self._changed:
+                    self._turns.note(lane, time.monotonic() - begun)
+        finally:
+            self._end()
+
+    def _following(self, lane: Lane) -> Waiting | None:
+        with self._changed:
+            return self._turns.following(lane)
+
+    def _put_back(self, notice: Notice, after: float) -> None:
+        """Let it be due again later, as if it had not been taken."""
+        said = notice.said or "others are told first"
+        try:
+            self._store.settle_notice(notice, Delivery(False, said, after, is_put_back=True))
+        except StoreError as error:  # it is taken again when the lease is over
+            log_once.tell(logger, "notices are put back later", error)
+
+    def _deliver_to_hook(self, notice: Notice) -> None:
+        try:
+            self._deliver(notice)
+        finally:
+            with self._changed:
+                self._to_hooks -= 1
+            self._end()
 
     def _deliver(self, notice: Notice) -> None:
         try:
@@ -217,8 +297,8 @@ class Deliverer:
                 )  # fmt: skip
         except StoreError as error:
             logger.warning("notice %s is delivered once more: %s", notice.id, error)
-        finally:
-            self._end()
+        except Exception:  # others wait behind it
+            logger.exception("notice %s is delivered once more", notice.id)
 
     def _tried(self, notice: Notice) -> Delivery:
         age = notice.age(self._store.now())

@@ -30,7 +30,8 @@ def settle_notice(server: Server, notice: Notice, delivery: Delivery) -> bool:
     after = "" if delivery.after is None else repr(float(delivery.after))
     said = delivery.said[:SAID_LIMIT]
     fence = notice.id, notice.tries, notice.forgiven
-    return bool(server.run("settle_notice", *fence, delivery.state, after, said) == 1)
+    put_back = int(delivery.is_put_back)
+    return bool(server.run("settle_notice", *fence, delivery.state, after, said, put_back) == 1)
 
 
 def page(

@@ -74,7 +74,8 @@ def settle_notice(tx: Transaction, notice: Notice, delivery: Delivery) -> bool:
     following = None if delivery.after is None else tx.now + delivery.after
     said = delivery.said[:SAID_LIMIT]
     fence = notice.id, notice.tries, notice.forgiven
-    return tx.run("notice.settle", delivery.state, following, said, *fence) == 1
+    put_back = int(delivery.is_put_back)
+    return tx.run("notice.settle", delivery.state, following, said, *fence, put_back) == 1
 
 
 def page(

@@ -58,8 +58,8 @@ WHERE seq IN (
 );
 
 -- name: notice.settle
--- state, next, said, id, tries, forgiven. A failure says nothing of a retry that came meanwhile.
-UPDATE stayer_notices SET state = ?1, next = ?2, said = ?3
+-- state, next, said, id, tries, forgiven, how many more are. A failure says nothing of a retry that came meanwhile.
+UPDATE stayer_notices SET state = ?1, next = ?2, said = ?3, forgiven = forgiven + ?7
 WHERE id = ?4 AND tries = ?5 AND state = 'pending' AND (?1 = 'delivered' OR forgiven = ?6);
 
 -- name: notices
