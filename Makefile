@@ -4,6 +4,7 @@ PYTHON_IN_ENV := .venv/bin/python
 ENV := .venv/.stamp
 DOCS_ENV := .venv/.stamp-docs
 BENCH_ENV := .venv/.stamp-bench
+COMPILED := .venv/.stamp-compiled
 # Two more than there are cores: many tests wait for a lease to end, or a process or a node to start.
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 PYTEST := $(PYTHON_IN_ENV) -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
@@ -26,14 +27,14 @@ help: ## List the targets
 demo: $(ENV) ## Show what Stayer does, on this machine
 	@$(PYTHON_IN_ENV) demo/demo.py $(ARGS)
 
-test: $(ENV) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
+test: $(COMPILED) ## Run the whole test suite but the long tests (ARGS="-k word" for some, JOBS=4)
 	@$(SERVERS)
 	@$(PYTEST) $(ARGS)
 
 test-long: $(ENV) ## Run all tests, and what kills and stops things again and again: an hour or so
 	@.ci/test-long
 
-test-rounds: $(ENV) ## Run what kills and stops things ROUNDS times (20)
+test-rounds: $(COMPILED) ## Run what kills and stops things ROUNDS times (20)
 	@$(SERVERS)
 	@$(PYTEST) -q --maxfail 5 --rounds $(or $(ROUNDS),20) $(FAULTS) $(ARGS)
 
@@ -70,6 +71,11 @@ $(ENV): pyproject.toml .ci/environment .ci/uv $(if $(filter-out $(CURDIR),$(shel
 
 moved:
 	@rm -rf .venv
+
+# Once, while the servers are fetched: else each of the processes that run tests compiles all of them.
+$(COMPILED): $(ENV)
+	@$(PYTHON_IN_ENV) -m pytest --collect-only --quiet > /dev/null & $(SERVERS); wait
+	@touch $@
 
 $(BENCH_ENV): $(ENV)
 	@.ci/environment bench

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from stayer.core import ids
-from stayer.core.model import STATES
-from stayer.stores.sql.sqlite.database import _PRAGMAS, statements
+from stayer.core.model import STATES, NewTask
+from stayer.stores.sql.rows import born, cells_in_common
+from stayer.stores.sql.sqlite.database import _PRAGMAS
+from stayer.stores.sql.sqlite.dialect import statements
 
 SQL = statements()
+_NEW = NewTask(id="", queue="q", owner="me")
 
 
 class Floor:
@@ -34,7 +37,7 @@ class Floor:
         now = time.time()
         first = self._number(count)
         tasks = json.dumps([(name, '{"x":1}') for name in drawn])
-        self._db.execute(SQL["submit"], (tasks, first, *self._common(now)))
+        self._db.execute(SQL["fast.submit"], (tasks, first, *self._common(now)))
         self._tell(first, drawn, now, "pending", 0, None, None)
         self._count(pending=count)
         self._end()
@@ -57,14 +60,17 @@ class Floor:
         return done + len(held)
 
     def _reserve(self, batch: int, now: float) -> list[Any]:
-        [(seqs,)] = self._db.execute(SQL["reserve.next"], ("q", "", now, batch)).fetchall()
+        [(seqs,)] = self._db.execute(SQL["reserve.next.json"], ("q", "", now, batch)).fetchall()
         first = self._number(batch)
         line = f',{now!r},"reserved",', ',"w",null,null,null,"node"]\n'
         numbers = json.loads(seqs)  # they came together: one follows the other
         if numbers:
             stretch = numbers[0], numbers[-1]
-            self._db.execute(SQL["reserve.stretch"], (now, "w", "node", first, *line, *stretch))
-        [(read,)] = self._db.execute(SQL["reserve.read"], (seqs,)).fetchall()
+            self._db.execute(
+                SQL["fast.reserve_stretch"], (now, "w", "node", first, *line, *stretch)
+            )
+        first_seq = numbers[0] if numbers else 0
+        [(read, _)] = self._db.execute(SQL["reserve.read"], (seqs, first_seq)).fetchall()
         rows = json.loads(read)
         if rows:
             self._tell(first, [row[1] for row in rows], now, "reserved", 1, "w", None)
@@ -77,7 +83,7 @@ class Floor:
         first = self._number(len(held))
         line = f',{now!r},"complete",1,true,"done","done"]\n'
         results = json.dumps({name: f"{number:016d}1" for number, name in enumerate(held, first)})
-        self._db.execute(SQL["commit.done"], (now, "w", line, results, "reserved", 1, 0, "q"))
+        self._db.execute(SQL["commit.done"], (now, "w", line, "reserved", 1, 0, "q", results))
         self._tell(first, held, now, "complete", 1, "w", "done")
         self._count(reserved=-len(held), complete=len(held))
 
@@ -94,10 +100,7 @@ class Floor:
         self._db.execute(SQL["count"], (*(moved.get(state, 0) for state in STATES), 1, "q"))
 
     def _common(self, now: float) -> tuple[Any, ...]:
-        return (
-            None, f',{now!r},"pending"]\n', "q", None, None, None, None, "pending", 0, 0, "me",
-            None, now, None, None, None, None, None, 0, 0, None, None, "alive", 0.0, None,
-        )  # fmt: skip
+        return None, *cells_in_common(_NEW, born(_NEW, now))
 
     def _begin(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_EX)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
 import pytest
@@ -14,6 +14,7 @@ from tests.contract.builders import Clock
 from tests.servers.cluster import clustered
 from tests.servers.finding import oldest_redis_binary, redis_binary, valkey_binary
 from tests.servers.redis import serving
+from tests.sqlite.several_writers import several_writers
 
 FreshUrl: TypeAlias = Callable[[], str]
 """Makes a store that nobody has used yet; the answer is its URL."""
@@ -50,6 +51,7 @@ def redis_cluster(folders: pytest.TempPathFactory) -> Iterator[FreshUrl]:
 
 STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[FreshUrl]]] = {
     "sqlite": sqlite,
+    "sqlite-plain": sqlite,
     "redis": redis,
     "valkey": valkey,
     "redis-6.2": oldest_redis,
@@ -57,8 +59,8 @@ STORES: dict[str, Callable[[pytest.TempPathFactory], AbstractContextManager[Fres
 }
 """Name → starts what the store needs, gives fresh URLs, and stops it in the end."""
 
-ALIKE = ("valkey", "redis-6.2")
-"""Stores with the same scripts as another one."""
+ALIKE = ("sqlite-plain", "valkey", "redis-6.2")
+"""Stores with the same scripts as another one, or the same tables."""
 
 ALSO_ALIKE = (
     "test_bury.py", "test_failures.py", "test_flow_model.py", "test_forget.py", "test_life.py",
@@ -91,6 +93,15 @@ def fresh_url(
 ) -> Iterator[FreshUrl]:
     with STORES[request.param](tmp_path_factory) as fresh:
         yield fresh
+
+
+@pytest.fixture(autouse=True)
+def on_the_plain_road(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let SQLite go the road of databases with several writers, for as long as such a test runs."""
+    callspec = getattr(request.node, "callspec", None)
+    is_plain = callspec is not None and callspec.params.get("fresh_url") == "sqlite-plain"
+    with several_writers() if is_plain else nullcontext():
+        yield
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def steps(store: Store) -> tuple[Any, str]:
     if isinstance(store, RedisStore):
         return store._server, "run"
     assert isinstance(store, SqliteStore)
-    return store, "_write"
+    return store._database, "write"
 
 
 @ON_ONE_SERVER

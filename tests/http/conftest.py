@@ -12,10 +12,19 @@ from stayer.stores import open_store
 from tests.contract.builders import register
 from tests.http.serving import Process, Site, make_access, served_here
 
+SHORT = "not long"
+"""What pyproject.toml says of which tests to run."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the plugin that makes tests of a description of an API, where they are wanted."""
+    if config.getoption("markexpr") != SHORT:
+        config.pluginmanager.import_plugin("schemathesis.pytest.plugin")
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave what only the long tests have, and what is slow to collect, to them."""
-    is_short = config.getoption("markexpr") == "not long"
+    is_short = config.getoption("markexpr") == SHORT
     return True if is_short and collection_path.name == "test_schema_edges.py" else None
 
 

@@ -19,7 +19,7 @@ from stayer.core.model import EVERYTHING, FINISHED, Filter
 from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
-from stayer.stores.redis.pubsub import REPAIR
+from stayer.stores.redis.pubsub import REPAIR_S
 from stayer.stores.redis_cluster import OLDEST, ClusterStore
 from tests.contract.builders import (
     Clock,
@@ -365,7 +365,7 @@ def test_a_lost_message_is_made_up_for(cluster: Cluster) -> None:
     ear = waiter._ear  # type: ignore[attr-defined]
     while not any(line.read() for line in ear._lines):
         pass
-    assert waiter.wait(3 * REPAIR)
+    assert waiter.wait(3 * REPAIR_S)
     waiter.close()
     store.close()
 

@@ -23,7 +23,7 @@ from stayer.stores.redis import pubsub
 from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.pubsub import Line, RedisWaiter
 from stayer.stores.redis_cluster import ClusterStore, event_relay
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from tests.contract.builders import (
     PATIENCE,
     Clock,
@@ -276,9 +276,9 @@ def test_who_could_not_listen_to_a_node_does_when_it_is_back(
         patch.setattr(event_relay, "subscribed", subscribed)
         waiter._ear._disconnect()
         assert waiter.wait(0), "something may have come meanwhile"
-    monkeypatch.setattr(pubsub, "REPAIR", 0.0)
+    monkeypatch.setattr(pubsub, "REPAIR_S", 0.0)
     assert not waiter.wait(0), "it has looked, and found nothing"
-    monkeypatch.setattr(pubsub, "REPAIR", PATIENCE)
+    monkeypatch.setattr(pubsub, "REPAIR_S", PATIENCE)
     submit(store, new("x", "a"))
     assert waiter.wait(5.0)
     waiter.close()
@@ -373,8 +373,8 @@ def test_a_node_that_hangs_is_waited_for_once_not_for_each_of_its_queues() -> No
         there = [name for name in names if nodes[name] is not hung]
         assert len(there) < len(names) - 1, "it has several"
         ports[hung].signal(signal.SIGSTOP)
-        tour = Tour(store._shards)
-        found = [info.name for infos in tour.all(lambda shard: shard.queues()) for info in infos]
+        fan_out = FanOut(store._shards)
+        found = [info.name for infos in fan_out.all(lambda shard: shard.queues()) for info in infos]
         ports[hung].signal(signal.SIGCONT)
-        assert (sorted(found), tour.misses, tour.is_slow) == (sorted(there), 1, True)
+        assert (sorted(found), fan_out.misses, fan_out.is_slow) == (sorted(there), 1, True)
         store.close()

@@ -14,7 +14,7 @@ from stayer.service.control import tasks as control
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.redis_cluster import ClusterStore
-from stayer.stores.redis_cluster.router import LOBBY
+from stayer.stores.redis_cluster.router import REGISTRY
 from tests.contract.builders import beat, fill, ids, register, take, worker
 from tests.redis.dying import interruptions
 from tests.servers.cluster import Cluster
@@ -89,7 +89,7 @@ def store(cluster: Cluster) -> Iterator[ClusterStore]:
     assert isinstance(store, ClusterStore)
     register(store, "judge", queues=())
     fill(store, 1)
-    replicas = store._shards.server_of(LOBBY).node().replicas
+    replicas = store._shards.server_of(REGISTRY).node().replicas
     replicas.confirm = False
     assert beat(store, worker(queues=("q",)), 1).away == ("q",)
     replicas.confirm = None

@@ -39,8 +39,8 @@ NAMES = ["a", "b", "c", "d"]
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is dead needs no patience."""
-    monkeypatch.setattr(two_phase, "PATIENCE", 0.0)
-    monkeypatch.setattr(two_phase, "FORSAKEN", 0.0)
+    monkeypatch.setattr(two_phase, "PLAN_PATIENCE_S", 0.0)
+    monkeypatch.setattr(two_phase, "PLAN_ABANDONED_S", 0.0)
 
 
 @pytest.fixture(params=[7, pytest.param(1, marks=pytest.mark.long)])
@@ -392,7 +392,7 @@ def test_a_worker_in_the_way_of_a_retry_makes_nothing_of_it(cluster: Cluster) ->
 def test_of_many_submitters_of_a_flow_one_makes_it(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(two_phase, "PATIENCE", 0.5)  # here all are alive
+    monkeypatch.setattr(two_phase, "PLAN_PATIENCE_S", 0.5)  # here all are alive
     url = cluster.url()
     stores = [open_store(url) for _ in range(4)]
     for round in range(3):

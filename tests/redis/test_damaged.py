@@ -183,6 +183,34 @@ def test_a_setting_that_was_mended_meanwhile_stays(
     assert store._server.ask("HGET", queue, "limit") == b"7"
 
 
+@pytest.mark.parametrize("value", [GARBAGE, b"", b"1 2", b"- - - x x x x x x x"])
+def test_figures_that_cant_be_read_are_counted_anew(url: str, value: bytes) -> None:
+    minute = Minutes()
+    store = open_store(url, minute)
+    store.setup()
+    assert isinstance(store, RedisStore)
+    store.sample()
+    ask, prefix = store._server.ask, store._server.address.prefix
+    for at in range(2):
+        submit(store, new(f"t{at}"))
+        minute.now += 60
+        store.sample()
+        if at == 0:
+            ask("HSET", f"{prefix}:figures:3600:0", "q", value, "", value)
+    assert ask("HGET", f"{prefix}:figures:3600:0", "q").split()[3] == b"1"
+    assert [each.submitted for each in store.figures(0, 180, 60, ["q"])] == [1, 1]
+    store.close()
+
+
+class Minutes:
+    """A clock that stands until it is set."""
+
+    now = 60.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.mark.parametrize("value", ["1_0", "inf", "-inf", "nan", " 7", "0x10", str(2**63), "1.5"])
 def test_what_only_python_takes_for_a_number_is_none(store: RedisStore, value: str) -> None:
     ask, prefix = store._server.ask, store._server.address.prefix

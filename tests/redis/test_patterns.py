@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +12,7 @@ from stayer.stores.redis import RedisStore, record, scripts
 from stayer.stores.redis.pack.handles import packed
 from tests.contract.builders import ids, new, register, submit, take
 
-_LIBRARY = Path(scripts.__file__).parent / "scripts" / "lib" / "patterns.lua"
+_LIBRARY = scripts.FOLDER / "lib" / "patterns.lua"
 _ASK = "\nreturn handled(ARGV[1], cmsgpack.unpack(ARGV[2])) and 1 or 0"
 
 patterns = st.text("ab./-*?[]!é^%", max_size=8)
@@ -22,7 +20,7 @@ words = st.text("abc./-]!éç☃😀^%", max_size=6)
 
 
 def in_lua(store: RedisStore, lane: str, handles: Handles) -> bool:
-    code = scripts._with_numbers(_LIBRARY.read_text()) + _ASK
+    code = scripts.with_values(_LIBRARY.read_text()) + _ASK
     answer = store._server.ask("EVAL", code, 0, lane, record.pack(packed(handles)))
     return bool(answer)
 

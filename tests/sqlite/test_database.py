@@ -23,6 +23,7 @@ from stayer.core.submit.checks import new_task
 from stayer.store import Store
 from stayer.stores import open_store
 from stayer.stores.sql.sqlite import database, lock, schema, wake
+from stayer.stores.sql.sqlite.dialect import statements
 
 
 def submit(store: Store, id: str) -> bool:
@@ -185,9 +186,12 @@ class TestPlans:
         "get",
         "reserve.lanes",
         "reserve.next",
-        "reserve.read",
+        "reserve.next.json",
+        "reserve.attempts",
         "reserve",
-        "reserve.stretch",
+        "fast.reserve",
+        "fast.reserve_stretch",
+        "reserve.read",
         "reserve.before",
         "reserve.standing",
         "reserve.behind",
@@ -224,7 +228,7 @@ class TestPlans:
     def test_of_hot_statements_neither_scan_nor_sort(
         self, store: Store, path: Path, name: str
     ) -> None:
-        statement = database.statements()[name]
+        statement = statements()[name]
         numbered = {int(found) for found in re.findall(r"\?(\d+)", statement)}
         count = max(numbered) if numbered else statement.count("?")
         connection = sqlite3.connect(path)

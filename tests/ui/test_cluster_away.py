@@ -15,7 +15,7 @@ from stayer.core.model import Fault
 from stayer.stores import open_store
 from stayer.stores.redis.keys import key
 from stayer.stores.redis_cluster import ClusterStore
-from stayer.stores.redis_cluster.router import LOBBY
+from stayer.stores.redis_cluster.router import REGISTRY
 from tests.contract.builders import apply, new, register, started, submit
 from tests.http.serving import Process, make_access
 from tests.servers.cluster import Cluster, clustered
@@ -40,7 +40,7 @@ def spare(cluster: Cluster, store: ClusterStore) -> Node | None:
     """A node that has queues and nothing that concerns all of them."""
     prefix = store._nodes.options.prefix
     needed = {store._nodes.server_of(key(name, prefix)) for name in ("shards", "news", "relayed")}
-    needed.add(store._shards.server_of(LOBBY).node())
+    needed.add(store._shards.server_of(REGISTRY).node())
     for node in cluster.nodes:
         if store._nodes.at_host(("127.0.0.1", node.port)) not in needed:
             return node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stayer.core import generated
-from stayer.core.fields import STORED
+from stayer.core.fields import STORED, Field
 from stayer.core.model import NewTask, State, Task
 
 BY_STORE = {
@@ -21,15 +21,23 @@ BY_STORE = {
 else is what the NewTask says, or the default."""
 
 
+def _value(field: Field) -> str:
+    """What a fresh task has in a field; simple defaults are written out, which is quicker."""
+    if field.name in BY_STORE:
+        return BY_STORE[field.name]
+    if field.is_submitted:
+        return f"new.{field.name}"
+    is_simple = field.default in (None, ()) or field.kind in _SIMPLE
+    return repr(field.default) if is_simple else f"_{field.name}"
+
+
+_SIMPLE = ("text", "choice", "whole", "number", "flag", "moment", "seconds", "bytes")
+
+
 def _source() -> str:
-    values = [
-        BY_STORE.get(field.name)
-        or (f"new.{field.name}" if field.is_submitted else f"_{field.name}")
-        for field in STORED
-    ]
     return (
         "def fresh_task(new, at, state, eta, start_before, upstreams, dependents):\n"
-        f"    return Task({', '.join(values)})\n"
+        f"    return Task({', '.join(map(_value, STORED))})\n"
     )
 
 

@@ -23,7 +23,7 @@ from stayer.stores.redis import queues as queue_calls
 from stayer.stores.redis import schedules as schedule_calls
 from stayer.stores.redis import workers as beats
 from stayer.stores.redis.connection.open_url import address_of
-from stayer.stores.redis.connection.server import Said, Server
+from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.damage import Mending, retry_after_mending
 from stayer.stores.redis.find import find as find_tasks
 from stayer.stores.redis.health import check, refuse_what_will_not_do
@@ -123,8 +123,8 @@ class RedisStore(Store):
         answers = self._server.run_each("submit", packed_parts(tasks, parts))
         accepted: list[Submitted] = []
         try:
-            for part, (now, told, *_) in zip(parts, answers, strict=True):
-                accepted += submitted(tasks[part], float(now), told)
+            for part, (now, not_fresh, *_) in zip(parts, answers, strict=True):
+                accepted += submitted(tasks[part], float(now), not_fresh)
         except StoreError as error:
             if not accepted and not error.unsure:
                 raise
@@ -163,10 +163,10 @@ class RedisStore(Store):
         )  # fmt: skip
         if len(answer) == 1:
             ties.refuse(answer[0])
-        told, waiting, ended_before = answer
+        not_fresh, waiting, ended_before = answer
         if ended_before:
             self._relay()
-        return float(now), told, {id.decode() for id in waiting}, needed
+        return float(now), not_fresh, {id.decode() for id in waiting}, needed
 
     @retry_after_mending
     def reserve(
@@ -177,7 +177,7 @@ class RedisStore(Store):
         while True:
             try:
                 answer = self._run("reserve", worker, limit - len(given), wanted)
-            except Said:
+            except ScriptRefusal:
                 raise _may_take_no_tasks(worker) from None
             tasks, failed = missing_records.readable(*answer)
             given += tasks
@@ -191,8 +191,8 @@ class RedisStore(Store):
             return []
         arguments = Arguments(fixed=3)
         packed = record.pack(packed_changes(changes, arguments))
-        values, kept_apart, told = self._run("commit", packed, *arguments.values)
-        if told:
+        values, kept_apart, has_dependents = self._run("commit", packed, *arguments.values)
+        if has_dependents:
             self._relay()
         return record.tasks_or_none(values, kept_apart)
 
@@ -221,27 +221,27 @@ class RedisStore(Store):
         packed = record.pack(packed_changes(changes, arguments))
         wanted = record.pack((queues, patterns.packed(handles)))
         try:
-            refused, values, kept_apart, told = self._run(
+            refused, values, kept_apart, has_dependents, went_wrong = self._run(
                 "turn", worker, limit, wanted, packed, *arguments.values, meanwhile=meanwhile
             )
-        except Said:
+        except ScriptRefusal:
             raise _may_take_no_tasks(worker) from None
-        if told:
+        if has_dependents:
             self._relay()
         applied = [True] * len(changes)
         for number in refused:
             applied[number] = False
-        if record.without_parameters(values, kept_apart):
+        if went_wrong or record.without_parameters(values, kept_apart):
             tasks, failed = missing_records.readable(values, kept_apart)
             self.commit(failed)
             return applied, tasks + self.reserve(worker, queues, limit - len(tasks), handles)
-        return applied, record.Unread(values, kept_apart) if values else []
+        return applied, record.TasksReadLater(values, kept_apart) if values else []
 
     @retry_after_mending
     def promote(self, limit: int) -> float | None:
         following, came_in, noted, *_, met = self._run("promote", limit, limit)
         if met:
-            self.see_to_strays()
+            self.see_to_missing_records()
             return 0.0
         if noted and ties.relay(self._server, limit):
             return 0.0
@@ -252,7 +252,7 @@ class RedisStore(Store):
         return None if following is None else float(following)
 
     @retry_after_mending
-    def see_to_strays(self) -> int:
+    def see_to_missing_records(self) -> int:
         """Take what was met without its record out of where it stands; how many were lost."""
         return missing_records.see_to_noted(self._server)
 
@@ -265,7 +265,7 @@ class RedisStore(Store):
         packed = record.pack(beats.packed(reports, arguments))
         try:
             return beats.beat(self._run("beat", record.pack(about), packed, *arguments.values))
-        except Said:
+        except ScriptRefusal:
             raise LeaseLost(
                 f"worker {worker.id} lost its lease: it was given up as dead, or another process "
                 "uses its identity. Its tasks may run elsewhere by now"

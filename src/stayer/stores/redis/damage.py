@@ -51,10 +51,10 @@ _READ = frozenset(
      "queue", "shares", "relayed")
 )  # fmt: skip
 """Hashes whose values are looked at."""
-_AT_ONCE = 1000
-_TRIES = 10
+_SCAN_BATCH = 1000
+_SET_ASIDE_TRIES = 10
 """How often to look again at a key that others write to."""
-NO_LOOK = 60.0
+MEND_PAUSE_S = 60.0
 """How long nobody looks again after a look that found nothing, in seconds."""
 _SHOWN = 3
 _FIXED = [name for name, form in KEYS.items() if form == f"<prefix>:{name}" and name in _TYPE_OF]
@@ -96,7 +96,7 @@ class Mending:
             return False
         found = self._set_aside(_found(self._server))
         if not found:
-            self._not_before = time.monotonic() + NO_LOOK
+            self._not_before = time.monotonic() + MEND_PAUSE_S
         return found
 
     def mend_these(self, names: Sequence[bytes]) -> bool:
@@ -131,7 +131,7 @@ def set_aside_alone(server: Server, prefix: str, name: str, index: str) -> str |
             return []
         return [("RENAME", name, _free(server, _beside(name.encode(), index.encode())))]
 
-    for _ in range(_TRIES):
+    for _ in range(_SET_ASIDE_TRIES):
         if server.change_what_was_seen(name.encode(), look):
             return problem
     return None
@@ -178,15 +178,20 @@ def retry_after_mending(
     return tried
 
 
-_SAID = ("WRONGTYPE", "user_script", "equal or smaller", "exhausted the last possible ID")
+_DAMAGE_MESSAGES = (
+    "WRONGTYPE",
+    "user_script",
+    "equal or smaller",
+    "exhausted the last possible ID",
+)
 """What servers say: of a key, of a script, and of a stream with a number beyond ours."""
 
 
 def may_be_damage(error: Exception) -> bool:
     """Whether an operation may have failed because of what somebody else has written."""
     if isinstance(error, StoreUnusable):
-        said = f"{error} {error.__cause__}"
-        return any(words in said for words in _SAID)
+        message = f"{error} {error.__cause__}"
+        return any(words in message for words in _DAMAGE_MESSAGES)
     return isinstance(error, UNREADABLE) and not isinstance(error, StayerError)
 
 
@@ -209,13 +214,13 @@ def check(server: Server) -> list[Finding]:
     index = key("damaged", prefix)
     if server.ask("TYPE", index) == b"hash" and (count := server.ask("HLEN", index)):
         stored = server.ask("HSCAN", index, 0, "COUNT", _SHOWN)[1]
-        said = [
+        named = [
             f"{name.decode(errors='backslashreplace')} {why.decode(errors='replace')}"
             for name, why in zip(stored[::2], stored[1::2], strict=True)
         ][:_SHOWN]
-        more = f"; and {count - len(said)} more" if count > len(said) else ""
+        more = f"; and {count - len(named)} more" if count > len(named) else ""
         todo = f"submit what is missing again, then forget: redis-cli DEL {index}"
-        message = f"could not be read, set aside below {index}: {'; '.join(said)}{more}"
+        message = f"could not be read, set aside below {index}: {'; '.join(named)}{more}"
         found.append(Finding("damage", "warn", message, todo))
     return found
 
@@ -243,7 +248,7 @@ def keys_below(server: Server, prefix: bytes) -> Iterator[list[bytes]]:
     pattern = b"".join(b"\\" + bytes([each]) if each in b"*?[]\\" else bytes([each])
                        for each in prefix) + b":*"  # fmt: skip
     while True:
-        cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _AT_ONCE)
+        cursor, names = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_BATCH)
         yield names
         if cursor == b"0":
             return
@@ -472,7 +477,7 @@ def _set_aside(server: Server, damage: _Damage) -> bool:
 
     if server.ask("TYPE", index) not in (b"hash", b"none"):
         server.ask("DEL", index)
-    for _ in range(_TRIES):
+    for _ in range(_SET_ASIDE_TRIES):
         if server.change_what_was_seen(damage.key, look):
             return done
     return False  # who meets it next tries again

@@ -27,7 +27,7 @@ from redis.exceptions import (
 from stayer.core.errors import UNCHANGED, BadInput, StoreError, StoreUnreachable, StoreUnusable
 
 _IN_SCRIPT = re.compile(
-    r"Error running script .*?@user_script: \d+: (?P<said>-?(?P<word>[A-Z]+) ?.*)"
+    r"Error running script .*?@user_script: \d+: (?P<message>-?(?P<word>[A-Z]+) ?.*)"
 )
 _SCRIPT = re.compile(r",? ?script: [0-9a-f]{40}, on @?user_script:\d+")
 """What servers add to an error of a script, of which nobody learns anything."""
@@ -46,7 +46,7 @@ def plain(error: ResponseError) -> ResponseError:
     found = _IN_SCRIPT.match(str(error))
     if found is None:
         return error
-    return _REFUSALS.get(found["word"], ResponseError)(found["said"].removeprefix("-"))
+    return _REFUSALS.get(found["word"], ResponseError)(found["message"].removeprefix("-"))
 
 
 def moved(url: str, error: RedisError) -> Moved:
@@ -88,8 +88,8 @@ class translated:  # noqa: N801  # used like a function
 
 
 def raise_translated(url: str, error: BaseException | None, only_reads: bool = False) -> None:
-    """The same for what has been caught; nothing happens if it is none of the server's. Where it
-    was to be read only, nobody wonders whether it was done.
+    """Raise, translated, what has been caught; nothing happens if it is none of the server's.
+    Where it was to be read only, nobody wonders whether it was done.
     """
     match error:
         case UnicodeEncodeError() | DataError():
@@ -117,22 +117,22 @@ def _asked(translation: StoreError, error: Exception, only_reads: bool) -> Store
 def _translation(
     url: str, error: RedisError, only_reads: bool = False
 ) -> StoreUnreachable | StoreUnusable:
-    said = str(error).rstrip(".")
+    message = str(error).rstrip(".")
     match error:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return StoreUnusable(
-                f"{url} does not let this user in, or not do this ({said}): fix the user and "
+                f"{url} does not let this user in, or not do this ({message}): fix the user and "
                 "password in the URL, or the user's rights"
             )
         case BusyLoadingError():
             return StoreUnreachable(f"{url} is still loading its data: try again in a moment")
         case MasterDownError():
-            return StoreUnreachable(f"{url} is a replica that has lost its primary: {said}")
+            return StoreUnreachable(f"{url} is a replica that has lost its primary: {message}")
         case TimeoutError():
             doubt = "" if only_reads else ": it may have done what was asked, or not"
-            return StoreUnreachable(f"{url} did not answer in time ({said}){doubt}")
+            return StoreUnreachable(f"{url} did not answer in time ({message}){doubt}")
         case ConnectionError():
-            return StoreUnreachable(f"{url} can't be reached: {said}. Is the server running?")
+            return StoreUnreachable(f"{url} can't be reached: {message}. Is the server running?")
         case OutOfMemoryError():
             return StoreUnusable(
                 f"{url} has no memory left{UNCHANGED}. Raise maxmemory, or forget tasks "
@@ -141,47 +141,48 @@ def _translation(
             )
         case AskError() | TryAgainError():
             return StoreUnreachable(
-                f"{url} is moving this to another node ({said}): try again in a moment"
+                f"{url} is moving this to another node ({message}): try again in a moment"
             )
         case ClusterDownError():
-            return StoreUnreachable(f"{url} has nobody for a part of the keys ({said})")
+            return StoreUnreachable(f"{url} has nobody for a part of the keys ({message})")
         case ReadOnlyError():
             return StoreUnusable(f"{url} is a read-only replica: give the URL of its primary")
         case _:
-            return _by_first_word(url, said)
+            return _by_first_word(url, message)
 
 
 def _not_opened(url: str, error: RedisError) -> StoreUnreachable | StoreUnusable:
     """A connection could not be opened."""
-    said = str(error).rstrip(".")
+    message = str(error).rstrip(".")
     if isinstance(error, AuthenticationError | AuthorizationError | BusyLoadingError):
         return _translation(url, error)
-    if "CERTIFICATE_VERIFY_FAILED" in said:
+    if "CERTIFICATE_VERIFY_FAILED" in message:
         return StoreUnreachable(
-            f"{url} has a certificate that is not trusted here ({said}): name the file of who "
+            f"{url} has a certificate that is not trusted here ({message}): name the file of who "
             "signed it in the URL, ssl_ca_certs=…, or fix it"
         )
     if isinstance(error, TimeoutError):
-        hint = why_not_opened(url, said) or " Is the server running?"
+        hint = why_not_opened(url, message) or " Is the server running?"
         return StoreUnreachable(
-            f"{url} can't be reached: it took too long, and nothing was asked of it ({said}).{hint}"
+            f"{url} can't be reached: it took too long, and nothing was asked of it ({message})."
+            f"{hint}"
         )
-    if hint := why_hung_up(url, said):
-        return StoreUnreachable(f"{url} can't be reached: {said}.{hint}")
+    if hint := why_hung_up(url, message):
+        return StoreUnreachable(f"{url} can't be reached: {message}.{hint}")
     return _translation(url, error)
 
 
-def why_not_opened(url: str, said: str) -> str:
-    """The same of a connection that could not be opened, perhaps for want of an answer in TLS."""
-    is_silent = url.startswith("rediss") and "Timeout connecting" in said
-    return _perhaps_tls(url) if is_silent else why_hung_up(url, said)
+def why_not_opened(url: str, message: str) -> str:
+    """Say why a connection could not be opened, perhaps for want of an answer in TLS."""
+    is_silent = url.startswith("rediss") and "Timeout connecting" in message
+    return _perhaps_tls(url) if is_silent else why_hung_up(url, message)
 
 
-def why_hung_up(url: str, said: str) -> str:
+def why_hung_up(url: str, message: str) -> str:
     """What may be wrong if somebody is there, but does not speak as expected; else nothing."""
-    if not any(words in said for words in _HUNG_UP):
+    if not any(words in message for words in _HUNG_UP):
         return ""
-    if "EOF occurred" in said or "certificate required" in said.lower():
+    if "EOF occurred" in message or "certificate required" in message.lower():
         return (
             " Does the server want a certificate of its clients? Then name it and its key in the "
             "URL, ssl_certfile=…&ssl_keyfile=…"
@@ -199,21 +200,21 @@ def _perhaps_tls(url: str) -> str:
     return ""
 
 
-def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
-    if "user executing the script" in said or said.startswith("ACL failure in script"):
+def _by_first_word(url: str, message: str) -> StoreUnreachable | StoreUnusable:
+    if "user executing the script" in message or message.startswith("ACL failure in script"):
         return StoreUnusable(
-            f"{url} does not let this user do all that Stayer does ({said}): fix the user's "
+            f"{url} does not let this user do all that Stayer does ({message}): fix the user's "
             "rights, and do it again"
         )
-    if said.startswith("SELECT is not allowed in cluster mode"):
+    if message.startswith("SELECT is not allowed in cluster mode"):
         return node_of_cluster(url)
-    if said.startswith("unknown command 'SELECT'"):
+    if message.startswith("unknown command 'SELECT'"):
         scheme = url.partition(":")[0]
         return StoreUnusable(
-            f"{url} has no databases ({said}). Is it a sentinel? Then write "
+            f"{url} has no databases ({message}). Is it a sentinel? Then write "
             f"{scheme}+sentinel://host:port/service"
         )
-    match said.split(" ", 1)[0].split(":", 1)[0]:
+    match message.split(" ", 1)[0].split(":", 1)[0]:
         case "NOREPLICAS":
             return StoreUnreachable(
                 f"{url} has fewer replicas than min-replicas-to-write asks for{UNCHANGED}"
@@ -221,13 +222,13 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
         case "UNBLOCKED" | "WAIT":  # while it waited for replicas, or before it was asked to
             return StoreUnreachable(
                 f"{url} is being replaced by another server, which may not have heard of what was "
-                f"asked: ask again ({said})"
+                f"asked: ask again ({message})"
             )
         case "BUSY":
             return StoreUnreachable(f"{url} is busy with a script of somebody: try again later")
         case "MISCONF":
             return StoreUnusable(
-                f"{url} can't write to its disk, and therefore changes nothing: {said}"
+                f"{url} can't write to its disk, and therefore changes nothing: {message}"
             )
         case "WRONGTYPE":
             return StoreUnusable(
@@ -235,4 +236,4 @@ def _by_first_word(url: str, said: str) -> StoreUnreachable | StoreUnusable:
                 "`stayer doctor` names it"
             )
         case _:
-            return StoreUnusable(f"{url}: {_SCRIPT.sub('', said)}")
+            return StoreUnusable(f"{url}: {_SCRIPT.sub('', message)}")

@@ -8,7 +8,7 @@ import re
 from stayer.core.errors import BadInput
 from stayer.core.model import Filter, Page, Task
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.record import Raw, birth, pack, tasks
+from stayer.stores.redis.record import Raw, created_and_seq, pack, tasks
 
 _LOOKED_AT = 5000
 """How many tasks a script may look at before it lets others have their turn."""
@@ -68,5 +68,5 @@ def _micros(moment: float) -> str:
 
 
 def _place(value: bytes) -> Place:
-    created, seq = birth(value)
+    created, seq = created_and_seq(value)
     return f"{math.floor(created * 1e6 + 0.5):016d}{seq:012d}"

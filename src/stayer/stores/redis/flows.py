@@ -83,7 +83,7 @@ def tell(
     get: Callable[[Sequence[str]], Sequence[Task | None]],
 ) -> bool:
     """Let these waiters hear of what has ended; whether there is more to pass on."""
-    told: list[Raw] = []
+    waiters: list[Raw] = []
     tasks = record.tasks(values)
     wanted = list(dict.fromkeys(task.policy.near for task in tasks if task.policy.near))
     nearby = dict(zip(wanted, get(wanted), strict=True)) if wanted else {}
@@ -93,8 +93,8 @@ def tell(
         left = number - len(ended)
         change = relayed(task, ended, left, upstream) if task.state == "waiting" else None
         group = changes.packed_groups([change], Arguments(0))[0] if change else False
-        told.append((task.id, number, [each.id for each in ended], group))
-    return bool(server.run("relay", record.pack(told)))
+        waiters.append((task.id, number, [each.id for each in ended], group))
+    return bool(server.run("relay", record.pack(waiters)))
 
 
 def _ended(words: Sequence[bytes]) -> Ended:

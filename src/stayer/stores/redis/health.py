@@ -75,10 +75,10 @@ def refuse_what_will_not_do(server: Server) -> None:
     url = server.address.url
     if _is_in_cluster(server):
         raise node_of_cluster(url)
-    told = _told_of_itself(server)
-    if "sentinel" in (told.get("redis_mode"), told.get("server_mode")):  # the latter in Valkey
+    info = _server_info(server)
+    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):  # the latter in Valkey
         raise _is_sentinel(server)
-    version = _numbers(told.get("redis_version", ""))
+    version = _numbers(info.get("redis_version", ""))
     if version is not None and version < OLDEST:
         shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
         raise StoreUnusable(f"{url} is version {shown}: Stayer needs {wanted} or newer")
@@ -139,10 +139,10 @@ def rights(prefix: str) -> str:
 
 def server_version(server: Server) -> tuple[int, ...] | None:
     """The version of Redis whose commands the server knows; None if it does not tell."""
-    return _numbers(_told_of_itself(server).get("redis_version", ""))
+    return _numbers(_server_info(server).get("redis_version", ""))
 
 
-def _told_of_itself(server: Server) -> dict[str, str]:
+def _server_info(server: Server) -> dict[str, str]:
     try:
         return _info(server, "server")
     except StoreUnusable:
@@ -186,18 +186,18 @@ def _version(info: dict[str, str]) -> Finding:
     name, version = "Redis", info.get("redis_version", "unknown")
     if "valkey_version" in info:
         name, version = "Valkey", info["valkey_version"]
-    said = f"{name} {version}, asked by redis-py {redis.__version__}"
+    message = f"{name} {version}, asked by redis-py {redis.__version__}"
     numbers = _numbers(info.get("redis_version", ""))
     if numbers is not None and numbers < _WITH_FUNCTIONS:
         todo = "upgrade it: this version gets no more security fixes"
-        return Finding("server", "warn", said, todo)
-    return Finding("server", "ok", said)
+        return Finding("server", "warn", message, todo)
+    return Finding("server", "ok", message)
 
 
 def _memory(info: dict[str, str]) -> Finding:
     policy, limit = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
     if policy == "noeviction":
-        said = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
+        message = f"maxmemory {info.get('maxmemory_human', limit)}" if limit else "no maxmemory"
         used = int(info.get("used_memory", 0)) / limit if limit else 0.0
         if used > _NEARLY_FULL:
             todo = (
@@ -206,9 +206,9 @@ def _memory(info: dict[str, str]) -> Finding:
             )
             is_full = used >= 1.0
             then = "no task is taken" if is_full else "a full server takes no tasks"
-            message = f"{used:.0%} of {said} is used: {then}"
+            message = f"{used:.0%} of {message} is used: {then}"
             return Finding("memory", "fail" if is_full else "warn", message, todo)
-        return Finding("memory", "ok", f"{said}, nothing is evicted")
+        return Finding("memory", "ok", f"{message}, nothing is evicted")
     todo = "set maxmemory-policy noeviction: a full server then refuses tasks and loses nothing"
     if policy.startswith("volatile"):
         message = (
@@ -261,7 +261,7 @@ def _replicas(server: Server, info: dict[str, str]) -> list[Finding]:
         f"{number} connected, but a primary that is cut off from them goes on taking tasks, which "
         "a failover loses"
     )
-    if needed:  # so nobody is told that a task was taken; but beats don't wait for them
+    if needed:  # so nobody hears that a task was taken; but beats don't wait for them
         message = (
             f"{number} connected, {needed} to confirm, but a primary that is cut off from them "
             "goes on renewing leases: what runs there may be given to another after a failover"

@@ -11,7 +11,14 @@ import msgspec
 from stayer.core.history.attempt_times import moment_of
 from stayer.core.history.gaps import DROPPED, known_across, note
 from stayer.core.model import Attempt, Event, Fault, State
-from stayer.stores.redis.record import BORN_SCHEDULED, BORN_WAITING, birth, record_end, task, usage
+from stayer.stores.redis.record import (
+    BORN_SCHEDULED,
+    BORN_WAITING,
+    created_and_seq,
+    record_end,
+    task,
+    usage,
+)
 
 _fault = msgspec.json.Decoder(Fault)
 
@@ -70,7 +77,7 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
-    (created, seq), known = birth(value), task(value)
+    (created, seq), known = created_and_seq(value), task(value)
     born: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
     if value[0] & BORN_WAITING:
         born = "waiting"
@@ -83,7 +90,7 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
         if about.event == DROPPED:
             holder = None
         if moment.number:
-            worker, said = holder if about.worker else None, about.note
+            worker, note = holder if about.worker else None, about.note
             found.append(
                 Event(
                     number=moment.number,
@@ -93,7 +100,7 @@ def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
                     event=about.event,
                     attempt=moment.attempt,
                     worker=worker,
-                    note=said if isinstance(said, str) else None,
+                    note=note if isinstance(note, str) else None,
                 )
             )
     return found

@@ -30,7 +30,7 @@ from stayer.stores.redis.record import Raw, pack, tasks
 
 logger = logging.getLogger("stayer.incoming")
 
-AT_ONCE = 100
+ITEMS_AT_ONCE = 100
 SHOWN, SAID, LOGGED = 10_000, 1000, 200
 """How much of an item is kept when it is refused, of why, and how much of both is logged."""
 REASONS = 5
@@ -58,7 +58,7 @@ def take(server: Server, limit: int) -> int:
     """Take up to so many items, fewer if they are long; how many are left."""
     room = WRITTEN
     while limit > 0 and room > 0:
-        items, *long = server.run("read_incoming", min(limit, AT_ONCE), WRITTEN, SHOWN)
+        items, *long = server.run("read_incoming", min(limit, ITEMS_AT_ONCE), WRITTEN, SHOWN)
         if not items and not long:
             return 0
         taken = _take(server, items) if items else 0
@@ -166,10 +166,10 @@ def task_of(item: bytes, drawn: str | None = None) -> NewTask:
     if len(item) > WRITTEN:
         raise BadInput(too_long(len(item)))
     _refuse_odd_deletion(item)
-    said = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT, _OF_UPSTREAMS)}
-    if drawn is not None and said.get("id") is None:
-        said["id"] = drawn
-    new = checks.new_task(**said)
+    parsed = {"queue": DEFAULT_QUEUE, **parse_submission(item, WHAT, _OF_UPSTREAMS)}
+    if drawn is not None and parsed.get("id") is None:
+        parsed["id"] = drawn
+    new = checks.new_task(**parsed)
     if new.after:
         raise BadInput(NOT_THIS_WAY)
     return new
@@ -179,8 +179,8 @@ def _refuse_odd_deletion(item: bytes) -> None:
     if b'"delete"' not in item:  # as in nearly all: what is long is not decoded twice
         return
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-        said = msgspec.json.decode(item)
-        if isinstance(said, dict) and "delete" in said:
+        parsed = msgspec.json.decode(item)
+        if isinstance(parsed, dict) and "delete" in parsed:
             raise BadInput('delete takes one id and stands alone, as in {"delete": "film-1"}')
 
 
@@ -192,7 +192,7 @@ def _submitted(item: bytes, arguments: Arguments) -> tuple[str, Raw]:
 
 
 def shown(item: bytes) -> str:
-    """As much of an item as is kept when it is refused."""
+    """Cut an item to what is kept when it is refused."""
     return item[:SHOWN].decode(errors="replace")
 
 

@@ -81,7 +81,7 @@ A queue
 Notices
 
     <prefix>:notice:<notice>       hash: what is to be told to somebody outside (see
-                                   `lib/delivery.lua`)
+                                   `lib/notice.lua`)
     <prefix>:notices:<state>       sorted set of score 0: pending, delivered or failed ones; members
                                    when it happened in µs (16 digits), id
     <prefix>:notices_of:<id>       sorted set of score 0: those of a task, members the same
@@ -111,14 +111,15 @@ What happened
     <prefix>:events                stream: events in batches, each under the number of its last one;
                                    the newest 100,000 or so
     <prefix>:figures:<step>:<at>   hash: queue → what it did in a stretch of so many seconds, the
-                                   empty name for all together; expires (see `sample.lua`)
+                                   empty name for all together; expires (see `queue_stats.lua`)
     <prefix>:meta                  hash: schema, the version of this map; sampled, up to when the
                                    figures are counted; looked_through, up to where lists have
                                    been looked through for strays; identity, what tells this store
                                    from others
 
-    <prefix>:strays                set: what stands somewhere without its record, until strays.lua
-                                   has seen to it (MessagePack: id, queue, ticket or place)
+    <prefix>:strays                set: what stands somewhere without its record, until the
+                                   script missing_records has seen to it (MessagePack: id, queue,
+                                   ticket or place)
     <prefix>:missing               list: JSON of tasks whose records were gone; the newest 1,000
     <prefix>:damaged               hash: key → why it could not be read; what it held is below the
                                    same name, `<prefix>:damaged:…`
@@ -154,7 +155,7 @@ are there in that way too. Beside these, once:
 
     <prefix>:{%lobby}:shards       set: the names of all queues that ever were
     <prefix>:{%copy<copy>}:shards  set: the same once more, copies 0 to 3
-    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the lobby once more
+    <prefix>:{%copy<copy>}:identity  string: that of `meta` in the registry shard once more
     <prefix>:claim:<id>            hash: queue, nonce, and until the task is there `task`, all of
                                    it, and `plan`, if it comes with others
     <prefix>:plans                 set: nonce and name of the plans that are not over
@@ -171,7 +172,6 @@ are there in that way too. Beside these, once:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 
 _PLACE = re.compile(r"<(\w+)>")
 
@@ -277,65 +277,21 @@ def tag(queue: str) -> str:
     return queue.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
-def with_keys(code: str) -> str:
-    """A script, in which each call `key_…(…)` is replaced by how that key is put together, by the
-    map's line of that name: functions for it would be made anew at each run.
+def lua_key(name: str, arguments: str) -> str:
+    """Write in Lua how the key of this name is put together from what is passed: names, fields and
+    texts, so that they can stand where they are used. A function for it would be made anew at each
+    run of a script.
     """
-    return _TAG + _with_keys(code)
-
-
-def _with_keys(code: str) -> str:
-    pieces: list[str] = []
-    done = 0
-    while call := _CALL.search(code, done):
-        passed, end = _passed(code, call.end())
-        key = _expression(call[1], [_with_keys(each) for each in passed])
-        pieces += (code[done : call.start()], f"({key})")
-        done = end
-    return "".join(pieces) + code[done:]
-
-
-_CALL = re.compile(r"\bkey_(\w+)\(")
-_MARK = re.compile(r"'(?:[^'\\\n]|\\.)*'|[()\[\]{},]")
-_SIMPLE = re.compile(r"[\w.\[\]]+|\(PREFIX[^()]*\)")
-_TAG = """local function tag(queue)
-  if not string.find(queue, '[%%{}]') then return queue end
-  return (string.gsub(queue, '[%%{}]', {['%'] = '%25', ['{'] = '%7B', ['}'] = '%7D'}))
-end
-"""
-
-
-def _passed(code: str, start: int) -> tuple[list[str], int]:
-    """What is passed to the call whose arguments start here, and where it ends."""
-    passed: list[str] = []
-    depth = 0
-    for mark in _MARK.finditer(code, start):
-        if depth == 0 and mark[0] in ",)":
-            passed.append(code[start : mark.start()].strip())
-            start = mark.end()
-            if mark[0] == ")":
-                break
-        depth += (mark[0] in "([{") - (mark[0] in ")]}")
-    return [each for each in passed if each], start
-
-
-def _expression(name: str, passed: Sequence[str]) -> str:
-    """How the key of this name is put together from what is passed."""
+    passed = [each for each in arguments.split(", ") if each]
     texts, places = _PLACE.split(KEYS[name])[::2], _PLACE.findall(KEYS[name])
-    if len(passed) != len(places) - 1:
-        raise TypeError(f"key_{name} needs {places[1:]}, not {passed}")
+    if len(passed) != len(places) - 1 or not all(map(_SIMPLE.fullmatch, passed)):
+        raise TypeError(f"@{name}({arguments}) needs {places[1:]}: names, fields or texts")
     values = iter(passed)
     pieces = [f"'{texts[0]}'"]
     for place, text in zip(places, texts[1:], strict=True):
-        pieces += (_value(place, values), f"'{text}'")
-    return " .. ".join(piece for piece in pieces if piece != "''")
+        value = "PREFIX" if place == "prefix" else next(values)
+        pieces += (f"tag({value})" if place == "queue" else value, f"'{text}'")
+    return "(" + " .. ".join(piece for piece in pieces if piece != "''") + ")"
 
 
-def _value(place: str, values: Iterator[str]) -> str:
-    """What stands in this place of a key."""
-    if place == "prefix":
-        return "PREFIX"
-    value = next(values)
-    if place == "queue":
-        return f"tag({value})"
-    return value if _SIMPLE.fullmatch(value) else f"({value})"
+_SIMPLE = re.compile(r"[A-Za-z_][\w.]*(?:\[[^\[\]]*\])*|'[^']*'")

@@ -10,7 +10,7 @@ from stayer.core.model import Task, Worker
 from stayer.core.units import format_duration
 from stayer.stores.redis import record
 from stayer.stores.redis import workers as decode
-from stayer.stores.redis.connection.server import Said, Server
+from stayer.stores.redis.connection.server import ScriptRefusal, Server
 
 
 def workers(server: Server) -> list[Worker]:
@@ -35,7 +35,7 @@ def bury(server: Server, judge: str, silent: dict[str, int]) -> list[Task]:
     wanted = record.pack([part for pair in silent.items() for part in pair])
     try:
         return _oldest_first(server.run("bury", judge, wanted))
-    except Said:
+    except ScriptRefusal:
         raise LeaseLost(
             f"worker {judge} is not registered, or was given up as dead: it can't judge"
         ) from None
@@ -45,8 +45,8 @@ def drain_worker(server: Server, worker: str) -> Worker:
     """Ask a worker to finish what it runs and take no more."""
     try:
         [found] = decode.workers(server.run("drain_worker", worker))
-    except Said as said:
-        _refuse(worker, said)
+    except ScriptRefusal as refusal:
+        _refuse(worker, refusal)
     return found
 
 
@@ -54,20 +54,20 @@ def drop_worker(server: Server, worker: str, number: int | None = None) -> list[
     """Bury a stale worker, or one that takes its leave; the answer is what it held."""
     try:
         return _oldest_first(server.run("drop_worker", worker, "" if number is None else number))
-    except Said as said:
-        _refuse(worker, said)
+    except ScriptRefusal as refusal:
+        _refuse(worker, refusal)
 
 
 def _oldest_first(answer: record.Raw) -> list[Task]:
     """Read tasks in the order in which they came into the store."""
     values, kept_apart = answer
-    numbers = [record.birth(value)[1] for value in values]
+    numbers = [record.created_and_seq(value)[1] for value in values]
     found = zip(numbers, record.tasks(values, kept_apart), strict=True)
     return [task for _, task in sorted(found, key=lambda each: each[0])]
 
 
-def _refuse(worker: str, said: Said) -> NoReturn:
-    match said.word:
+def _refuse(worker: str, refusal: ScriptRefusal) -> NoReturn:
+    match refusal.word:
         case "UNKNOWN":
             raise UnknownWorker(
                 f"no worker {worker!r}: `stayer workers` lists those there are"
@@ -77,7 +77,7 @@ def _refuse(worker: str, said: Said) -> NoReturn:
                 f"worker {worker} is not this one any more: its identity is used elsewhere"
             ) from None
         case _:
-            left = format_duration(float(said.details))
+            left = format_duration(float(refusal.details))
             raise Refused(
                 f"worker {worker} is alive (its lease ends in {left}): only a stale one can be "
                 "dropped. Stop it first"

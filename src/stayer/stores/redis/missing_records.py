@@ -1,8 +1,8 @@
 """What a server that evicts, or a hand, takes away: records of tasks, and parts kept beside them.
 
 What stands somewhere without its record is passed over by the scripts that meet it, and seen to by
-`strays.lua`. Whoever looks after the store hears of it in his log, by an event, and from
-`stayer doctor`.
+the script `missing_records`. Whoever looks after the store hears of it in his log, by an event, and
+from `stayer doctor`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 
-_AT_ONCE = 100
-_A_MINUTE = 10_000
+_CLEAR_BATCH = 100
+_LOOKED_AT_A_MINUTE = 10_000
 """How many members of lists are looked at each minute: some milliseconds of the server's time."""
-_KEPT = 1000
+_LOST_KEPT = 1000
 
 logger = logging.getLogger(__name__)
 
 
 def look(server: Server) -> None:
     """Look through a part of the lists, so that what nobody meets is noted too."""
-    server.run("strays", 0, _A_MINUTE)
+    server.run("missing_records", 0, _LOOKED_AT_A_MINUTE)
 
 
 def see_to_noted(server: Server) -> int:
     """Take some of those that were noted out of where they stand; how many tasks were lost."""
-    lost = int(server.run("strays", _AT_ONCE, 0))
+    lost = int(server.run("missing_records", _CLEAR_BATCH, 0))
     if lost:
         logger.warning(
             "tasks lost from %s: %d. Their records are gone, evicted or deleted by hand: "
@@ -67,7 +67,7 @@ def check(server: Server) -> list[Finding]:
     number = server.ask("LLEN", name)
     if not number:
         return []
-    shown = f"{number:,} or more" if number >= _KEPT else f"{number:,}"
+    shown = f"{number:,} or more" if number >= _LOST_KEPT else f"{number:,}"
     message = f"tasks lost: {shown}. Their records were gone, evicted or deleted by hand"
     todo = (
         f"set maxmemory-policy noeviction, look which they are (LRANGE {name} 0 9), submit them "

@@ -26,9 +26,9 @@ from stayer.stores.redis.errors import translated
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import batch_of_events, event
 
-REPAIR = 5.0
+REPAIR_S = 5.0
 """Look this often in any case, in seconds."""
-_SILENCE = 3 * REPAIR
+_SILENCE_S = 3 * REPAIR_S
 """How much of it until a connection is asked whether it lives; until then looks see to the rest."""
 _LOOKED_AT = 5000
 """How many events a script may look at before it lets others have their turn."""
@@ -55,10 +55,10 @@ class Line:
         found: list[tuple[str, str]] = []
         try:
             while self._connection.can_read(0):
-                kind, *said = self._connection.read_response()
+                kind, *parts = self._connection.read_response()
                 self._heard, self._asked = time.monotonic(), None
                 if kind in (b"message", b"smessage"):
-                    channel, text = said
+                    channel, text = parts
                     found.append((channel.decode(), text.decode(errors="replace")))
                 elif kind == b"sunsubscribe":
                     raise ConnectionResetError("another node has what was listened to")
@@ -70,13 +70,13 @@ class Line:
     def ask_for_life(self) -> None:
         """Ask a connection that was silent for long, and give it up if it does not answer."""
         now = time.monotonic()
-        if now - self._heard < _SILENCE:
+        if now - self._heard < _SILENCE_S:
             return
         try:
             if self._asked is None:
                 self._asked = now
                 self._connection.send_command("PING")
-            elif now - self._asked >= REPAIR:
+            elif now - self._asked >= REPAIR_S:
                 raise TimeoutError("no sign of life")
         except (RedisError, OSError) as error:
             self._give_up(error)
@@ -216,11 +216,11 @@ class RedisWaiter:
                 self._ear.connect()
                 self._look()
                 break  # what came meanwhile was not heard
-            left = REPAIR if deadline is None else min(REPAIR, deadline - time.monotonic())
+            left = REPAIR_S if deadline is None else min(REPAIR_S, deadline - time.monotonic())
             messages = self._listen(max(0.0, left))
             if messages is None or self._is_news(messages):
                 break
-            if time.monotonic() - self._looked >= REPAIR and self._look():
+            if time.monotonic() - self._looked >= REPAIR_S and self._look():
                 break
             if deadline is not None and time.monotonic() >= deadline:
                 return False
@@ -283,10 +283,10 @@ def waiter_for(server: Server, worker: str | None, queues: Sequence[str]) -> Red
 
     def marks() -> Marks:
         of_worker, waiting, identity, *of_queues = server.run("mark", worker or "", *names)
-        told = [*of_queues, *([] if worker is None else [of_worker])]
-        said = [None if each is None else each.decode() for each in told]
+        answers = [*of_queues, *([] if worker is None else [of_worker])]
+        numbers = [None if each is None else each.decode() for each in answers]
         known = None if identity is None else identity.decode()
-        return Marks(dict(zip(numbered, said, strict=True)), waiting, known)
+        return Marks(dict(zip(numbered, numbers, strict=True)), waiting, known)
 
     return RedisWaiter(single_line(server, numbered + others), marks)
 
@@ -306,7 +306,7 @@ def watch(server: Server, since: int, timeout: float, limit: int) -> list[Event]
                 ear = Ear(single_line(server, [key("events", server.address.prefix)]))
             elif ear.is_connected:
                 with suppress(StoreUnreachable):
-                    ear.listen(min(left, REPAIR))
+                    ear.listen(min(left, REPAIR_S))
             else:
                 ear.connect()
     finally:

@@ -1,4 +1,4 @@
-"""What queues did: the figures that `sample.lua` writes down."""
+"""What queues did: the figures that the script `sample` writes down."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from stayer.core.limits import QUEUE
 from stayer.core.model import Kept, QueueInfo, QueueSettings, State
 from stayer.core.queue_settings import refuse_key_limits
 from stayer.stores.redis import record
-from stayer.stores.redis.connection.server import Said, Server
+from stayer.stores.redis.connection.server import ScriptRefusal, Server
 from stayer.stores.redis.reads import decoded_queues
 
 
@@ -21,8 +21,8 @@ def set_queue(server: Server, name: str, **settings: Unpack[QueueSettings]) -> Q
     most = QUEUE["key_limits"].items
     try:
         answer = server.run("set_queue", name, record.pack(_packable(settings)), most)
-    except Said as said:
-        refuse_key_limits(int(said.details))
+    except ScriptRefusal as refusal:
+        refuse_key_limits(int(refusal.details))
         raise
     return decoded_queues(answer)[0]
 
@@ -50,13 +50,13 @@ def drop_queue(server: Server, name: str, limit: int) -> int:
     """Delete some of its tasks, and at last the queue; how many tasks are left."""
     try:
         return int(server.run("drop_queue", name, limit))
-    except Said as said:
-        if said.word == "UNKNOWN":
+    except ScriptRefusal as refusal:
+        if refusal.word == "UNKNOWN":
             raise UnknownQueue(
                 f"no queue {name!r}: `stayer queues` lists those there are"
             ) from None
         raise Refused(
-            f"queue {name} has {said.details} running tasks: cancel them and wait for their "
+            f"queue {name} has {refusal.details} running tasks: cancel them and wait for their "
             "end first"
         ) from None
 

@@ -26,7 +26,7 @@ from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import Raw
 
-_AT_ONCE = 2000
+_READ_BATCH = 2000
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _words = msgspec.json.Decoder(tuple[str, ...])
 
@@ -34,8 +34,8 @@ _words = msgspec.json.Decoder(tuple[str, ...])
 def get(server: Server, ids: Sequence[str]) -> list[Task | None]:
     """Tasks by id, in the order asked for, some thousands at a time."""
     found: list[Task | None] = []
-    for first in range(0, len(ids), _AT_ONCE):
-        found += record.tasks_or_none(*server.run("get", *ids[first : first + _AT_ONCE]))
+    for first in range(0, len(ids), _READ_BATCH):
+        found += record.tasks_or_none(*server.run("get", *ids[first : first + _READ_BATCH]))
     return found
 
 
@@ -138,7 +138,7 @@ def _queue(stored: Raw, listeners: Counter[str], now: float) -> QueueInfo:
         next_start=None if bucket is None else bucket.next(now),
         counts=dict(zip(STATES, counts, strict=True)),
         workers=listeners[name.decode()],
-        oldest=record.birth(oldest)[0] if oldest else None,
+        oldest=record.created_and_seq(oldest)[0] if oldest else None,
         retention=_retention.decode(retention),
     )
 

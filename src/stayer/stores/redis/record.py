@@ -53,7 +53,7 @@ _KIND = [_NUMBERED[number] for number in range(len(OWN) + 1, len(FIELDS) + 1)]
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
 BORN_SCHEDULED, BORN_WAITING = 16, 32
-"""The flags: which values have keys of their own, and in which form; the state at birth."""
+"""The flags: which values have keys of their own, and in which form; the state that it began in."""
 
 SHORT = 1024
 """Text that is longer is kept apart, so that changes of state don't write it again and again."""
@@ -66,12 +66,12 @@ _json = msgspec.json.Encoder()
 _unpack = msgspec.msgpack.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
 _DEFAULT_POLICY = Policy()
-_HEAD = 8
-_OWN_AT = _HEAD + 3
+HEAD_LENGTH = 8
+OWN_AT = HEAD_LENGTH + 3
 """Behind the array's own head, which always takes so much."""
 _ABSENT = [False] * len(FIELDS)
 _birth = struct.Struct(">dxd")
-_BIRTH_AT = _OWN_AT + 10
+CREATED_AT = OWN_AT + 10
 
 
 def pack(value: object) -> bytes:
@@ -109,7 +109,7 @@ def from_new(new: NewTask, form: str | bytes | None, dependents: bool = False) -
         count, kind = _kind(new, dependents)
     else:
         count, kind = _plain_kind(new.queue, new.owner, new.name)
-    length = _OWN_AT - _HEAD + len(own) + len(kind)
+    length = OWN_AT - HEAD_LENGTH + len(own) + len(kind)
     return _head.pack(flags, length, len(own) >> 16, len(own) & 0xFFFF, 0xDC, count) + own + kind
 
 
@@ -222,8 +222,8 @@ def tasks(values: Sequence[Raw], kept_apart: Sequence[Raw] = ()) -> list[Task]:
     return found
 
 
-class Unread(Sequence[Task]):
-    """The same, read when they are looked at."""
+class TasksReadLater(Sequence[Task]):
+    """The tasks of an answer, read when somebody looks at them."""
 
     def __init__(self, values: Sequence[Raw], kept_apart: Sequence[Raw]) -> None:
         self._answer = values, kept_apart
@@ -245,7 +245,7 @@ class Unread(Sequence[Task]):
 
 
 def tasks_or_none(values: Sequence[Raw], kept_apart: Sequence[Raw]) -> list[Task | None]:
-    """The same where some are not there."""
+    """Read the tasks of an answer in which some are not there."""
     found = [None if value is None else task(value) for value in values]
     for number in range(0, len(kept_apart), 3):
         index, parameters, result = kept_apart[number : number + 3]
@@ -279,26 +279,26 @@ def _value(stored: bytes | None, is_text: int) -> Value:
 
 def record_end(value: bytes) -> int:
     """Where the history begins."""
-    return _HEAD + int.from_bytes(value[1:5], "big")
+    return HEAD_LENGTH + int.from_bytes(value[1:5], "big")
 
 
-def birth(value: bytes) -> tuple[float, int]:
-    """When a task was made, and its number."""
-    created, seq = _birth.unpack_from(value, _BIRTH_AT)
+def created_and_seq(value: bytes) -> tuple[float, int]:
+    """Read when a task was made, and the number of the event that brought it."""
+    created, seq = _birth.unpack_from(value, CREATED_AT)
     return created, int(seq)
 
 
 def task(value: bytes) -> Task:
     """A task but for what is kept apart: this is the hottest line of a reserve."""
-    own_end = _OWN_AT + int.from_bytes(value[5:_HEAD], "big")
+    own_end = OWN_AT + int.from_bytes(value[5:HEAD_LENGTH], "big")
     kind = value[own_end : record_end(value)]
-    updated, created, _, id, parameters, result = _unpack(b"\x96" + value[_OWN_AT:own_end])
-    alike = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:_OWN_AT])
+    updated, created, _, id, parameters, result = _unpack(b"\x96" + value[OWN_AT:own_end])
+    of_kind = (_known_kind if len(kind) <= _SHORT_KIND else _task_of_kind)(kind, value[9:OWN_AT])
     task = replace(
-        alike, id=id, parameters=None if parameters is False else codec.unpack(parameters),
+        of_kind, id=id, parameters=None if parameters is False else codec.unpack(parameters),
         result=None if result is False else codec.unpack(result), created=created, updated=updated,
     )  # fmt: skip
-    return task if alike.env is None else replace(task, env=dict(alike.env))
+    return task if of_kind.env is None else replace(task, env=dict(of_kind.env))
 
 
 def _task_of_kind(kind: bytes, count: bytes) -> Task:

@@ -8,7 +8,7 @@ from typing import Any
 from stayer.core.errors import StoreUnreachable
 from stayer.stores.redis.connection.url import Address
 
-_BRIEFLY, _FOR_A_WHILE = 0.1, 2.0
+_BRIEF_SHARE, _BRIEF_TIMES = 0.1, 2.0
 """How long a node that was just waited for in vain is waited for, and how long that is so: in times
 of what the URL grants."""
 
@@ -36,7 +36,7 @@ class Replicas:
         if not self.wanted:
             return None
         granted, is_brief = self._address.confirming, time.monotonic() < self._brief_until
-        return granted * _BRIEFLY if is_brief and self._address.is_part else granted
+        return granted * _BRIEF_SHARE if is_brief and self._address.is_part else granted
 
     def question(self, patience: float) -> tuple[Any, ...]:
         """How many have what was written; the command takes 0 ms for ever."""
@@ -52,7 +52,7 @@ class Replicas:
             return
         granted = self._address.confirming
         if patience == granted:
-            self._brief_until = time.monotonic() + granted * _FOR_A_WHILE
+            self._brief_until = time.monotonic() + granted * _BRIEF_TIMES
         raise Unconfirmed(self._words(confirmed, patience))
 
     def _words(self, confirmed: int, patience: float) -> str:

@@ -17,7 +17,7 @@ from stayer.stores.redis.connection.server import Server
 from stayer.stores.redis.errors import Moved
 from stayer.stores.redis.strict_numbers import LAST, integer
 
-_AT_ONCE = 1000
+_ENTRIES_A_LOOK = 1000
 _Group = tuple[int, float, str, str, str | bool, str | bool, list[str], Any]
 _groups = msgspec.msgpack.Decoder(list[_Group]).decode
 _event = msgspec.msgpack.Decoder(Event).decode
@@ -41,7 +41,7 @@ def look(server: Server, name: bytes) -> Look | None:
     if word.decode(errors="replace") not in WORDS:
         return None
     try:
-        [told] = server.ask_many([("XINFO", "STREAM", name)])
+        [info] = server.ask_many([("XINFO", "STREAM", name)])
         ours, others = 0, list[bytes]()
         for id, fields in _entries(server, name):
             number = _number(word, id, fields)
@@ -56,7 +56,7 @@ def look(server: Server, name: bytes) -> Look | None:
         raise
     except StoreUnusable:  # it is gone, or of another type, by now
         return None
-    newest = dict(zip(told[::2], told[1::2], strict=True))[b"last-generated-id"]
+    newest = dict(zip(info[::2], info[1::2], strict=True))[b"last-generated-id"]
     known = ours if last is None else last
     if int(newest.partition(b"-")[0]) > known:
         change = "SET" if word == b"events" else "HSET"
@@ -70,9 +70,9 @@ def look(server: Server, name: bytes) -> Look | None:
 def _entries(server: Server, name: bytes) -> Iterator[tuple[bytes, list[bytes]]]:
     start = b"-"
     while True:
-        [rows] = server.ask_many([("XRANGE", name, start, "+", "COUNT", _AT_ONCE)])
+        [rows] = server.ask_many([("XRANGE", name, start, "+", "COUNT", _ENTRIES_A_LOOK)])
         yield from rows
-        if len(rows) < _AT_ONCE:
+        if len(rows) < _ENTRIES_A_LOOK:
             return
         start = b"(" + rows[-1][0]
 

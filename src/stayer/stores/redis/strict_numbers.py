@@ -12,7 +12,7 @@ LAST = 10**12 - 1
 """The number of an event: in members of lists it has twelve digits."""
 _INTEGER = re.compile(rb"-?[0-9]{1,16}")
 _NUMBER = re.compile(rb"-?[0-9]{1,17}(\.[0-9]{1,24})?(e[+-][0-9]{1,3})?")
-"""As `%.17g` writes it, and Python's `repr`."""
+"""A number as `%.17g` writes it, and Python's `repr`."""
 
 
 def integer(value: bytes, most: int = MOST) -> int:
@@ -23,7 +23,7 @@ def integer(value: bytes, most: int = MOST) -> int:
 
 
 def number(value: bytes) -> float:
-    """The same for what may have a fraction."""
+    """Read a number that may have a fraction."""
     if not _NUMBER.fullmatch(value) or abs(float(value)) > MOST:
         raise ValueError("it is no number, or too large")
     return float(value)

@@ -18,7 +18,7 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 
 def about(worker: Worker, number: int, nonce: str, *, alone: bool = False) -> Raw:
-    """What a beat says of the worker; alone: the lobby of the cluster has not heard of it."""
+    """Pack what a beat says of the worker; alone: the registry shard has not heard of it."""
     return (
         worker.id, worker.node, worker.pid, _json.encode(worker.queues).decode(), worker.slots,
         worker.version, worker.draining, float(worker.lease), worker.keeps, number, nonce,

@@ -42,11 +42,11 @@ from stayer.stores.redis_cluster import (
     retention_sweep,
 )
 from stayer.stores.redis_cluster import schedules as schedule_calls
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.health import check, check_queues
-from stayer.stores.redis_cluster.lost_replies import Unheard
+from stayer.stores.redis_cluster.lost_replies import LostReplies
 from stayer.stores.redis_cluster.nodes import Nodes
-from stayer.stores.redis_cluster.router import LOBBY, Shards
+from stayer.stores.redis_cluster.router import REGISTRY, Shards
 from stayer.stores.redis_cluster.two_phase import name_of
 from stayer.stores.redis_cluster.workers import Workers
 
@@ -101,23 +101,23 @@ class ClusterStore(Store):
         self._clock = clock
         self._shards = Shards(nodes, clock)
         self._workers = Workers(self._shards)
-        self._unheard = Unheard(self._workers.introduce)
+        self._lost_replies = LostReplies(self._workers.introduce)
         self.mending = self._shards
         """Only for what may be asked twice: what is done once is mended shard by shard."""
 
     # Life
 
     def setup(self) -> None:
-        tour = Tour(self._shards)
+        fan_out = FanOut(self._shards)
         for server in self._nodes.primaries():
-            version = tour.attempt(partial(server_version, server))
+            version = fan_out.attempt(partial(server_version, server))
             if version is not None and version < OLDEST:
                 shown, wanted = (".".join(map(str, each)) for each in (version, OLDEST))
                 raise StoreUnusable(
                     f"{self.url} has a node of version {shown}: clusters need {wanted} or newer"
                 )
-        tour.check()
-        tour.attempt(partial(refuse_too_few_rights, self._shards.server_of(LOBBY)))
+        fan_out.check()
+        fan_out.attempt(partial(refuse_too_few_rights, self._shards.server_of(REGISTRY)))
 
     def close(self) -> None:
         self._nodes.close()
@@ -152,14 +152,14 @@ class ClusterStore(Store):
         self, worker: str, queues: Sequence[str], limit: int, handles: Handles
     ) -> list[Task]:
         given: list[Task] = []
-        tour = Tour(self._shards)
-        self._unheard.look(tour, worker, queues)
+        fan_out = FanOut(self._shards)
+        self._lost_replies.look(fan_out, worker, queues)
         for queue in dict.fromkeys(queues):
-            if tour.is_sound(queue):
+            if fan_out.is_sound(queue):
                 room, shard = limit - len(given), self._shards.of(queue)
                 step = partial(shard.reserve, worker, [queue], room, handles)
-                given += self._unheard.ask(tour, worker, queue, step) or ()
-        tour.check()
+                given += self._lost_replies.ask(fan_out, worker, queue, step) or ()
+        fan_out.check()
         self._shards.remember(given)
         return given
 
@@ -172,7 +172,7 @@ class ClusterStore(Store):
         """Let dependents hear of what has ended; workers do the rest, if there are many."""
         queues = self._shards.take_ended()
         with suppress(StoreError):  # the change itself is made, and that must be answered
-            cross_shard.relay(Tour(self._shards), queues, _RELAY_BATCH, _RELAY_ROUNDS)
+            cross_shard.relay(FanOut(self._shards), queues, _RELAY_BATCH, _RELAY_ROUNDS)
 
     def _commit_again(self, changes: Sequence[Change]) -> list[Task | None]:
         places = self._shards.places([change.id for change in changes])
@@ -216,28 +216,28 @@ class ClusterStore(Store):
         places = self._shards.by_place([change.id for change in changes], changes)
         applied = [False] * len(changes)
         given: list[Task] = []
-        tour = Tour(self._shards)
+        fan_out = FanOut(self._shards)
         wanted = list(dict.fromkeys(queues))
-        self._unheard.look(tour, worker, wanted if limit > 0 else ())
+        self._lost_replies.look(fan_out, worker, wanted if limit > 0 else ())
         # First where there is only something to tell, so that places become free.
         for queue in [*(set(places) - {*wanted, ""}), *wanted]:
             numbered = places.get(queue, [])
             room = limit - len(given) if queue in wanted else 0
             if not numbered and not room and queue != wanted[0]:
                 continue  # the first one is asked in any case: it says if the worker is dead
-            told = [change for _, change in numbered]
-            if room and not tour.is_sound(queue):
-                if not told:
+            changes_of = [change for _, change in numbered]
+            if room and not fan_out.is_sound(queue):
+                if not changes_of:
                     continue
                 room = 0
-            step = partial(self._shards.of(queue).turn, worker, told, [queue], room, handles)
-            answer = self._unheard.ask(tour, worker, queue, step, wants_tasks=room > 0)
+            step = partial(self._shards.of(queue).turn, worker, changes_of, [queue], room, handles)
+            answer = self._lost_replies.ask(fan_out, worker, queue, step, wants_tasks=room > 0)
             if answer is None:
-                continue  # what could not be told is told again
+                continue  # what could not be sent is sent again
             for (number, _), each in zip(numbered, answer[0], strict=True):
                 applied[number] = each
             given += answer[1]
-        tour.check()
+        fan_out.check()
         self._shards.remember(given)
         self._relay()
         return applied, given
@@ -351,11 +351,11 @@ class ClusterStore(Store):
 
     @retry_after_mending
     def sample(self) -> float:
-        # In the lobby nothing ever happens, which makes it count the minutes without tasks.
-        tour = Tour(self._shards)
-        moments = [tour.attempt(self._shards.of(LOBBY).sample)]
-        moments += tour.each(lambda shard: shard.sample())
-        tour.check()
+        # In the registry shard nothing ever happens: so it counts the minutes without tasks.
+        fan_out = FanOut(self._shards)
+        moments = [fan_out.attempt(self._shards.of(REGISTRY).sample)]
+        moments += fan_out.each(lambda shard: shard.sample())
+        fan_out.check()
         return min(moment for moment in moments if moment is not None)
 
     # Notices
@@ -365,11 +365,11 @@ class ClusterStore(Store):
         self, hooks: Sequence[str], limit: int, lease: float, age: float
     ) -> list[Notice]:
         found: list[Notice] = []
-        tour = Tour(self._shards)
+        fan_out = FanOut(self._shards)
         for name in self._shards.names():
             take = partial(self._shards.of(name).take_notices, hooks, limit - len(found))
-            found += tour.at(name, partial(take, lease, age)) or ()
-        tour.check()
+            found += fan_out.at(name, partial(take, lease, age)) or ()
+        fan_out.check()
         return found
 
     def settle_notice(self, notice: Notice, delivery: Delivery) -> bool:

@@ -19,7 +19,7 @@ from stayer.stores.redis.keys import key
 from stayer.stores.redis.record import pack
 from stayer.stores.redis_cluster.nodes import Nodes
 
-_AT_ONCE = 1000
+_CLAIM_BATCH = 1000
 _decode = msgspec.msgpack.Decoder(NewTask).decode
 
 
@@ -67,12 +67,14 @@ class Claims:
         ]
 
     def mention(self, tasks: Sequence[NewTask]) -> list[Claim]:
-        """The same, but nobody has to finish what comes of it: the task may come, or not."""
+        """Claim ids, but nobody has to finish what comes of it: the task may come, or not."""
         given = [(new.id, new.queue, secrets.token_hex(4), "", "") for new in tasks]
         answers = self._run("claim", given)
         return [
-            Claim(new.id, new.queue, said[2], None) if answer is None else _claim(new.id, answer)
-            for new, said, answer in zip(tasks, given, answers, strict=True)
+            Claim(new.id, new.queue, arguments[2], None)
+            if answer is None
+            else _claim(new.id, answer)
+            for new, arguments, answer in zip(tasks, given, answers, strict=True)
         ]
 
     def find(self, ids: Sequence[str]) -> list[Claim | None]:
@@ -81,7 +83,7 @@ class Claims:
         return [_found(id, answer) for id, answer in zip(ids, answers, strict=True)]
 
     def seek(self, ids: Sequence[str]) -> list[Claim | StoreUnreachable | None]:
-        """The same; where it can't be asked for, the error."""
+        """Find the claims; where one can't be asked for, the error is in its place."""
         answers = self._run("find_claim", [(id,) for id in ids], self._nodes.try_many)
         return [
             answer if isinstance(answer, StoreUnreachable) else _found(id, answer)
@@ -115,8 +117,8 @@ class Claims:
     ) -> list[Any]:
         prefix, run = self._nodes.options.prefix, run_many or self._nodes.run_many
         answers: list[Any] = []
-        for first in range(0, len(given), _AT_ONCE):
-            part = given[first : first + _AT_ONCE]
+        for first in range(0, len(given), _CLAIM_BATCH):
+            part = given[first : first + _CLAIM_BATCH]
             calls = [Call(key("claim", prefix, id=each[0]), name, each) for each in part]
             answers += map(self._readable, calls, run(calls))
         return answers

@@ -1,7 +1,7 @@
 """What ties tasks of different queues together.
 
 A task that waits for one in another shard has that in the set of what it waits for, as if it were
-here; and the shard of the other knows that this one listens. An end there is noted to be told afar;
+here; and the shard of the other knows that this one listens. An end there is noted for others;
 whoever sees the note tells each shard that listens to look again, and then takes it away. To look
 again is a note too, in the shard of who waits; whoever sees that one asks how the other is now.
 """
@@ -18,7 +18,7 @@ from stayer.core.flows.model import FlowInfo, FlowPage
 from stayer.core.model import FINISHED, Change, NewTask, State
 from stayer.stores.redis import flows as ties
 from stayer.stores.redis.record import Raw, pack
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 
 if TYPE_CHECKING:
     from stayer.stores.redis_cluster.router import Shards
@@ -72,7 +72,7 @@ def _told(ids: Sequence[str], answers: Sequence[bytes | None]) -> dict[str, str]
     return {id: answer.decode() for id, answer in pairs if answer is not None}
 
 
-def relay(tour: Tour, queues: Iterable[str], limit: int, rounds: int) -> bool:
+def relay(fan_out: FanOut, queues: Iterable[str], limit: int, rounds: int) -> bool:
     """Pass on what has ended in these queues, and what follows from it; whether there is more that
     can be passed on.
     """
@@ -82,45 +82,45 @@ def relay(tour: Tour, queues: Iterable[str], limit: int, rounds: int) -> bool:
             break
         stirred: dict[str, None] = {}
         for queue in todo:
-            step = partial(_step, tour, queue, limit)
-            stirred |= dict.fromkeys(tour.at(queue, step) or ())
+            step = partial(_step, fan_out, queue, limit)
+            stirred |= dict.fromkeys(fan_out.at(queue, step) or ())
         todo = list(stirred)
     return bool(todo)
 
 
-def _step(tour: Tour, queue: str, limit: int) -> list[str]:
+def _step(fan_out: FanOut, queue: str, limit: int) -> list[str]:
     """Pass on some of it; the queues in which there is more to do now."""
-    shards, misses = tour.shards, tour.misses
+    shards, misses = fan_out.shards, fan_out.misses
     server = shards.server_of(queue)
     values, heard, unknown, afar = server.run("outbox", limit, pack({}))
     more = ties.tell(server, values, heard, shards.get)
     if unknown:
         words = [each.decode() for each in unknown]
         notes = dict(zip(words[::2], words[1::2], strict=True))
-        seen = _looked_at(tour, queue, notes)
+        seen = _looked_at(fan_out, queue, notes)
         if seen:
             values, heard, *_ = server.run("outbox", limit, pack(seen))
             more = ties.tell(server, values, heard, shards.get)
     stirred: list[str] = []
     if afar:
-        unheard = _tell_afar(tour, afar, stirred)
+        unheard = _tell_afar(fan_out, afar, stirred)
         done = [each for each in afar if unheard.isdisjoint(each[3:])]
         passed = [part for id, note, *_ in done for part in (id, note)]
         more = server.run("passed_on", *passed) > 0
     # What waits for a shard that can't be reached is left for later.
-    return [*stirred, queue] if more and tour.misses == misses else stirred
+    return [*stirred, queue] if more and fan_out.misses == misses else stirred
 
 
-def _looked_at(tour: Tour, queue: str, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _looked_at(fan_out: FanOut, queue: str, notes: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """How tasks of other shards are, with the notes that were seen: those that can be reached."""
-    now = tour.attempt(lambda: _listened_to(tour.shards, queue, list(notes)))
+    now = fan_out.attempt(lambda: _listened_to(fan_out.shards, queue, list(notes)))
     if now is not None:
         return {id: (note, now.get(id, GONE)) for id, note in notes.items()}
     seen = {}
     for id, note in notes.items():
-        if tour.is_slow:
+        if fan_out.is_slow:
             break
-        one = tour.attempt(lambda id=id: _listened_to(tour.shards, queue, [id]))  # type: ignore[misc]
+        one = fan_out.attempt(lambda id=id: _listened_to(fan_out.shards, queue, [id]))  # type: ignore[misc]
         if one is not None:
             seen[id] = (note, one.get(id, GONE))
     return seen
@@ -135,19 +135,19 @@ def _listened_to(shards: Shards, queue: str, ids: Sequence[str]) -> dict[str, st
     return found | (listen(shards, [(queue, alive)], {}) if alive else {})
 
 
-def _tell_afar(tour: Tour, afar: Sequence[Raw], stirred: list[str]) -> set[bytes]:
+def _tell_afar(fan_out: FanOut, afar: Sequence[Raw], stirred: list[str]) -> set[bytes]:
     """Let others look again, and note those that have something to do then; the answer is those
     that can't be reached.
     """
-    told: dict[bytes, list[Raw]] = {}
+    ends_of: dict[bytes, list[Raw]] = {}
     for id, _, is_gone, *queues in afar:
         for queue in queues:
-            told.setdefault(queue, []).extend((id, is_gone))
+            ends_of.setdefault(queue, []).extend((id, is_gone))
     unheard: set[bytes] = set()
-    for queue, those in told.items():
+    for queue, those in ends_of.items():
         name = queue.decode()
-        look = partial(tour.shards.server_of(name).run, "look_again", *those)
-        answer = tour.at(name, look)
+        look = partial(fan_out.shards.server_of(name).run, "look_again", *those)
+        answer = fan_out.at(name, look)
         if answer is None:
             unheard.add(queue)
         elif answer > 0:

@@ -1,7 +1,7 @@
-"""Which queues there are: written down in the lobby, and copied to other places.
+"""Which queues there are: written down in the registry shard, and copied to other places.
 
-What the lobby has not heard of is nowhere. So while its node is away no queue can be made, but the
-copies tell of all that there are.
+What the registry shard has not heard of is nowhere. So while its node is away no queue can be
+made, but the copies tell of all that there are.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Directory:
         return sorted(found)
 
     def copy_identity(self, identity: str) -> None:
-        """Let others hear of it while the lobby is away."""
+        """Let others hear of it while the registry shard is away."""
         for copy in COPIES:
             name = self._key("identity_copy", copy)
             with suppress(StoreUnreachable):

@@ -21,17 +21,17 @@ from stayer.core.model import Event
 from stayer.stores.redis.connection.server import Call, Server
 from stayer.stores.redis.errors import Moved
 from stayer.stores.redis.keys import key
-from stayer.stores.redis.pubsub import REPAIR, Ear, Line, Marks, RedisWaiter, subscribed
+from stayer.stores.redis.pubsub import REPAIR_S, Ear, Line, Marks, RedisWaiter, subscribed
 from stayer.stores.redis.record import Raw
 from stayer.stores.redis_cluster import incoming
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.nodes import Nodes
-from stayer.stores.redis_cluster.router import LOBBY, Shards
+from stayer.stores.redis_cluster.router import REGISTRY, Shards
 
-_KEPT = 100_000
-_AT_ONCE = 500
+_EVENTS_KEPT = 100_000
+_EVENTS_A_STEP = 500
 _REDIRECTS = 5
-_DEAF = 0.5
+_RECONNECT_S = 0.5
 """Between two looks while nobody can be listened to, in seconds."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Event).decode
@@ -46,7 +46,7 @@ def waiter_for(
     wakes = {queue: _channel(shards, "wake", queue) for queue in dict.fromkeys(queues)}
     orders = {} if worker is None else {
         home: key("orders", shards.server_of(home).address.prefix, worker=worker)
-        for home in (LOBBY, *homes)
+        for home in (REGISTRY, *homes)
     }  # fmt: skip
     came_in = key("incoming", shards.nodes.options.prefix)
 
@@ -68,7 +68,7 @@ def waiter_for(
                 numbers[orders[name]] = _text(of_worker)
             if name in wakes:
                 numbers[wakes[name]] = _text(of_queue[0])
-        came = Tour(shards).attempt(partial(incoming.waiting, shards)) if wakes else 0
+        came = FanOut(shards).attempt(partial(incoming.waiting, shards)) if wakes else 0
         return Marks(numbers, came or 0)
 
     sharded = [*wakes.values(), *orders.values(), *([came_in] if wakes else [])]
@@ -158,11 +158,11 @@ def watch(shards: Shards, since: int, timeout: float, limit: int) -> list[Event]
                 if ear is None:
                     # Listens before it looks once more, so that nothing falls between.
                     ear = Ear(partial(_lines_for_events, shards))
-                elif not ear.is_connected or _listen(shards, ear, min(left, REPAIR)):
+                elif not ear.is_connected or _listen(shards, ear, min(left, REPAIR_S)):
                     ear.connect()
             except StoreUnreachable:
                 # While a part of the store is away, the rest is looked at now and then.
-                time.sleep(min(left, _DEAF))
+                time.sleep(min(left, _RECONNECT_S))
     finally:
         if ear is not None:
             ear.close()
@@ -193,24 +193,24 @@ def last_event(shards: Shards) -> int:
 def relay(shards: Shards) -> None:
     """Copy what is new in the shards that can be reached."""
     relayed = {name: int(number) for name, number in _relayed(shards).items()}
-    tour, names = Tour(shards), shards.names()
-    asked = [("watch", relayed.get(name, 0), 1, _AT_ONCE) for name in names]
+    fan_out, names = FanOut(shards), shards.names()
+    asked = [("watch", relayed.get(name, 0), 1, _EVENTS_A_STEP) for name in names]
     calls = [shards.server_of(name).call(*each) for name, each in zip(names, asked, strict=True)]
-    answers = tour.attempt(partial(shards.nodes.run_many, calls))
+    answers = fan_out.attempt(partial(shards.nodes.run_many, calls))
     if answers is None:
         answers = [
-            tour.at(name, partial(shards.server_of(name).run, *each))
+            fan_out.at(name, partial(shards.server_of(name).run, *each))
             for name, each in zip(names, asked, strict=True)
         ]
     for name, answer in zip(names, answers, strict=True):
         if answer is not None and int(answer[0]) > relayed.get(name, 0):
-            tour.at(name, partial(_relay, shards, name, relayed.get(name, 0)))
-    tour.check()
+            fan_out.at(name, partial(_relay, shards, name, relayed.get(name, 0)))
+    fan_out.check()
 
 
 def _relay(shards: Shards, name: str, seen: int) -> None:
     while True:
-        events = shards.of(name).watch(seen, 0, _AT_ONCE)
+        events = shards.of(name).watch(seen, 0, _EVENTS_A_STEP)
         if not events:
             break
         up_to = events[-1].number
@@ -220,7 +220,7 @@ def _relay(shards: Shards, name: str, seen: int) -> None:
 
 
 def _copied(shards: Shards, queue: str, seen: int, up_to: int, events: Sequence[Event]) -> bool:
-    given = (queue, seen, up_to, _KEPT, *map(_encode, events))
+    given = (queue, seen, up_to, _EVENTS_KEPT, *map(_encode, events))
     name = key("news", shards.nodes.options.prefix)
     [answer] = shards.nodes.run_many([Call(name, "copy_news", given)])
     return bool(answer == 1)

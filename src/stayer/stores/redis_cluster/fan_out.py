@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from stayer.stores.redis_cluster.shard import ShardStore
 
 T = TypeVar("T")
-_LONG = 1.0
+_LONG_S = 1.0
 """A node that has let one wait for so many seconds in vain is not asked again on the way."""
 
 
-class Tour:
+class FanOut:
     """Does steps, and notes what could not be done."""
 
     def __init__(self, shards: Shards) -> None:
@@ -37,7 +37,7 @@ class Tour:
     @property
     def is_slow(self) -> bool:
         """So much time was lost with waiting in vain that the rest had better be left for later."""
-        return self._wasted > _LONG
+        return self._wasted > _LONG_S
 
     def attempt(self, step: Callable[[], T]) -> T | None:
         """What comes of a step; None if what it needs can't be reached."""
@@ -53,7 +53,7 @@ class Tour:
         return answer
 
     def at(self, queue: str, step: Callable[[], T]) -> T | None:
-        """The same for one that needs a certain queue."""
+        """Attempt a step that needs a certain queue."""
         try:
             server = self.shards.server_of(queue).node()
         except StoreUnreachable as error:
@@ -64,7 +64,7 @@ class Tour:
             return None
         wasted = self._wasted
         answer = self.attempt(step)
-        if self._wasted - wasted > _LONG:
+        if self._wasted - wasted > _LONG_S:
             self._silent.add(server)
         return answer
 
@@ -83,7 +83,7 @@ class Tour:
         self.check()
 
     def each(self, step: Callable[[ShardStore], T]) -> Iterator[T]:
-        """The same, if need be of none."""
+        """Do a step in each shard that can be reached, if need be in none."""
         for name in self.shards.names():
             shard = self.shards.of(name)
             answer = self.at(name, lambda shard=shard: step(shard))  # type: ignore[misc]

@@ -11,9 +11,9 @@ from stayer.core.insight.health import Finding
 from stayer.stores.redis import damage, missing_records
 from stayer.stores.redis.health import check_node, incoming
 from stayer.stores.redis.keys import key
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.nodes import SLOTS, Host, Nodes, Part
-from stayer.stores.redis_cluster.router import LOBBY, NEWS, Shards
+from stayer.stores.redis_cluster.router import NEWS, REGISTRY, Shards
 
 
 def check(nodes: Nodes) -> list[Finding]:
@@ -23,12 +23,12 @@ def check(nodes: Nodes) -> list[Finding]:
     for _, _, (primary, *others) in parts:
         replicas[primary] = max(replicas.get(primary, 0), len(others))
     members = {host: number == 0 for _, _, hosts in parts for number, host in enumerate(hosts)}
-    away = {host: said for host in members if (said := _silence(nodes, host)) is not None}
+    away = {host: reason for host in members if (reason := _silence(nodes, host)) is not None}
     return [
         _slots(parts, away, len(replicas)),
         *_lobby(nodes, away),
         *_without_replica([host for host, number in replicas.items() if not number]),
-        *(_does_not_answer(host, said) for host, said in away.items()),
+        *(_does_not_answer(host, reason) for host, reason in away.items()),
         *_of_all({host: _of_one(nodes, host, members[host]) for host in members.keys() - away}),
         *_incoming(nodes),
     ]
@@ -38,14 +38,14 @@ def check_queues(shards: Shards) -> list[Finding]:
     """What each queue, and the stream of all events, knows of keys that were set aside and tasks
     that were lost, as far as it can be reached.
     """
-    tour, names = Tour(shards), shards.names()
+    fan_out, names = FanOut(shards), shards.names()
     found = [
-        tour.at(name, partial(look, shards.server_of(name)))
-        for name in (LOBBY, *names)
+        fan_out.at(name, partial(look, shards.server_of(name)))
+        for name in (REGISTRY, *names)
         for look in (damage.check, missing_records.check)
     ]
     if NEWS not in names:  # a queue of that name is in the same place
-        found.append(tour.attempt(partial(damage.check, shards.server_of(NEWS))))
+        found.append(fan_out.attempt(partial(damage.check, shards.server_of(NEWS))))
     return [finding for findings in found for finding in findings or ()]
 
 
@@ -94,8 +94,8 @@ def _without_replica(hosts: list[Host]) -> list[Finding]:
     return [Finding("replicas", "warn", message, "add a replica to each primary")]
 
 
-def _does_not_answer(host: Host, said: str) -> Finding:
-    message = f"{_shown(host)}: does not answer: {said}"
+def _does_not_answer(host: Host, reason: str) -> Finding:
+    message = f"{_shown(host)}: does not answer: {reason}"
     return Finding("server", "fail", message, "start it, or remove it")
 
 
@@ -115,7 +115,7 @@ def _incoming(nodes: Nodes) -> list[Finding]:
 
 
 def _of_all(found: dict[Host, list[Finding]]) -> list[Finding]:
-    """The same of several nodes is said once."""
+    """Say once what is the same of several nodes."""
     hosts: dict[Finding, list[Host]] = {}
     for host, findings in found.items():
         for finding in findings:

@@ -20,7 +20,7 @@ from stayer.core.model import RUNNING, Change, NewTask, Submitted, Task
 from stayer.stores.redis.connection.server import Call
 from stayer.stores.redis.errors import translated
 from stayer.stores.redis.incoming import (
-    AT_ONCE,
+    ITEMS_AT_ONCE,
     SAID,
     SHOWN,
     deleted_by,
@@ -33,7 +33,7 @@ from stayer.stores.redis.incoming import (
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.pack.tasks import packed_groups
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import Shards
 
 Commit = Callable[[Sequence[Change]], Sequence[Task | None]]
@@ -46,15 +46,15 @@ def waiting(shards: Shards) -> int:
     )  # nothing is numbered
 
 
-def take(tour: Tour, commit: Commit, limit: int) -> int:
+def take(fan_out: FanOut, commit: Commit, limit: int) -> int:
     """Take up to so many items, oldest first, fewer if they are long; how many are left. An item
     for a queue that can't be reached stays, with all that come after those that were looked at
     together with it.
     """
-    shards, misses = tour.shards, tour.misses
+    shards, misses = fan_out.shards, fan_out.misses
     room = WRITTEN
-    while limit > 0 and room > 0 and tour.misses == misses:
-        drawn = [ids.generate() for _ in range(min(limit, AT_ONCE))]
+    while limit > 0 and room > 0 and fan_out.misses == misses:
+        drawn = [ids.generate() for _ in range(min(limit, ITEMS_AT_ONCE))]
         _, length, beginning, *found = _run(shards, "number_incoming", WRITTEN, SHOWN, *drawn)
         if length:
             _refuse_long(shards, length, beginning)
@@ -62,8 +62,8 @@ def take(tour: Tour, commit: Commit, limit: int) -> int:
         if not items and not length:
             break
         for group in _runs([(each[0].decode(), each[2]) for each in items]):
-            _take(tour, commit, group)
-            if tour.misses > misses:
+            _take(fan_out, commit, group)
+            if fan_out.misses > misses:
                 break
         limit -= max(1, len(items))
         room -= sum(map(len, found)) + length
@@ -93,8 +93,8 @@ def _runs(items: Sequence[Item]) -> list[list[Item]]:
     return runs
 
 
-def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
-    shards = tour.shards
+def _take(fan_out: FanOut, commit: Commit, items: Sequence[Item]) -> None:
+    shards = fan_out.shards
     refused: dict[str, str] = {}
     late: set[str] = set()
     if (id := deleted_by(items[0][1])) is not None:
@@ -107,7 +107,7 @@ def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
                 tasks[drawn] = _task(shards, drawn, item)
             except (BadInput, TypeError) as error:  # what one can't take must not stand in the way
                 refused[drawn] = str(error)
-        late = _submit(tour, tasks, refused)
+        late = _submit(fan_out, tasks, refused)
     done = [
         part
         for drawn, item in items
@@ -119,24 +119,24 @@ def _take(tour: Tour, commit: Commit, items: Sequence[Item]) -> None:
     tell(key("incoming", shards.nodes.options.prefix), problems)
 
 
-def _submit(tour: Tour, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
+def _submit(fan_out: FanOut, tasks: Mapping[str, NewTask], refused: dict[str, str]) -> set[str]:
     """All of them, or else those whose queues can be reached; the answer is the others. Those that
     are there already as other tasks are refused.
     """
 
     def submit(some: Mapping[str, NewTask]) -> bool:
-        answers = tour.shards.submit(list(some.values()))
+        answers = fan_out.shards.submit(list(some.values()))
         for (drawn, new), answer in zip(some.items(), answers, strict=True):
             if not answer.fresh and (why := _kept_out(new, answer)):
                 refused[drawn] = why
         return True
 
-    if not tasks or tour.attempt(lambda: submit(tasks)) is not None:
+    if not tasks or fan_out.attempt(lambda: submit(tasks)) is not None:
         return set()
     late: set[str] = set()
     for queue in dict.fromkeys(new.queue for new in tasks.values()):
         some = {drawn: new for drawn, new in tasks.items() if new.queue == queue}
-        if tour.at(queue, partial(submit, some)) is None:
+        if fan_out.at(queue, partial(submit, some)) is None:
             late |= some.keys()
     return late
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from stayer.core.errors import LeaseLost, StoreUnreachable
 from stayer.core.model import QueueInfo
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 
 if TYPE_CHECKING:
     from stayer.stores.redis_cluster.router import Shards
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Unheard:
+class LostReplies:
     """The workers of this process, with the queues that did not answer when they wanted tasks."""
 
     def __init__(self, introduce: Callable[[str, str], bool]) -> None:
@@ -29,7 +29,7 @@ class Unheard:
 
     def ask(
         self,
-        tour: Tour,
+        fan_out: FanOut,
         worker: str,
         queue: str,
         step: Callable[[], T],
@@ -40,30 +40,30 @@ class Unheard:
         not be heard; if it may have given something all the same, that is noted.
         """
         try:
-            answer = tour.at(queue, step)
+            answer = fan_out.at(queue, step)
         except LeaseLost:
-            introduced = tour.attempt(partial(self._introduce, worker, queue))
+            introduced = fan_out.attempt(partial(self._introduce, worker, queue))
             if introduced is False:
                 raise
             if introduced is None:
                 return None  # it gives nothing to whom it does not know
-            answer = tour.at(queue, step)
+            answer = fan_out.at(queue, step)
         if answer is None and wants_tasks:
             self._missed.add((worker, queue))
         return answer
 
-    def look(self, tour: Tour, worker: str, queues: Sequence[str]) -> None:
+    def look(self, fan_out: FanOut, worker: str, queues: Sequence[str]) -> None:
         """Raises StoreUnreachable, once, if one of these answers again."""
         missed = [queue for queue in dict.fromkeys(queues) if (worker, queue) in self._missed]
         back = [
             queue
             for queue in missed
-            if tour.at(queue, partial(_answer, tour.shards, queue)) is not None
+            if fan_out.at(queue, partial(_answer, fan_out.shards, queue)) is not None
         ]
         if back:
             self._missed.difference_update((worker, queue) for queue in back)
             raise StoreUnreachable(
-                f"{tour.shards.nodes.url} answers again for {', '.join(back)}: compare what you "
+                f"{fan_out.shards.nodes.url} answers again for {', '.join(back)}: compare what you "
                 "have with what you hold, for an answer may have got lost, and ask again"
             )
 

@@ -15,8 +15,8 @@ from stayer.core.flows.model import Upstreams
 from stayer.core.insight.queue_stats import Figures, total
 from stayer.core.model import Filter, Page, Task
 from stayer.stores.redis.find import Place, find_places
-from stayer.stores.redis_cluster.fan_out import Tour
-from stayer.stores.redis_cluster.router import LOBBY, Shards
+from stayer.stores.redis_cluster.fan_out import FanOut
+from stayer.stores.redis_cluster.router import REGISTRY, Shards
 
 _DIGITS = 28
 
@@ -50,14 +50,14 @@ def _page(found: Sequence[tuple[Place, str, Task]], limit: int) -> Page:
 
 def reach(shards: Shards, queues: Sequence[str]) -> Reach:
     """Asks each of them, but a node that hangs only once."""
-    tour, there, away = Tour(shards), list[str](), dict[str, str]()
+    fan_out, there, away = FanOut(shards), list[str](), dict[str, str]()
     for name in sorted(set(queues)) or shards.names():
-        if tour.at(name, partial(shards.of(name).queues, [name])) is None:
-            away[name] = tour.why
+        if fan_out.at(name, partial(shards.of(name).queues, [name])) is None:
+            away[name] = fan_out.why
         else:
             there.append(name)
     if away and not there:
-        raise StoreUnreachable(tour.why)
+        raise StoreUnreachable(fan_out.why)
     return Reach(tuple(there), away)
 
 
@@ -82,5 +82,5 @@ def figures(
             each for name in names for each in shards.of(name).figures(since, until, step, [name])
         ]
         return sorted(found, key=lambda each: (each.at, each.queue))
-    shown = (shards.of(LOBBY), *shards.all())
+    shown = (shards.of(REGISTRY), *shards.all())
     return total(each for shard in shown for each in shard.figures(since, until, step, None))

@@ -34,11 +34,11 @@ from stayer.stores.redis.replica_acks import Unconfirmed
 PORT = 6379
 SLOTS = 16384
 _FORM = "redis+cluster://host:6379,host:6379"
-_AT_ONCE = 1000
+_NAMES_A_CALL = 1000
 _REDIRECTS = 5
 """How often one may be sent elsewhere before it is taken for a quarrel among the nodes."""
 
-_ABSENT = 5.0
+_ABSENT_S = 5.0
 
 T = TypeVar("T")
 Host = tuple[str, int]
@@ -121,7 +121,7 @@ class Nodes:
         """
         given = list(names)
         place = key(list_of, self.options.prefix, worker=which, copy=which)
-        steps = [given[at : at + _AT_ONCE] for at in range(0, len(given), _AT_ONCE)]
+        steps = [given[at : at + _NAMES_A_CALL] for at in range(0, len(given), _NAMES_A_CALL)]
         calls = [Call(place, "enlist", (list_of, which, *some), waits=waits) for some in steps]
         return sum(self.run_many(calls)) if calls else 0
 
@@ -134,7 +134,7 @@ class Nodes:
         return answers
 
     def try_many(self, calls: Sequence[Call]) -> list[Any]:
-        """The same; where a node can't be reached, the error in the place of the answer."""
+        """Run the scripts; where a node can't be reached, the error stands for the answer."""
         return self._try_many(calls, give_up=False)
 
     def _try_many(self, calls: Sequence[Call], *, give_up: bool) -> list[Any]:
@@ -217,12 +217,12 @@ class Nodes:
                     continue
                 except StoreUnreachable:
                     self.forget()
-                    self._absent_until[server] = time.monotonic() + _ABSENT
+                    self._absent_until[server] = time.monotonic() + _ABSENT_S
             found.add(server)
         return found
 
     def parts(self) -> list[Part]:
-        """As one of its nodes sees them."""
+        """List the parts of the slots, as one of the nodes sees them."""
         failed: StoreUnreachable | None = None
         for server in self.primaries():
             try:
@@ -285,7 +285,7 @@ class Nodes:
 
     def _learn(self) -> None:
         """Who has which slots, from the first node that knows somebody for all of them."""
-        said: dict[str, list[str]] = {}
+        reasons: dict[str, list[str]] = {}
         most = 0
         for host in self._to_be_asked():
             name = f"{host[0]}:{host[1]}"
@@ -298,7 +298,7 @@ class Nodes:
             except (StoreError, RedisError) as error:
                 self._silent.add(host)
                 reason = str(error).removeprefix(self.url).lstrip(": ").replace(name, "it")
-                said.setdefault(reason, []).append(name)
+                reasons.setdefault(reason, []).append(name)
                 continue
             self._silent.discard(host)
             covered = sum(int(end) - int(start) + 1 for start, end, *_ in answer)
@@ -307,11 +307,13 @@ class Nodes:
                 self._take(answer, host)
             if covered == SLOTS:
                 return
-            said.setdefault(f"knows of {covered or 'no'} slots", []).append(name)
+            reasons.setdefault(f"knows of {covered or 'no'} slots", []).append(name)
         if not most:
             # In the same words each time, whoever is asked first: it is told once, not each time.
-            parts = (f"{', '.join(sorted(names))}: {why}" for why, names in said.items())
-            what = "no node has a slot" if "knows of no slots" in said else "no node can be reached"
+            parts = (f"{', '.join(sorted(names))}: {why}" for why, names in reasons.items())
+            what = (
+                "no node has a slot" if "knows of no slots" in reasons else "no node can be reached"
+            )
             raise StoreUnreachable(f"{self.url}: {what} ({'; '.join(sorted(parts))})")
 
     def _to_be_asked(self) -> list[Host]:

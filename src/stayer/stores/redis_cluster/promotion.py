@@ -5,41 +5,41 @@ from __future__ import annotations
 from functools import partial
 
 from stayer.stores.redis_cluster import cross_shard, incoming, retention_sweep
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.incoming import Commit
 from stayer.stores.redis_cluster.router import Shards
-from stayer.stores.redis_cluster.two_phase import FORSAKEN
+from stayer.stores.redis_cluster.two_phase import PLAN_ABANDONED_S
 
-_AGAIN = 5.0
+_RETRY_S = 5.0
 """When to look again, in seconds, if something can't be reached."""
 
 
 def promote(shards: Shards, commit: Commit, limit: int) -> float | None:
     """When to come again. One queue that can't be reached holds up none of the others."""
-    tour = Tour(shards)
-    moments = [shards.now() + FORSAKEN] if tour.attempt(shards.plans.sweep) else []
+    fan_out = FanOut(shards)
+    moments = [shards.now() + PLAN_ABANDONED_S] if fan_out.attempt(shards.plans.sweep) else []
     due_left = late_left = limit
     noted: list[str] = []
-    came_in = tour.attempt(partial(incoming.waiting, shards))
+    came_in = fan_out.attempt(partial(incoming.waiting, shards))
     for name in shards.names():
         step = partial(shards.server_of(name).run, "promote", due_left, late_left)
-        if (answer := tour.at(name, step)) is None:
+        if (answer := fan_out.at(name, step)) is None:
             continue
         following, _, notes, due, late, met = answer
         if met:
-            tour.at(name, partial(retention_sweep.see_to_strays, shards, name))
+            fan_out.at(name, partial(retention_sweep.see_to_missing_records, shards, name))
             moments.append(0.0)
         due_left, late_left = due_left - due, late_left - late
         if following is not None:
             moments.append(float(following))
         if notes:
             noted.append(name)
-    if noted and cross_shard.relay(tour, noted, limit, 1):
+    if noted and cross_shard.relay(fan_out, noted, limit, 1):
         return 0.0
-    left = tour.attempt(partial(incoming.take, tour, commit, limit)) if came_in else 0
-    tour.check()
-    if tour.misses or shards.nodes.some_are_deaf():
-        return min([*moments, shards.now() + _AGAIN])
+    left = fan_out.attempt(partial(incoming.take, fan_out, commit, limit)) if came_in else 0
+    fan_out.check()
+    if fan_out.misses or shards.nodes.some_are_deaf():
+        return min([*moments, shards.now() + _RETRY_S])
     if left:
         return shards.now()
     if noted or came_in:

@@ -11,11 +11,11 @@ from functools import partial
 from stayer.core.model import Kept, State
 from stayer.stores.redis.keys import key
 from stayer.stores.redis_cluster import cross_shard
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import Shards
 from stayer.stores.redis_cluster.shard import ShardStore
 
-_AT_ONCE = 500
+_SWEEP_BATCH = 500
 
 
 def drop_queue(shards: Shards, name: str, limit: int) -> int:
@@ -39,7 +39,7 @@ def purge(
     for queue, some in _among(shards, ids):
         while len(gone) < limit:
             gone += shards.of(queue).purge(some, states, before, limit - len(gone))
-            if not cross_shard.free(shards, queue, _AT_ONCE):
+            if not cross_shard.free(shards, queue, _SWEEP_BATCH):
                 break
     shards.let_go(gone)
     return gone
@@ -55,20 +55,22 @@ def _among(shards: Shards, ids: Sequence[str] | None) -> list[tuple[str, list[st
 
 def forget(shards: Shards, retention: Mapping[Kept, float], limit: int) -> int:
     """How many were seen to."""
-    seen, tour = 0, Tour(shards)
+    seen, fan_out = 0, FanOut(shards)
     for name in shards.names():
         while seen < limit:
-            some = tour.at(name, partial(_forget, shards, name, retention, limit - seen))
+            some = fan_out.at(name, partial(_forget, shards, name, retention, limit - seen))
             seen += some or 0
-            if some is None or not tour.attempt(partial(cross_shard.free, shards, name, _AT_ONCE)):
+            if some is None or not fan_out.attempt(
+                partial(cross_shard.free, shards, name, _SWEEP_BATCH)
+            ):
                 break
-    tour.check()
+    fan_out.check()
     return seen
 
 
-def see_to_strays(shards: Shards, name: str) -> int:
+def see_to_missing_records(shards: Shards, name: str) -> int:
     """How many tasks of a queue are lost, for their records are gone."""
-    return _noting(shards, name, lambda shard: shard.see_to_strays())
+    return _noting(shards, name, lambda shard: shard.see_to_missing_records())
 
 
 def _forget(shards: Shards, name: str, retention: Mapping[Kept, float], limit: int) -> int:

@@ -18,7 +18,7 @@ from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.redis import record
 from stayer.stores.redis.connection.server import Server
-from stayer.stores.redis.damage import NO_LOOK, UNREADABLE, keys_below, set_aside_alone
+from stayer.stores.redis.damage import MEND_PAUSE_S, UNREADABLE, keys_below, set_aside_alone
 from stayer.stores.redis.errors import translated
 from stayer.stores.redis.keys import key, tag
 from stayer.stores.redis.pack.changes import Arguments
@@ -26,18 +26,18 @@ from stayer.stores.redis.pack.tasks import Promised, packed_groups
 from stayer.stores.redis.replica_acks import Unconfirmed
 from stayer.stores.redis_cluster.claims import Claim, Claims
 from stayer.stores.redis_cluster.directory import Directory
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.nodes import Guard, Nodes
 from stayer.stores.redis_cluster.shard import Shard, ShardStore
 from stayer.stores.redis_cluster.two_phase import Plans
 
 logger = logging.getLogger("stayer.store")
 
-LOBBY = "\n"
+REGISTRY = "\n"
 """The shard in which all workers are known. No queue is called so."""
 NEWS = "news"
 """The place of the events of all, as if it were a queue."""
-_LOBBYS_TAG = "%lobby"
+_REGISTRY_TAG = "%lobby"
 """No queue's name is written so between braces."""
 _REMEMBERED_PLACES = 100_000
 _TRIES = 20
@@ -72,7 +72,7 @@ class Shards:
         """The store of a queue; nothing is known of it unless it was added."""
         with self._guard:
             if queue not in self._stores:
-                name = _LOBBYS_TAG if queue == LOBBY else tag(queue)
+                name = _REGISTRY_TAG if queue == REGISTRY else tag(queue)
                 self._servers[queue] = Shard(self.nodes, name, self._clock)
                 on_end = partial(self._ended.add, queue)
                 self._stores[queue] = ShardStore(self._servers[queue], on_end)
@@ -88,7 +88,7 @@ class Shards:
         self._directory.add(queues)
 
     def tell_again(self, queues: Sequence[str]) -> None:
-        """The same for those who were told before, and may have been replaced since."""
+        """Name these once more to those who were told before, and may have been replaced since."""
         self._directory.tell_again(queues)
 
     def names(self) -> list[str]:
@@ -96,9 +96,9 @@ class Shards:
         return self._directory.names()
 
     def identity(self) -> str:
-        """What the lobby is called, as far as can be told without it."""
+        """What the registry shard is called, as far as can be told without it."""
         try:
-            found = self.of(LOBBY).identity()
+            found = self.of(REGISTRY).identity()
         except StoreUnreachable:
             if (copied := self._directory.copied_identity()) is None:
                 raise
@@ -121,9 +121,9 @@ class Shards:
         try:
             return self.nodes.at(place, lambda server: server.now())
         except StoreUnreachable:
-            tour = Tour(self)
+            fan_out = FanOut(self)
             for server in self.nodes.primaries():
-                if (found := tour.attempt(server.now)) is not None:
+                if (found := fan_out.attempt(server.now)) is not None:
                     return found
             raise
 
@@ -134,7 +134,7 @@ class Shards:
         prefix = self.nodes.options.prefix
         if (place := self._place_of(name.encode())) is not None:
             return place.mending.mend()
-        index = key("damaged", f"{prefix}:{{{_LOBBYS_TAG}}}")
+        index = key("damaged", f"{prefix}:{{{_REGISTRY_TAG}}}")
         problem = self.nodes.at(
             name, lambda server: set_aside_alone(server, prefix, name, key("damaged", prefix))
         )
@@ -170,11 +170,11 @@ class Shards:
         """
         if time.monotonic() < self._not_before:
             return False
-        tour, found = Tour(self), False
+        fan_out, found = FanOut(self), False
         for server in self.nodes.primaries():
-            found = tour.attempt(partial(self._mend_at, server)) or found
+            found = fan_out.attempt(partial(self._mend_at, server)) or found
         if not found:
-            self._not_before = time.monotonic() + NO_LOOK
+            self._not_before = time.monotonic() + MEND_PAUSE_S
         return found
 
     def _mend_at(self, server: Server) -> bool:
@@ -269,10 +269,10 @@ class Shards:
         for its id is claimed elsewhere only after it is gone. Raises if one is not to be seen.
         """
         found: dict[str, str] = {}
-        tour = Tour(self)
+        fan_out = FanOut(self)
         for name in self.names():
             ids = [id for id in unclaimed if id not in found]
-            seen = tour.at(name, partial(self.of(name).get, ids)) if ids else None
+            seen = fan_out.at(name, partial(self.of(name).get, ids)) if ids else None
             found |= {task.id: name for task in seen or () if task is not None}
         for id, why in unclaimed.items():
             if id not in found:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stayer.core.errors import Refused
 from stayer.core.schedules.model import Firing, Schedule, overtaken
 from stayer.stores.redis import schedules as one_shard
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 from stayer.stores.redis_cluster.router import Shards
 
 
@@ -25,7 +25,7 @@ def schedules(shards: Shards, names: Sequence[str] = ()) -> list[Schedule]:
 
 def due_schedules(shards: Shards, limit: int) -> list[Schedule]:
     """The longest due first."""
-    due = Tour(shards).all(lambda shard: shard.due_schedules(limit))
+    due = FanOut(shards).all(lambda shard: shard.due_schedules(limit))
     found = [each for some in due for each in some]
     return sorted(_newest(found).values(), key=lambda schedule: schedule.next or 0.0)[:limit]
 
@@ -49,7 +49,7 @@ def put_schedule(shards: Shards, schedule: Schedule, seen: float | None = None) 
 
 def fire(shards: Shards, firing: Firing) -> bool:
     """Ids are claimed first; what comes of a claim is up to the step that compares."""
-    found = Tour(shards).all(lambda shard: shard.schedules([firing.name]))
+    found = FanOut(shards).all(lambda shard: shard.schedules([firing.name]))
     homes = {each.task.queue: each for some in found for each in some}
     if not homes:
         return False

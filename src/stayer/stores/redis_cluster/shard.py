@@ -104,7 +104,7 @@ class ShardStore(RedisStore):
     def beat_alone(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat:
-        """A beat that the lobby has not heard of."""
+        """Beat here alone: the registry shard has not heard of it."""
         return self._beat(worker, beats.about(worker, number, nonce, alone=True), reports)
 
     def _relay(self) -> None:

@@ -33,18 +33,18 @@ from stayer.stores.redis.pack.changes import Arguments
 from stayer.stores.redis.pack.tasks import Decided, packed_groups
 from stayer.stores.redis_cluster import cross_shard
 from stayer.stores.redis_cluster.claims import Claim
-from stayer.stores.redis_cluster.fan_out import Tour
+from stayer.stores.redis_cluster.fan_out import FanOut
 
 if TYPE_CHECKING:
     from stayer.stores.redis_cluster.router import Shards
 
-PATIENCE = 0.5
+PLAN_PATIENCE_S = 0.5
 """How long somebody else's plan may show no sign of life before it is undone by who needs its
 ids."""
-FORSAKEN = 10.0
+PLAN_ABANDONED_S = 10.0
 """How long before it is undone by who promotes."""
-_TRIES = 20
-_AT_ONCE = 1000
+_PLAN_TRIES = 20
+_TASKS_AT_ONCE = 1000
 """After how many ids a plan shows a sign of life: the claims of a large flow take a while."""
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -96,7 +96,7 @@ class Plans:
             packed_groups(tasks, Arguments(fixed=7))  # says what can't be kept
         check_ties(tasks)
         self._shards.add(new.queue for new in tasks)
-        for number in range(_TRIES):
+        for number in range(_PLAN_TRIES):
             if flow is not None and cross_shard.flow(self._shards, flow.id) is not None:
                 raise ties.FlowKnown
             try:
@@ -171,7 +171,7 @@ class Plans:
         """Claim what is free for the plan; the answer is what is not."""
         known: dict[str, Submitted] = {}
         left = list(news)
-        for _ in range(_TRIES):
+        for _ in range(_PLAN_TRIES):
             blocked: list[NewTask] = []
             for new, claim in self._claimed(left, plan):
                 if claim.nonce == plan.nonce:
@@ -189,8 +189,8 @@ class Plans:
         raise _Undone
 
     def _claimed(self, news: Sequence[NewTask], plan: Plan) -> Iterator[tuple[NewTask, Claim]]:
-        for first in range(0, len(news), _AT_ONCE):
-            some = news[first : first + _AT_ONCE]
+        for first in range(0, len(news), _TASKS_AT_ONCE):
+            some = news[first : first + _TASKS_AT_ONCE]
             yield from zip(some, self._shards.claims.claim(some, plan), strict=True)
             self._stir(plan)
 
@@ -217,8 +217,8 @@ class Plans:
         wanted = {id for new in news for id in (*new.after, *new.behind)} - mine
         known: dict[str, str] = {}
         asked = sorted(wanted)
-        for first in range(0, len(asked), _AT_ONCE):
-            known |= cross_shard.states(self._shards, asked[first : first + _AT_ONCE])
+        for first in range(0, len(asked), _TASKS_AT_ONCE):
+            known |= cross_shard.states(self._shards, asked[first : first + _TASKS_AT_ONCE])
             self._stir(plan)
         for new in news:
             for id in (*new.after, *new.behind):
@@ -287,14 +287,14 @@ class Plans:
             if found != nonce:
                 return
             if signs != shown:
-                shown, deadline = signs, time.monotonic() + PATIENCE
+                shown, deadline = signs, time.monotonic() + PLAN_PATIENCE_S
             if status == "open" and time.monotonic() <= deadline:
                 time.sleep(0.01)
             elif (plan := self.find(name)) is not None and plan.nonce == nonce:
                 self.undo(plan)  # or carry it out, if that was decided
 
     def settle_promise(self, queue: str, promise: str, words: Iterable[Any]) -> None:
-        """The same for a unique word that is promised: `nonce id`."""
+        """See to a plan whose claim a unique word is promised to: `nonce id`."""
         nonce, _, id = promise.partition(" ")
         [claim] = self._shards.claims.find([id])
         if claim is not None and claim.nonce == nonce and claim.plan is not None:
@@ -318,10 +318,10 @@ class Plans:
         """See to plans that somebody left behind; whether there are others."""
         written = {each.decode() for each in self._nodes.ask(self._list, "SMEMBERS", self._list)}
         self._seen = {each: seen for each, seen in self._seen.items() if each in written}
-        tour = Tour(self._shards)
+        fan_out = FanOut(self._shards)
         for each in sorted(written):
-            if not tour.is_slow:
-                tour.attempt(partial(self._see_to, each))
+            if not fan_out.is_slow:
+                fan_out.attempt(partial(self._see_to, each))
         return bool(written)
 
     def _see_to(self, written: str) -> None:
@@ -331,7 +331,7 @@ class Plans:
         now = time.monotonic()
         if (found == nonce and signs != shown) or written not in self._seen:
             shown, since = self._seen[written] = signs, now
-        is_forsaken = now - since >= FORSAKEN
+        is_forsaken = now - since >= PLAN_ABANDONED_S
         plan = self.find(name) if found == nonce and (status == "go" or is_forsaken) else None
         if plan is not None and plan.nonce == nonce:
             self.undo(plan)  # or carry it out, if that was decided

@@ -1,10 +1,10 @@
 """Workers across shards.
 
-All are known in the lobby, a shard without tasks: there they register and beat first, there they
-are suspected and judged. The shards that a worker takes tasks from, its homes, know it as a store
-knows a worker, so that each can refuse one that is dead in the step in which it would give it
-something. A burial is a verdict in the lobby, then a tombstone in each home; who is to be buried is
-written down first, so that anybody can go on with it.
+All are known in the registry shard, a shard without tasks: there they register and beat first,
+there they are suspected and judged. The shards that a worker takes tasks from, its homes, know it
+as a store knows a worker, so that each can refuse one that is dead in the step in which it would
+give it something. A burial is a verdict in the registry shard, then a tombstone in each home; who
+is to be buried is written down first, so that anybody can go on with it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from stayer.core.model import Beat, Report, Task, Worker
 from stayer.stores.redis import RedisStore, record
 from stayer.stores.redis.keys import key
 from stayer.stores.redis.replica_acks import Unconfirmed
-from stayer.stores.redis_cluster.fan_out import Tour
-from stayer.stores.redis_cluster.router import LOBBY, Shards
+from stayer.stores.redis_cluster.fan_out import FanOut
+from stayer.stores.redis_cluster.router import REGISTRY, Shards
 
 INTRODUCED = "introduced"
 """In the place of a nonce: good enough is that the worker is known there, and not as dead."""
@@ -43,9 +43,9 @@ class Workers:
     # Beating
 
     def beat(self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]) -> Beat:
-        """In the lobby and then in every home, with the same number. It is good when the lobby has
-        taken it: only there is anybody judged. While the lobby is away, it is good in the homes
-        that have taken it: nobody is buried there before a lease has passed.
+        """Beat in the registry shard, then in every home, with the same number. It is good when the
+        registry shard has taken it: only there is anybody judged. While that is away, it is good in
+        the homes that have taken it: nobody is buried there before a lease has passed.
         """
         if number == 1 and self._is_being_buried(worker.id):
             raise LeaseLost(f"worker {worker.id} was given up as dead")
@@ -74,7 +74,7 @@ class Workers:
     def _beat_alone(
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat | None:
-        """While the lobby is away; None if no home has taken it either."""
+        """Beat while the registry shard is away; None if no home has taken it either."""
         heard, untold = self._beat_at_homes(worker, number, nonce, reports, self._beat_alone_at)
         if not heard:
             return None
@@ -87,13 +87,13 @@ class Workers:
         self, worker: Worker, number: int, nonce: str, reports: Sequence[Report], beat_at: BeatAt
     ) -> tuple[dict[str, Beat], tuple[str, ...]]:
         """What those say that can be reached, and whose reports did not arrive."""
-        tour, heard = Tour(self._shards), dict[str, Beat]()
+        fan_out, heard = FanOut(self._shards), dict[str, Beat]()
         places, untold = self._places_of(reports)
         for home in self.homes(worker.id):
-            told = places.get(home, [])
-            answer = tour.at(home, partial(beat_at, home, worker, number, nonce, told))
+            reports_here = places.get(home, [])
+            answer = fan_out.at(home, partial(beat_at, home, worker, number, nonce, reports_here))
             if answer is None:
-                untold += [report.id for report in told]
+                untold += [report.id for report in reports_here]
             else:
                 heard[home] = answer
         return heard, tuple(untold)
@@ -134,15 +134,15 @@ class Workers:
     def _beat_alone_at(
         self, home: str, worker: Worker, number: int, nonce: str, reports: Sequence[Report]
     ) -> Beat | None:
-        """None where it is not known, or no more: only the lobby can say which."""
+        """None where it is not known, or no more: only the registry shard can say which."""
         try:
             return self._shards.of(home).beat_alone(worker, number, nonce, reports)
         except LeaseLost:
             return None
 
     def introduce(self, worker: str, queue: str) -> bool:
-        """Let a shard know a worker that the lobby knows; False if it may not take tasks. Raises
-        StoreUnreachable if replicas don't confirm where to look for it: nothing is given then.
+        """Let a shard know a worker that the registry shard knows; False if it may not take tasks.
+        Raises StoreUnreachable if replicas don't confirm where to look for it: nothing is given.
         """
         known = self._find(worker)
         if known is None:
@@ -211,15 +211,15 @@ class Workers:
         return written and self._find(worker) is None
 
     def _carry_out(self) -> list[Task]:
-        """Bury in their homes all that are written down and that the lobby does not know."""
+        """Bury in their homes all that are written down and that the registry does not know."""
         name = key("burying", self._shards.nodes.options.prefix)
         written = {each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name)}
         alive = {worker.id for worker in self._lobby().workers()} if written else set()
         lost: list[Task] = []
-        tour = Tour(self._shards)
+        fan_out = FanOut(self._shards)
         for worker in sorted(written - alive):
             places = self._read_homes(worker)
-            found = [tour.at(home, partial(self._bury, worker, home)) for home in places]
+            found = [fan_out.at(home, partial(self._bury, worker, home)) for home in places]
             held = [task for some in found for task in some or ()]
             if not held and None not in found:
                 homes = key("homes", self._shards.nodes.options.prefix, worker=worker)
@@ -251,7 +251,7 @@ class Workers:
         return _oldest_first(held)
 
     def all(self, queues: Iterable[str]) -> list[Worker]:
-        """As the lobby sees them, with what they hold in the shards of these queues."""
+        """List them as the registry shard sees them, with what they hold in these queues."""
         running: dict[str, int] = {}
         for queue in queues:
             for each in self._shards.of(queue).workers():
@@ -260,8 +260,8 @@ class Workers:
         return [_with_tasks(each, running.get(each.id, 0)) for each in known]
 
     def seen(self, queues: Iterable[str]) -> list[Worker]:
-        """The same; while the lobby is away, as these shards see them: the newest that any has
-        heard.
+        """List the workers of these queues; while the registry shard is away, as the shards see
+        them: the newest that any has heard.
         """
         try:
             return self.all(queues)
@@ -283,9 +283,9 @@ class Workers:
 
     def drain(self, worker: str) -> Worker:
         known = self._lobby().drain_worker(worker)
-        tour, running = Tour(self._shards), 0
+        fan_out, running = FanOut(self._shards), 0
         for home in self._read_homes(worker):
-            running += len(tour.at(home, partial(self._drain_at, home, worker)) or ())
+            running += len(fan_out.at(home, partial(self._drain_at, home, worker)) or ())
         return _with_tasks(known, running)
 
     def _drain_at(self, home: str, worker: str) -> list[Task]:
@@ -295,7 +295,7 @@ class Workers:
         return shard.holdings(worker)
 
     def homes(self, worker: str) -> list[str]:
-        """The shards that may have orders for it; if the lobby can't say, those of its queues."""
+        """List the shards that may have orders for it: those of its queues, if nobody can say."""
         try:
             return self._homes_of(worker)
         except StoreUnreachable:
@@ -317,7 +317,7 @@ class Workers:
         """
         self._shards.nodes.enlist("homes", queues, worker, waits=False)
         self._homes.pop(worker, None)
-        if self._shards.server_of(LOBBY).node().replicas.confirm is False:
+        if self._shards.server_of(REGISTRY).node().replicas.confirm is False:
             return False
         try:
             self._move_in(worker, queues)
@@ -346,7 +346,7 @@ class Workers:
         return sorted(each.decode() for each in self._shards.nodes.ask(name, "SMEMBERS", name))
 
     def _lobby(self) -> RedisStore:
-        return self._shards.of(LOBBY)
+        return self._shards.of(REGISTRY)
 
     def _find(self, worker: str) -> Worker | None:
         return next((each for each in self._lobby().workers() if each.id == worker), None)

@@ -11,28 +11,28 @@ from stayer.core.lifecycle import told_late
 from stayer.core.model import AttemptNews, Change, State, Task
 from stayer.core.notify.notices import told
 from stayer.stores.sql import history
-from stayer.stores.sql.bulk_complete import complete, groups
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import SHARE, by_seq, cells, hooks_from_cell, json_cell
+from stayer.stores.sql.locking import lock_queue_of
+from stayer.stores.sql.rows import by_seq, cells, hooks_from_cell
 from stayer.stores.sql.select_limited import count_run
-from stayer.stores.sql.transaction import Cell, Row, Transaction
+from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
-_RETURNING = (
-    " RETURNING seq, queue, share, reserved_at, dependents, notify, "
-    "(SELECT q.notify FROM stayer_queues AS q WHERE q.name = stayer_tasks.queue)"
-)
-_NOT_BEFORE = "coalesce(started_at, reserved_at, 0)"
-"""Nothing happens before what is known, whatever clock somebody went by."""
 _LONG_WAIT = 1.0
 _NO_NEWS = AttemptNews()
 _NOBODY = [None, None]
 """No hooks, neither the task's nor its queue's."""
-_NOT_TAKEN = (
-    ' AND ("unique" IS NULL OR NOT EXISTS (SELECT 1 FROM stayer_tasks AS h WHERE '
-    'h.queue = stayer_tasks.queue AND h."unique" = stayer_tasks."unique" AND h.unique_end > ? '
-    "AND h.seq <> stayer_tasks.seq))"
-)
-"""What has ended and is to run again must not meet another that holds its unique word."""
+_FENCES = {
+    (again, counted): (
+        "commit.id",
+        "commit.fence",
+        *(("commit.unique_is_free",) if again else ()),
+        *(("commit.losses",) if counted else ()),
+    )
+    for again in (False, True)
+    for counted in (False, True)
+}
+"""What has to hold, if the task is to run again after its end, and if its losses are named."""
+_RETURNED = ("commit.id", "commit.returned")
 
 
 def commit(tx: Transaction, changes: Sequence[Change]) -> tuple[list[Task | None], bool]:
@@ -65,7 +65,7 @@ def wait_for(tx: Transaction, seq: int, waits: Sequence[str]) -> None:
         if not tx.run("waits.again", seq, id):
             tx.run("waits.more", seq, id)
     if waits:
-        named = json_cell(list(waits))
+        named = tx.array(waits)
         tx.run("upstreams.needed", named)
         tx.run("outbox.ended", tx.now, named)
 
@@ -75,8 +75,7 @@ def applied(tx: Transaction, changes: Sequence[Change], ledger: Ledger) -> list[
     not written.
     """
     answers: list[bool] = []
-    for group in groups(changes):
-        done = complete(tx, group, ledger) if len(group) > 1 else frozenset()
+    for group, done in tx.bulk.complete(tx, changes, ledger):
         for change in group:
             answers.append(change.id in done or _apply(tx, change, ledger) is not None)
     return answers
@@ -113,13 +112,13 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     """
     effect = change.effect
     values = _values(change, tx.now)
-    update = _statement(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
-                        change.result is not UNSET)  # fmt: skip
+    columns = _columns(tuple(effect.sets), tuple(effect.times), effect.moment, effect.enters_lane,
+                       change.result is not UNSET)  # fmt: skip
+    if change.unique_is_free:
+        lock_queue_of(tx, change.id)  # nobody else may claim its unique word meanwhile
     counted = change.losses_before is not None
     row = tx.one(
-        f"{update} AND state = ? AND worker IS ? AND attempt = ? AND last_order = ?"
-        f"{_NOT_TAKEN if change.unique_is_free else ''}{' AND losses = ?' if counted else ''}"
-        f"{_RETURNING}",
+        Composed("commit", _FENCES[change.unique_is_free, counted], columns),
         *values,
         line,
         change.id,
@@ -133,7 +132,7 @@ def _update(tx: Transaction, change: Change, line: str) -> tuple[State, Row] | N
     if row is not None or not change.late:
         return None if row is None else (change.state, row)
     row = tx.one(
-        f"{update} AND state = 'pending' AND returned_from = ? AND attempt = ?{_RETURNING}",
+        Composed("commit", _RETURNED, columns),
         *values,
         line,
         change.id,
@@ -197,20 +196,19 @@ def _values(change: Change, now: float) -> list[Cell]:
 
 
 @lru_cache(maxsize=256)
-def _statement(
+def _columns(
     sets: tuple[str, ...],
     times: tuple[str, ...],
     moment: str | None,
     enters_lane: bool,
     has_result: bool,
-) -> str:
-    """The statement for this shape of change; there are about two dozen."""
-    assignments = [f"{column} = ?" for column in ("state", *sets, *times)]
-    if moment is not None:
-        assignments.append(f"{moment} = max(?, {_NOT_BEFORE})")
-    if has_result:
-        assignments.append("result = ?")
-    if enters_lane:
-        assignments.append(f"share = {SHARE}")
-    joined = ", ".join(assignments)
-    return f"UPDATE stayer_tasks SET {joined}, history = history || ? WHERE id = ?"
+) -> tuple[str, ...]:
+    """What the statement for this shape of change sets; there are about two dozen."""
+    return (
+        "state",
+        *sets,
+        *times,
+        *(() if moment is None else (f"{moment}.bounded",)),
+        *(("result",) if has_result else ()),
+        *(("share.anew",) if enters_lane else ()),
+    )

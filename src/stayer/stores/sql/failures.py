@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from stayer.core.insight import failures
 from stayer.core.insight.failures import STEP, STEPS, Example, Failures, Group, Part
-from stayer.stores.sql.rows import fault_from_cell, json_cell, kind_from_cells
+from stayer.stores.sql.rows import fault_from_cell, kind_from_cells
 from stayer.stores.sql.transaction import Transaction
 
 
 def find(tx: Transaction, queues: Sequence[str], limit: int) -> Failures:
     """The most frequent faults."""
-    rows = tx.all("failures", not queues, json_cell(list(queues)))
+    rows = tx.all("failures", not queues, tx.array(queues))
     groups = failures.gathered(Part(*row) for row in rows)
     shown = groups[:limit]
     examples = {group.fingerprint: _newest(tx, group) for group in shown}
@@ -32,7 +32,7 @@ def _newest(tx: Transaction, group: Group) -> Example:
 
 
 def _lately(tx: Transaction, group: Group) -> list[int]:
-    queues = json_cell([part.queue for part in group.parts])
+    queues = tx.array(part.queue for part in group.parts)
     counts = [0] * STEPS
     for ago, number in tx.all("failures.lately", tx.now, STEP, STEPS, group.fingerprint, queues):
         counts[STEPS - 1 - ago] += number

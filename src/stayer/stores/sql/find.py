@@ -11,27 +11,23 @@ import heapq
 from itertools import islice
 
 from stayer.core.errors import BadInput
-from stayer.core.model import RUNNING, STATES, Filter, Page, State
-from stayer.stores.sql.rows import by_seq, json_cell
-from stayer.stores.sql.transaction import Cell, Row, Transaction
+from stayer.core.model import RUNNING, STATES, Filter, Page
+from stayer.stores.sql.rows import by_seq
+from stayer.stores.sql.transaction import Cell, Composed, Row, Transaction
 
 _LAST = "\U0010ffff"
 
 
 class _Conditions:
-    """Pieces of a WHERE clause and their parameters."""
+    """Names of conditions (see statements.sql) and their parameters."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.names: list[str] = []
         self.parameters: list[Cell] = []
 
-    def add(self, text: str, *parameters: Cell) -> None:
-        self.texts.append(text)
+    def add(self, name: str, *parameters: Cell) -> None:
+        self.names.append(f"find.{name}")
         self.parameters.extend(parameters)
-
-    def where(self, *more: str) -> str:
-        texts = [*more, *self.texts]
-        return f"WHERE {' AND '.join(texts)}" if texts else ""
 
 
 def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Page:
@@ -46,7 +42,7 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
         or filter.fingerprint
         or not merged
     )
-    conditions = _conditions(filter)
+    conditions = _conditions(tx, filter)
     if direct:
         found = _newest(tx, filter, conditions, cursor, limit + 1)
     else:
@@ -56,34 +52,34 @@ def find(tx: Transaction, filter: Filter, cursor: str | None, limit: int) -> Pag
     return Page(tuple(tasks), following)
 
 
-def _conditions(filter: Filter) -> _Conditions:
+def _conditions(tx: Transaction, filter: Filter) -> _Conditions:
     conditions = _Conditions()
     if filter.ids:
-        conditions.add("id IN (SELECT value FROM json_each(?))", json_cell(list(filter.ids)))
+        conditions.add("ids", tx.array(filter.ids))
     if filter.prefix:
-        conditions.add("id >= ? AND id < ?", filter.prefix, filter.prefix + _LAST)
+        conditions.add("prefix", filter.prefix, filter.prefix + _LAST)
     if filter.flow is not None:
-        conditions.add("flow = ?", filter.flow)
+        conditions.add("flow", filter.flow)
     if filter.worker is not None:
-        conditions.add("worker = ?", filter.worker)
+        conditions.add("worker", filter.worker)
     if filter.name is not None:
-        conditions.add("(name = ? OR json_extract(command, '$[0]') = ?)", filter.name, filter.name)
+        conditions.add("name", filter.name, filter.name)
     if filter.owner is not None:
-        conditions.add("owner = ?", filter.owner)
+        conditions.add("owner", filter.owner)
     if filter.key is not None:
-        conditions.add("key = ?", filter.key)
+        conditions.add("key", filter.key)
     if filter.unique is not None:
-        conditions.add('"unique" = ?', filter.unique)
+        conditions.add("unique", filter.unique)
     if filter.fingerprint is not None:
-        conditions.add("fingerprint = ?", filter.fingerprint)
+        conditions.add("fingerprint", filter.fingerprint)
     if filter.held is not None:
-        conditions.add("held = ?", filter.held)
+        conditions.add("held", filter.held)
     for tag in filter.tags:
-        conditions.add("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)", tag)
+        conditions.add("tag", tag)
     if filter.since is not None:
-        conditions.add("created >= ?", filter.since)
+        conditions.add("since", filter.since)
     if filter.until is not None:
-        conditions.add("created < ?", filter.until)
+        conditions.add("until", filter.until)
     return conditions
 
 
@@ -91,14 +87,12 @@ def _newest(
     tx: Transaction, filter: Filter, conditions: _Conditions, cursor: str | None, limit: int
 ) -> list[Row]:
     if filter.queues:
-        conditions.add("queue IN (SELECT value FROM json_each(?))", json_cell(list(filter.queues)))
+        conditions.add("queues_named", tx.array(filter.queues))
     if filter.states:
-        conditions.add("state IN (SELECT value FROM json_each(?))", json_cell(list(filter.states)))
+        conditions.add("states_named", tx.array(filter.states))
     if cursor is not None:
-        conditions.add("seq < ?", _parse(cursor)[1])
-    statement = (
-        f"SELECT created, seq FROM stayer_tasks {conditions.where()} ORDER BY seq DESC LIMIT ?"
-    )
+        conditions.add("below", _parse(cursor)[1])
+    statement = Composed("find.newest", tuple(conditions.names))
     return tx.all(statement, *conditions.parameters, limit)
 
 
@@ -106,23 +100,17 @@ def _merged(
     tx: Transaction, filter: Filter, conditions: _Conditions, cursor: str | None, limit: int
 ) -> list[Row]:
     if cursor is not None:
-        conditions.add("(created, seq) < (?, ?)", *_parse(cursor))
+        conditions.add("before", *_parse(cursor))
     heads = []
-    for name, *counts in tx.all("find.queues", not filter.queues, json_cell(list(filter.queues))):
+    for name, *counts in tx.all("find.queues", not filter.queues, tx.array(filter.queues)):
         for state, number in zip(STATES, counts, strict=True):
             if number and (not filter.states or state in filter.states):
-                where = conditions.where("queue = ?", "state = ?", _index_of(state))
-                statement = (
-                    f"SELECT created, seq FROM stayer_tasks {where} "
-                    "ORDER BY created DESC, seq DESC LIMIT ?"
+                index = "find.is_running" if state in RUNNING else "find.is_not_running"
+                statement = Composed(
+                    "find.of_state", ("find.is_queue", "find.is_state", index, *conditions.names)
                 )
                 heads.append(tx.all(statement, name, state, *conditions.parameters, limit))
     return list(islice(heapq.merge(*heads, reverse=True), limit))
-
-
-def _index_of(state: State) -> str:
-    """What is true of it anyway, in the words of the index that has it: see schema.sql."""
-    return f"state {'IN' if state in RUNNING else 'NOT IN'} ('reserved', 'started')"
 
 
 def _parse(cursor: str) -> tuple[float, int]:

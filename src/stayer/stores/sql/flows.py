@@ -11,8 +11,8 @@ from stayer.core.flows.model import Ended, FlowInfo, FlowPage, NewFlow, Part, Up
 from stayer.core.model import FINISHED, NewTask, State, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.commit import apply
-from stayer.stores.sql.rows import by_seq, checked, form, json_cell, task_from_row
-from stayer.stores.sql.transaction import Row, Transaction
+from stayer.stores.sql.rows import checked, form, task_from_row
+from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
 _parts = msgspec.json.Decoder(tuple[Part, ...])
 _NEWEST = 2**62
@@ -30,7 +30,9 @@ def upstream_states(
     states: dict[str, State] = {new.id: there.get(new.id, "pending") for new in tasks}
     wanted = {id for new in tied for id in (*new.after, *new.behind) if id not in states}
     if wanted:
-        states.update(tx.all("upstreams.states", json_cell(list(wanted)), tx.now - REMEMBERED))
+        named = tx.array(sorted(wanted))
+        states.update(tx.all("upstreams.purged", named, tx.now - REMEMBERED))
+        states.update(tx.all("upstreams.there", named))
     for new in tied:
         for id in (*new.after, *new.behind):
             if id not in states:
@@ -60,13 +62,13 @@ def tie(tx: Transaction, tasks: Sequence[NewTask], states: Mapping[str, State]) 
     for new in tasks:
         waits, after = waits_for(new, states), set(new.after)
         rows += (
-            (new.id, position, id, id not in after, id in waits)
+            (new.id, position, id, int(id not in after), id in waits)
             for position, id in enumerate(dict.fromkeys((*new.after, *new.behind)))
         )
     if rows:
         tx.many("upstreams.add", rows)
         upstreams = {row[2] for row in rows}
-        tx.run("upstreams.needed", json_cell(list(upstreams)))
+        tx.run("upstreams.needed", tx.array(upstreams))
         ended = {row[2] for row in rows if row[4] and states[row[2]] in FINISHED}
         tx.many("outbox.add", [(id, states[id], tx.now) for id in ended])
 
@@ -89,16 +91,21 @@ def relay(tx: Transaction, limit: int) -> bool:
         heard.append(id)
     _tell(tx, ended)
     if alive:  # one that was deleted may have come again: then it is this one that is waited for
-        tx.run("upstreams.needed", json_cell(alive))
+        tx.run("upstreams.needed", tx.array(alive))
     if heard:
-        tx.run("outbox.acknowledge", json_cell(heard))
-    return tx.one("outbox", 1) is not None
+        tx.run("outbox.acknowledge", tx.array(heard))
+    return tx.one("outbox" + UNCLAIMED, 1) is not None
 
 
 def _tell(tx: Transaction, ended: Mapping[int, Sequence[Ended]]) -> None:
+    # Locked before any wait is looked at: of two who bring the last two ends at the same time, the
+    # second one has to see that nothing is left.
+    rows = tx.all("get.locked", tx.array(ended)) if ended else []
+    tasks = {row[-1]: task_from_row(row) for row in rows}
     tx.many("waits.end", [(seq, each.id) for seq, of in ended.items() for each in of])
     changes = []
-    for seq, task in zip(ended, by_seq(tx, list(ended)), strict=True):
+    for seq in ended:
+        task = tasks[seq]
         waits = tx.one("waits.any", seq)
         assert waits is not None
         if task.state == "waiting":
@@ -111,7 +118,7 @@ def _near(tx: Transaction, task: Task) -> Task | None:
     """The one that it is to run near."""
     if task.policy.near is None:
         return None
-    row = tx.one("get", json_cell([task.policy.near]))
+    row = tx.one("get", tx.array([task.policy.near]))
     return None if row is None else task_from_row(row)
 
 

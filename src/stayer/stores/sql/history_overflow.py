@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from stayer.store import HISTORY_HEAD, HISTORY_TAIL
 from stayer.stores.sql import history
-from stayer.stores.sql.rows import json_cell
 from stayer.stores.sql.transaction import Transaction
 
 
 def shorten(tx: Transaction, seqs: Sequence[int]) -> None:
     """Those of these tasks whose rows hold too much."""
-    for seq, lines in tx.all("history.long", history.LONGEST, json_cell(list(seqs))):
+    for seq, lines in tx.all("history.long", history.LONGEST, tx.array(seqs)):
         last, count = tx.one("history.last", seq), lines.count("\n")
         before = 0 if last is None else last[0]
         tx.run("history.move", seq, before, count, lines)

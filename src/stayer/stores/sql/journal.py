@@ -13,7 +13,7 @@ from stayer.stores.sql import history
 from stayer.stores.sql.history_overflow import shorten
 from stayer.stores.sql.notices import rows_of
 from stayer.stores.sql.rows import by_seq, json_cell
-from stayer.stores.sql.transaction import Row, Transaction
+from stayer.stores.sql.transaction import Numbers, Row, Transaction
 
 _POSITION = {state: index for index, state in enumerate(STATES)}
 _WAKES = len(STATES)
@@ -41,7 +41,7 @@ class Ledger:
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._last: int | None = None
+        self._numbers: Numbers | None = None
         self._events: list[_Batch] = []
         self._lines: list[Row] = []
         self._grown: list[int] = []
@@ -76,12 +76,9 @@ class Ledger:
 
     def numbers(self, count: int = 1) -> int:
         """The first of so many numbers for events. Those that find no use are left out."""
-        if self._last is None:
-            newest = self._tx.one("last_event")
-            self._last = newest[0] if newest else 0
-        first = self._last + 1
-        self._last += count
-        return first
+        if self._numbers is None:
+            self._numbers = self._tx.numbers()
+        return self._numbers.take(count)
 
     def event(
         self, seq: int, id: str, queue: str, event: str, attempt: int, worker: str | None,
@@ -137,15 +134,22 @@ class Ledger:
             self._write_events(tx)
         if self._grown:
             shorten(tx, self._grown)
-        for queue, counts in self._counts.items():
-            tx.run("count", *counts, queue)
-        for worker in self._workers:
-            tx.run("wake.worker", worker)
         if self._outbox:
             tx.many("outbox.add", self._outbox)
         if self._heard_of:
             self._write_notices(tx)
+        self._write_counts(tx)
         return bool(self._outbox)
+
+    def _write_counts(self, tx: Transaction) -> None:
+        """Last of all and in the order of the names: if they are kept in rows that others change
+        too, nobody waits for them for long, nor in a circle.
+        """
+        for queue in sorted(self._counts):
+            tx.run("count", *self._counts[queue], queue)
+        woken = [queue for queue, counts in self._counts.items() if counts[_WAKES]]
+        if woken or self._workers:
+            tx.notify(woken, self._workers)
 
     def _write_notices(self, tx: Transaction) -> None:
         tasks = by_seq(tx, [seq for seq, *_ in self._heard_of])

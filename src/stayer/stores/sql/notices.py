@@ -19,7 +19,7 @@ from stayer.core.notify.notices import (
     NoticePage,
     NoticeState,
 )
-from stayer.stores.sql.rows import checked, form, json_cell
+from stayer.stores.sql.rows import checked, form
 from stayer.stores.sql.transaction import Row, Transaction
 
 COLUMNS = (
@@ -48,7 +48,7 @@ def rows_of(
 
 def is_anything_due(tx: Transaction, hooks: Sequence[str], age: float) -> bool:
     """Whether taking would find something to do."""
-    row = tx.one("notices.any", tx.now, json_cell(list(hooks)), tx.now - age, tx.now - KEPT)
+    row = tx.one("notices.any", tx.now, tx.array(hooks), tx.now - age, tx.now - KEPT)
     return row is not None and row[0] != 0
 
 
@@ -56,7 +56,7 @@ def take_notices(
     tx: Transaction, hooks: Sequence[str], limit: int, lease: float, age: float
 ) -> list[Notice]:
     """Those that are due, now this one's for a while."""
-    known = json_cell(list(hooks))
+    known = tx.array(hooks)
     tx.run("notices.stale", known, tx.now - age, NOBODY, _AT_ONCE)
     for state in ("delivered", "failed"):
         tx.run("notices.forget", state, tx.now - KEPT, _AT_ONCE)
@@ -64,8 +64,8 @@ def take_notices(
     seqs = [seq for _, seq in due[:limit]]
     if not seqs:
         return []
-    tx.run("notices.take", tx.now + lease, json_cell(seqs))
-    rows = {row[0]: row for row in tx.all("notices.seqs", json_cell(seqs))}
+    tx.run("notices.take", tx.now + lease, tx.array(seqs))
+    rows = {row[0]: row for row in tx.all("notices.seqs", tx.array(seqs))}
     return [_notice(rows[seq]) for seq in seqs]
 
 
@@ -98,12 +98,12 @@ def page(
 
 def retry_notices(tx: Transaction, ids: Sequence[str]) -> int:
     """Due now, as if they had not been tried."""
-    return tx.run("notices.retry", tx.now, json_cell(list(ids)))
+    return tx.run("notices.retry", tx.now, tx.array(ids))
 
 
 def drop_notices(tx: Transaction, ids: Sequence[str]) -> int:
     """Forget these."""
-    return tx.run("notices.drop", json_cell(list(ids)))
+    return tx.run("notices.drop", tx.array(ids))
 
 
 _FORM = form(

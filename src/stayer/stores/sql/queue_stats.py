@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from stayer.core.insight.queue_stats import COUNTED, KEPT, MADE_UP_FOR, MEASURED, Figures
 from stayer.core.model import RUNNING
-from stayer.stores.sql.reads import queues
-from stayer.stores.sql.rows import checked, form, json_cell
+from stayer.stores.sql import reads
+from stayer.stores.sql.rows import checked, form
 from stayer.stores.sql.transaction import Transaction
 
 MINUTE = 60
@@ -58,11 +58,11 @@ def write(tx: Transaction, last: int | None, points: Sequence[Figures], end: int
 
 
 def read(
-    tx: Transaction, since: float, until: float, step: int, names: Sequence[str] | None
+    tx: Transaction, since: float, until: float, step: int, queues: Sequence[str] | None
 ) -> list[Figures]:
     """Those of a stretch of time."""
-    wanted = [""] if names is None else list(names)
-    rows = tx.all("figures", step, since, until, not wanted, json_cell(wanted))
+    wanted = [""] if queues is None else list(queues)
+    rows = tx.all("figures", step, since, until, not wanted, tx.array(wanted))
     return [Figures(**dict(zip(_FIELDS, checked(row, _FORM), strict=True))) for row in rows]
 
 
@@ -92,7 +92,7 @@ def _add(found: dict[str, Figures], point: Figures) -> None:
 def _measure(tx: Transaction, found: dict[str, Figures]) -> None:
     """How it stands now, for the minute that has just ended."""
     whole = replace(found[""], depth=0, running=0)
-    for queue in queues(tx, ()):
+    for queue in reads.queues(tx):
         depth = queue.counts.get("pending", 0)
         running = sum(queue.counts.get(state, 0) for state in RUNNING)
         age = None if queue.oldest is None else max(0.0, tx.now - queue.oldest)

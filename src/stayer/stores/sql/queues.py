@@ -10,9 +10,10 @@ from stayer.core.ordering.fair_share import FORGOTTEN
 from stayer.core.queue_settings import merged_key_limits
 from stayer.store import REMEMBERED
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.reads import last_event, queues
+from stayer.stores.sql.locking import lock_queues
+from stayer.stores.sql.reads import queues
 from stayer.stores.sql.rows import json_cell
-from stayer.stores.sql.transaction import Row, Transaction
+from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
 _TRACES_KEPT = 86400.0
 """How long the event that a task was deleted stays, for those who watch."""
@@ -21,12 +22,13 @@ _TRACES_KEPT = 86400.0
 def set_queue(tx: Transaction, name: str, settings: QueueSettings) -> QueueInfo:
     """Change what is given."""
     tx.run("queue.make", name)
+    lock_queues(tx, [name])
     if "paused" in settings:
-        _tell(tx, name, "paused" if settings["paused"] else "resumed")
+        _tell(tx, name, "paused" if settings["paused"] else "resumed", wake=True)
         tx.run("queue.pause", settings["paused"], name)
     changed = _limits(tx, name, settings)
     if changed:
-        _tell(tx, name, "limited")
+        _tell(tx, name, "limited", wake=True)
     for statement, *values in changed:
         tx.run(statement, *values, name)
     [queue] = queues(tx, [name])
@@ -89,7 +91,7 @@ def purge(
     """Some finished tasks, and with them what was remembered for long enough."""
     rows: list[Row] = []
     if ids is not None:
-        rows = tx.all("purge.these", json_cell(list(ids)), json_cell(list(states)), before, limit)
+        rows = tx.all("purge.these", tx.array(ids), tx.array(states), before, limit)
     else:
         rows = old(tx, [name for (name,) in tx.all("queue.names")], states, before, limit)
     delete(tx, [seq for seq, _ in rows])
@@ -105,29 +107,35 @@ def forget_traces(tx: Transaction) -> None:
 
 
 def old(
-    tx: Transaction, queues: Sequence[str], states: Sequence[State], before: float, limit: int
+    tx: Transaction,
+    queues: Sequence[str],
+    states: Sequence[State],
+    before: float,
+    limit: int,
+    *,
+    claim: bool = True,
 ) -> list[Row]:
     """Number and id of those that ended first."""
+    statement = "purge.old" if claim else "purge.old" + UNCLAIMED
     found = [
         row
         for queue in queues
         for state in states
-        for row in tx.all("purge.old", queue, state, before, limit)
+        for row in tx.all(statement, queue, state, before, limit)
     ]
     return [(seq, id) for _, seq, id in sorted(found)[:limit]]
 
 
-def _tell(tx: Transaction, queue: str, event: str) -> None:
+def _tell(tx: Transaction, queue: str, event: str, *, wake: bool = False) -> None:
     ledger = Ledger(tx)
     ledger.told(ledger.numbers(), [""], queue, event)
+    if wake:
+        ledger.woken(queue)
     ledger.write()
 
 
 def delete(tx: Transaction, seqs: list[int]) -> None:
-    """These tasks, with all that belongs to them."""
+    """Forget these tasks, with all that belongs to them."""
     if seqs:
-        gone = json_cell(seqs)
-        newest = last_event(tx)
-        tx.run("purge.remember", tx.now, gone)
-        tx.run("purge", gone)
-        tx.run("purge.dated", tx.now, newest)
+        tx.run("purge.remember", tx.now, tx.array(seqs))
+        tx.delete_tasks(seqs)

@@ -23,7 +23,6 @@ from stayer.stores.sql.rows import (
     checked,
     event_from_row,
     form,
-    json_cell,
     kind_from_cells,
     queue_from_row,
     task_from_row,
@@ -37,13 +36,13 @@ _PIECE = form("integer", "bytes", "real")
 
 def get(tx: Transaction, ids: Sequence[str]) -> list[Task | None]:
     """Tasks by id, in the order asked for."""
-    there = {row[0]: task_from_row(row) for row in tx.all("get", json_cell(list(ids)))}
+    there = {row[0]: task_from_row(row) for row in tx.all("get", tx.array(ids))}
     return [there.get(id) for id in ids]
 
 
 def peek(tx: Transaction, queue: str, limit: int) -> list[Task]:
     """The head of a queue."""
-    return by_seq(tx, best(tx, queue, limit, EVERYTHING))
+    return by_seq(tx, best(tx, queue, limit, EVERYTHING, claim=False))
 
 
 def ahead(tx: Transaction, id: str) -> int:
@@ -66,7 +65,7 @@ def attempts(tx: Transaction, id: str) -> list[Attempt]:
     if found is None or task is None:
         return []
     seq, _ = found
-    usages = {attempt: usage_from_cell(cell) for attempt, cell, _ in tx.all("attempts.usage", seq)}
+    usages = {attempt: usage_from_cell(cell) for attempt, cell in tx.all("attempts.usage", seq)}
     return history.attempts(task, _history(tx, seq), usages)
 
 
@@ -133,9 +132,9 @@ def checkpoint(tx: Transaction, id: str) -> Checkpoint | None:
     return None if row is None else Checkpoint(*checked(row, _CHECKPOINT))
 
 
-def queues(tx: Transaction, names: Sequence[str]) -> list[QueueInfo]:
+def queues(tx: Transaction, names: Sequence[str] = ()) -> list[QueueInfo]:
     """Queues with their counters."""
-    rows = tx.all("queues", not names, json_cell(list(names)))
+    rows = tx.all("queues", not names, tx.array(names))
     return [queue_from_row(row, tx.now) for row in rows]
 
 

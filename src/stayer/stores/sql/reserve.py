@@ -14,23 +14,20 @@ from stayer.core.model import Handles, Task
 from stayer.core.ordering.affinity import open_to
 from stayer.core.ordering.lanes import handled
 from stayer.core.ordering.rate_limit import Bucket
-from stayer.stores.sql import history
 from stayer.stores.sql.commit import apply
 from stayer.stores.sql.flows import relay
 from stayer.stores.sql.journal import Ledger
+from stayer.stores.sql.locking import claimed, lock_queues
 from stayer.stores.sql.rows import (
     bucket_from_cells,
-    json_cell,
-    just_reserved,
     limits_from_cell,
-    seqs_from_cell,
     task_from_row,
 )
 from stayer.stores.sql.select_limited import KeyLimits, best_in_lines
-from stayer.stores.sql.transaction import Transaction
+from stayer.stores.sql.transaction import UNCLAIMED, Row, Transaction
 
 _attempt = attrgetter("attempt")
-_ALL = -1
+_ALL = 2**31 - 1
 _MANY = 32
 """How many lanes are looked into, each by itself."""
 _LOOKED_AT = 50, 1000
@@ -74,15 +71,8 @@ def _take(
     tx: Transaction, seqs: list[int], queue: str, worker: str, node: str, ledger: Ledger
 ) -> list[Task]:
     """The tasks of a queue, now held by the worker."""
-    first = ledger.numbers(len(seqs))
-    before, behind = history.around_attempt(tx.now, worker, node)
-    attempt = tx.now, worker, node, first, before, behind
-    if seqs == list(range(seqs[0], seqs[0] + len(seqs))):  # as those are that came together
-        tx.run("reserve.stretch", *attempt, seqs[0], seqs[-1])
-    else:
-        tx.run("reserve", *attempt, json_cell(seqs))
-    tasks = just_reserved(tx, seqs, queue, worker, node)
-    number = first
+    first = number = ledger.numbers(len(seqs))
+    tasks = tx.bulk.take(tx, seqs, first, queue, worker, node)
     for times, alike in groupby(tasks, key=_attempt):
         ids = [task.id for task in alike]
         ledger.told(number, ids, queue, "reserved", times, worker)
@@ -94,24 +84,32 @@ def _take(
 
 
 def best(
-    tx: Transaction, queue: str, limit: int, handles: Handles, node: str | None = None
+    tx: Transaction,
+    queue: str,
+    limit: int,
+    handles: Handles,
+    node: str | None = None,
+    *,
+    claim: bool,
 ) -> list[int]:
-    """The next tasks of a queue, best first, from all lanes that are handled on this node."""
+    """The next tasks of a queue, best first, from all lanes that are handled on this node; with
+    `claim`, from now on for nobody else.
+    """
     names = _lanes(tx, queue, _MANY + 1)
     if len(names) > _MANY:
         for more in _LOOKED_AT:
             standing = _along_the_order(tx, queue, limit, limit + more, handles, node)
             if standing is not None:
-                return standing
+                return claimed(tx, standing) if claim else standing
         names = _lanes(tx, queue, _ALL)
     lanes = _handled(names, handles, node)
     if not lanes:
         return []
+    looking = "" if claim else UNCLAIMED
     if len(lanes) == 1:
-        found = tx.one("reserve.next", queue, lanes[0], tx.now, limit)
-    else:
-        found = tx.one("reserve.next_of_all", queue, json_cell(lanes), tx.now, limit)
-    return [] if found is None else seqs_from_cell(found[0])
+        return tx.bulk.seqs(tx, "reserve.next" + looking, queue, lanes[0], tx.now, limit)
+    among = tx.array(lanes)
+    return tx.bulk.seqs(tx, "reserve.next_of_all" + looking, queue, among, tx.now, limit)
 
 
 def _along_the_order(
@@ -149,7 +147,7 @@ def promote(tx: Transaction, limit: int) -> float | None:
     _open_to_all(tx, limit)
     due = tx.all("promote.due", tx.now, limit)
     if due:
-        tx.run("promote", tx.now, json_cell([row[0] for row in due]))
+        tx.run("promote", tx.now, tx.array(row[0] for row in due))
         ledger = Ledger(tx)
         for seq, id, queue, attempt in due:
             ledger.event(seq, id, queue, "pending", attempt, None, "due")
@@ -162,7 +160,7 @@ def _open_to_all(tx: Transaction, limit: int) -> None:
     """Let any node have what has waited for one of its own for long enough, or in vain."""
     rows = tx.all("promote.near", tx.now, limit)
     if rows:
-        tx.run("promote.anywhere", json_cell([seq for seq, _ in rows]))
+        tx.run("promote.anywhere", tx.array(seq for seq, _ in rows))
         ledger = Ledger(tx)
         for _, queue in rows:
             ledger.woken(queue)
@@ -201,9 +199,13 @@ def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
     settings = tx.one("reserve.queue", queue)
     if settings is None or settings[0]:
         return _CLOSED
-    _, places, lined, key_limit, key_limits, fair, rate, per, tokens, at = settings
-    if places is None and not lined and rate is None:
+    if _is_open(settings):
         return _OPEN
+    if lock_queues(tx, [queue]):  # those who take from it come one after the other
+        settings = tx.one("reserve.queue", queue)
+        if settings is None or settings[0]:
+            return _CLOSED
+    _, places, lined, key_limit, key_limits, fair, rate, per, tokens, at = settings
     return _Rules(
         None if places is None else places - ledger.more_running(queue),
         lined != 0,
@@ -213,13 +215,19 @@ def _rules(tx: Transaction, queue: str, ledger: Ledger) -> _Rules:
     )
 
 
+def _is_open(settings: Row) -> bool:
+    """Whether the queue has no limit, no lines and no rate: then it need not be asked."""
+    _, places, lined, _, _, _, rate, *_ = settings
+    return places is None and not lined and rate is None
+
+
 def _chosen(
     tx: Transaction, queue: str, limit: int, handles: Handles, rules: _Rules, node: str
 ) -> list[int]:
     if not rules.lined:
-        return best(tx, queue, limit, handles, node)
+        return best(tx, queue, limit, handles, node, claim=True)
     lanes = _handled(_lanes(tx, queue, _ALL), handles, node)
-    return best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair)
+    return claimed(tx, best_in_lines(tx, queue, lanes, limit, rules.limits, rules.fair))
 
 
 def _lanes(tx: Transaction, queue: str, limit: int) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from stayer.core.model import FINISHED, Kept
 from stayer.stores.sql.queues import delete, forget_traces, old
-from stayer.stores.sql.rows import json_cell, retention_from_cell
+from stayer.stores.sql.rows import retention_from_cell
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -22,17 +22,17 @@ class Portion(NamedTuple):
 
 def is_anything_old(tx: Transaction, retention: Mapping[Kept, float]) -> bool:
     """Whether there is something to forget; only looks."""
-    return next(_portions(tx, retention, 1), None) is not None
+    return next(_portions(tx, retention, 1, claim=False), None) is not None
 
 
 def forget(tx: Transaction, retention: Mapping[Kept, float], limit: int) -> int:
     """About `limit`, from the first queues that have something."""
     seen = 0
-    for portion in _portions(tx, retention, limit):
+    for portion in _portions(tx, retention, limit, claim=True):
         if portion.what == "tasks":
             delete(tx, portion.seqs)
         else:
-            tx.run(f"forget.{portion.what}", json_cell(portion.seqs))
+            tx.run(f"forget.{portion.what}", tx.array(portion.seqs))
             tx.run(f"forget.{portion.what}_gone", portion.up_to, portion.queue)
         seen += len(portion.seqs)
         if seen >= limit:
@@ -41,12 +41,14 @@ def forget(tx: Transaction, retention: Mapping[Kept, float], limit: int) -> int:
     return seen
 
 
-def _portions(tx: Transaction, usual: Mapping[Kept, float], limit: int) -> Iterator[Portion]:
+def _portions(
+    tx: Transaction, usual: Mapping[Kept, float], limit: int, *, claim: bool
+) -> Iterator[Portion]:
     for queue, cell, logs_gone, results_gone in tx.all("forget.queues"):
         kept = {**usual, **retention_from_cell(cell)}
         for state in FINISHED:
             if state in kept:
-                rows = old(tx, [queue], [state], tx.now - kept[state], limit)
+                rows = old(tx, [queue], [state], tx.now - kept[state], limit, claim=claim)
                 if rows:
                     yield Portion("tasks", queue, [seq for seq, _ in rows])
         if "log" in kept:
@@ -68,7 +70,7 @@ def _part(
     limit: int,
 ) -> Iterator[Portion]:
     """Of tasks whose end nobody has seen to, the oldest; all that ended in the same moment."""
-    ends = [tx.one("forget.end", queue, state, gone, before, limit) for state in FINISHED]
+    ends = [tx.one("forget.end", queue, state, gone, before, limit - 1) for state in FINISHED]
     up_to = min((end[0] for end in ends if end is not None), default=before)
     seqs = [
         seq for state in FINISHED for (seq,) in tx.all("forget.ended", queue, state, gone, up_to)

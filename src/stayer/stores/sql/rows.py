@@ -33,7 +33,7 @@ from stayer.core.model import (
 from stayer.core.notify import notices
 from stayer.core.ordering.rate_limit import Bucket
 from stayer.core.schedules.model import Schedule, unpacked_task
-from stayer.core.submit.fresh import BY_STORE, fresh_task
+from stayer.core.submit.fresh import BY_STORE
 from stayer.core.units import CENTURY
 from stayer.stores.sql import history
 from stayer.stores.sql.transaction import Cell, Row, Transaction
@@ -57,31 +57,6 @@ SCHEDULE_COLUMNS = (
     "last, last_task, waiting"
 )
 
-SHARE = (
-    "(SELECT CASE q.fair WHEN 'owner' THEN ifnull(owner, '') WHEN 'key' THEN ifnull(key, '') "
-    "ELSE '' END FROM stayer_queues AS q WHERE q.name = queue AND q.lined)"
-)
-"""What `share` has to be in a row that becomes pending."""
-_USUAL = ("id", "name", "parameters", "attempt", "priority", "owner", "created", "last_order")
-_KNOWN = (
-    "queue", "state", "held", "ending", "node", "worker", "pid", "updated", "started_at",
-    "finished_at", "returned_from", "paused", "usage", "seq", "unique_while", "fingerprint",
-)  # fmt: skip
-"""What a task that was just reserved has for certain (see the statement `reserve`), or only if it
-has something else that is unusual."""
-_LONG = 8192
-_SHORT = f"typeof(parameters) = 'text' AND length(parameters) < {_LONG}"
-FIRST_CREATED = "(SELECT first.created FROM stayer_tasks AS first WHERE first.seq = ?2)"
-_AS_JSON = {
-    "parameters": f"iif({_SHORT}, parameters, NULL)",
-    # SQLite itself would round it, and those that came together have it in common.
-    "created": f"iif(created = {FIRST_CREATED}, NULL, format('%!.17g', created))",
-    # What others wrote here may be bytes, of which JSON knows nothing.
-    **{column: f"CAST({column} AS TEXT)" for column in ("id", "name", "owner")},
-}
-RESERVED_COLUMNS = ", ".join(("seq", *(_AS_JSON.get(column, column) for column in _USUAL)))
-"""The usual ones, as SQLite can put them into JSON."""
-
 _CELL: dict[Kind, str] = {
     "whole": "integer", "flag": "integer", "bytes": "integer", "number": "real", "moment": "real",
     "seconds": "real", "value": "any",
@@ -95,7 +70,7 @@ def cell_kind(field: Field) -> str:
     return _CELL.get(field.kind, "text")
 
 
-def _never_null(field: Field) -> bool:
+def never_null(field: Field) -> bool:
     """Whether the column always has a value: the default has a null in its place only where it is
     None, or JSON. (`updated` is null in rows written by hand, until a trigger has seen them.)
     """
@@ -107,39 +82,15 @@ def declaration(field: Field) -> str:
     """The column of a field as ALTER TABLE … ADD COLUMN has it."""
     kind = cell_kind(field)
     declared = column(field.name) if kind == "any" else f"{column(field.name)} {kind.upper()}"
-    if not _never_null(field):
+    if not never_null(field):
         return declared
-    return f"{declared} NOT NULL DEFAULT {_literal(field.default)}"
+    return f"{declared} NOT NULL DEFAULT {literal(field.default)}"
 
 
-def _unusual() -> list[str]:
-    """For each field an expression that is null where a task that was just reserved has it as most
-    have it; numbers that are mostly 0 in one.
-    """
-    few = [field for field in STORED if field.name not in {*_USUAL, *_KNOWN}]
-    counts = [
-        field.name
-        for field in few
-        if _never_null(field) and cell_kind(field) == "integer" and not field.default
-    ]
-    others = [field for field in few if field.name not in counts]
-    return [
-        f"nullif({' | '.join(counts)}, 0)",
-        *(
-            f"nullif({column(field.name)}, {_literal(field.default)})"
-            if _never_null(field)
-            else column(field.name)
-            for field in others
-        ),
-    ]
-
-
-def _literal(value: str | float) -> str:
+def literal(value: str | float) -> str:
+    """A value as SQL has it."""
     return f"'{value}'" if isinstance(value, str) else f"{float(value):g}"
 
-
-UNUSUAL = ", ".join((f"iif({_SHORT}, NULL, parameters)", *_unusual()))
-"""What few tasks have; all null where one has nothing of it."""
 
 _words = msgspec.json.Decoder(tuple[str, ...])
 _handles = msgspec.json.Decoder(Handles)
@@ -148,10 +99,6 @@ _usage = msgspec.json.Decoder(Usage)
 _limits = msgspec.json.Decoder(dict[str, int])
 _retention = msgspec.json.Decoder(dict[Kept, float])
 _orders = msgspec.json.Decoder(tuple[Order, ...])
-_seqs = msgspec.json.Decoder(list[int])
-_rows = msgspec.json.Decoder(
-    list[tuple[int, str, str | None, str | None, int, int, str | None, str | None, int, int]]
-)
 _encoder = msgspec.json.Encoder()
 _DEFAULT_POLICY = Policy()
 
@@ -187,7 +134,7 @@ def checked(row: Row, form: type[msgspec.Struct]) -> Row:
 
 
 _TASK = form(
-    *(cell_kind(field) + ("" if _never_null(field) else "?") for field in STORED),
+    *(cell_kind(field) + ("" if never_null(field) else "?") for field in STORED),
     "integer",
 )
 _READ: dict[Kind, str] = {
@@ -226,50 +173,8 @@ def by_seq(tx: Transaction, seqs: Sequence[int]) -> list[Task]:
     """Tasks by their number in the table, in the order asked for."""
     if not seqs:
         return []
-    rows = {row[-1]: row for row in tx.all("get.seqs", json_cell(list(seqs)))}
+    rows = {row[-1]: row for row in tx.all("get.seqs", tx.array(seqs))}
     return [task_from_row(rows[seq]) for seq in seqs]
-
-
-def just_reserved(
-    tx: Transaction, seqs: Sequence[int], queue: str, worker: str, node: str
-) -> list[Task]:
-    """As `by_seq`, of tasks of one queue that this worker took just now. Most have little more than
-    a name and parameters, and reading all columns would be half the work of a reserve.
-    """
-    tasks: dict[int, Task] = {}
-    unusual: list[int] = []
-    rows, first_created = _read_reserved(tx, seqs)
-    for seq, id, name, parameters, attempt, priority, owner, created, last_order, usual in rows:
-        if not usual:
-            unusual.append(seq)
-            continue
-        tasks[seq] = Task(
-            id, queue, name, None, None, None,
-            None if parameters is None else codec.unpack(parameters),
-            "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
-            worker, None, first_created if created is None else float(created), tx.now, None, None,
-            None, _DEFAULT_POLICY, 0, (), last_order,
-        )  # fmt: skip
-    if len(tasks) < len(seqs):
-        unusual = unusual or [seq for seq in seqs if seq not in tasks]
-        tasks.update(zip(unusual, by_seq(tx, unusual), strict=True))
-    return [tasks[seq] for seq in seqs]
-
-
-def _read_reserved(tx: Transaction, seqs: Sequence[int]) -> tuple[Sequence[Any], Cell]:
-    """Nothing if one of them is not what it seems: then they are read with more care. And when the
-    first was made, which is null in the others that were made then.
-    """
-    row = tx.one("reserve.read", json_cell(seqs), seqs[0])
-    try:
-        return ([], None) if row is None else (_rows.decode(row[0]), row[1])
-    except (msgspec.DecodeError, UnicodeError):
-        return [], None
-
-
-def seqs_from_cell(cell: Cell) -> list[int]:
-    """The answer of `reserve.next`."""
-    return _seqs.decode(cell)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], cell: Cell, otherwise: T | None) -> Any:
@@ -379,11 +284,6 @@ _new_cells: Callable[[NewTask, Born], Row] = generated.function(
 def cells_in_common(new: NewTask, born: Born) -> Row:
     """The parameters of the statement `submit` that are not of one task alone."""
     return (history.after_number(born.at, born.state), *_new_cells(new, born))
-
-
-def task_from_new(new: NewTask, born: Born) -> Task:
-    """The task as it will be there."""
-    return fresh_task(new, *born)
 
 
 _PURGED = form("3 text", "real", "real?", "real")

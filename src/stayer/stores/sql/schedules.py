@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from stayer.core.errors import Refused
 from stayer.core.schedules.model import Firing, Schedule, overtaken, packed_task
 from stayer.stores.sql.journal import Ledger
-from stayer.stores.sql.rows import json_cell, schedule_from_row
+from stayer.stores.sql.rows import schedule_from_row
 from stayer.stores.sql.submit import submit
 from stayer.stores.sql.transaction import Transaction
 
 
-def schedules(tx: Transaction, names: Sequence[str]) -> list[Schedule]:
+def schedules(tx: Transaction, names: Sequence[str] = ()) -> list[Schedule]:
     """By name."""
-    rows = tx.all("schedules", not names, json_cell(list(names)))
+    rows = tx.all("schedules", not names, tx.array(names))
     return [schedule_from_row(row) for row in rows]
 
 
@@ -23,7 +23,7 @@ def due_schedules(tx: Transaction, limit: int) -> list[Schedule]:
     return [schedule_from_row(row) for row in tx.all("schedules.due", tx.now, limit)]
 
 
-def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None) -> Schedule:
+def put_schedule(tx: Transaction, schedule: Schedule, seen: float | None = None) -> Schedule:
     """Make or change one; who waits for work of its queue is to look at the clock again."""
     queue = schedule.task.queue
     if seen is not None and [each.updated for each in schedules(tx, [schedule.name])] != [seen]:

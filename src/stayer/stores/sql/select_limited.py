@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from stayer.core.ordering.fair_share import Share, Turns
+from stayer.stores.sql.locking import lock_queues
 from stayer.stores.sql.transaction import Row, Transaction
 
 _LOOKED_AT = 32
@@ -149,6 +150,8 @@ def _turns(tx: Transaction, queue: str) -> Turns:
 def count_run(tx: Transaction, queue: str, share: str, ran: float) -> None:
     """A run of so many seconds has ended: if the queue is fair, it counts."""
     about = tx.one("shares.run", queue, share)
+    if about is not None and lock_queues(tx, [queue]):  # others may have counted meanwhile
+        about = tx.one("shares.run", queue, share)
     if about is not None:
         known = Share() if about[0] is None else Share(*about)
         after = known.after_run(ran, tx.now)

@@ -10,8 +10,8 @@ from stayer.core.flows.model import NewFlow, check, kept_out
 from stayer.core.model import NewTask, Submitted, Task
 from stayer.store import REMEMBERED
 from stayer.stores.sql.flows import add_flow, taken, tie, upstream_states, waits_for
-from stayer.stores.sql.insert import Births
-from stayer.stores.sql.rows import json_cell, task_from_purged, task_from_row
+from stayer.stores.sql.locking import lock_queues
+from stayer.stores.sql.rows import task_from_purged, task_from_row
 from stayer.stores.sql.transaction import Transaction
 
 
@@ -36,7 +36,7 @@ def submit(tx: Transaction, tasks: Sequence[NewTask], *, trusting: bool = True) 
     needed = {id for new in tied for id in (*new.after, *new.behind)}
     holders = _holders(tx, tasks)
     answers: list[Submitted] = []
-    births = Births(tx)
+    births = tx.bulk.births(tx)
     for new in tasks:
         known = there.get(new.id)
         if known is not None:
@@ -93,13 +93,13 @@ def _there(tx: Transaction, ids: list[str]) -> tuple[dict[str, Task], set[str]]:
     """The tasks that are or were there, and which of them are purged."""
     if not ids:
         return {}, set()
-    wanted = json_cell(ids)
+    wanted = tx.array(ids)
     there = {row[0]: task_from_row(row) for row in tx.all("get", wanted)}
     purged = {row[0]: row for row in tx.all("submit.purged", wanted, tx.now - REMEMBERED)}
     for id in purged.keys() - there.keys():
         there[id] = task_from_purged(purged[id])
     if fresh := [id for id in ids if id not in there]:
-        tx.run("submit.forgotten", json_cell(fresh))
+        tx.run("submit.forgotten", tx.array(fresh))
     return there, set(purged)
 
 
@@ -108,5 +108,8 @@ def _holders(tx: Transaction, tasks: Sequence[NewTask]) -> dict[tuple[str, str |
     wanted = [(new.queue, new.unique) for new in tasks if new.unique is not None]
     if not wanted:
         return {}
-    found = map(task_from_row, tx.all("submit.holders", tx.now, json_cell(wanted)))
+    queues, words = zip(*wanted, strict=True)
+    lock_queues(tx, queues)
+    rows = tx.all("submit.holders", tx.now, tx.array(queues), tx.array(words))
+    found = map(task_from_row, rows)
     return {(task.queue, task.unique): task for task in found}

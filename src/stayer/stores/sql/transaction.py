@@ -3,40 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from stayer.store import Waiter
+
+if TYPE_CHECKING:
+    from stayer.stores.sql.bulk import Bulk
+    from stayer.stores.sql.dialect import Dialect
 
 Cell: TypeAlias = Any
 """What a column holds; typed again where rows become records (`rows.py`)."""
 Row: TypeAlias = tuple[Cell, ...]
+UNCLAIMED = " unclaimed"
+"""Behind the name of a statement that claims rows: the same for those who only look."""
+
+
+class Composed(NamedTuple):
+    """A statement with gaps: `{sets}` is filled with assignments to columns, `{where}` with the
+    conditions, each a named statement too. Parameters come in the order of the text.
+    """
+
+    name: str
+    conditions: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+Named: TypeAlias = str | Composed
+"""How a statement is asked for."""
+
+
+class Numbers(Protocol):
+    """Hands out numbers for the events that one journal writes."""
+
+    def take(self, count: int) -> int:
+        """The first of so many numbers that follow each other."""
 
 
 class Transaction(Protocol):
-    """A transaction that is open: all it does is committed together, or not at all."""
+    """A transaction that is open: all it does is committed together, or not at all.
+
+    Each statement sees what others have committed before it (`READ COMMITTED`), unless there is
+    but one writer. What was read stays true only of rows that were read with `{lock}` or `{claim}`.
+    """
 
     now: float
     """The store's clock, read once, after the lock was taken."""
+    dialect: Dialect
+    bulk: Bulk
+    """How much is done at once."""
 
-    def all(self, statement: str, *parameters: Cell) -> list[Row]:
-        """The rows that a named statement gives."""
+    def all(self, statement: Named, *parameters: Cell) -> list[Row]:
+        """The rows that a statement gives."""
 
-    def one(self, statement: str, *parameters: Cell) -> Row | None:
+    def one(self, statement: Named, *parameters: Cell) -> Row | None:
         """Its first row."""
 
-    def run(self, statement: str, *parameters: Cell) -> int:
+    def run(self, statement: Named, *parameters: Cell) -> int:
         """How many rows it changed."""
 
-    def many(self, statement: str, parameters: Iterable[Sequence[Cell]]) -> int:
+    def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
         """Run it for each of these; how many rows it changed."""
 
+    def array(self, values: Iterable[str | int]) -> Cell:
+        """The parameter of a macro such as `{in texts ?}`."""
 
-@lru_cache
-def load_statements(path: Path) -> dict[str, str]:
-    """The statements of a file by name; a line `-- name: NAME` begins one."""
-    statements: dict[str, str] = {}
-    for part in path.read_text(encoding="utf-8").split("-- name: ")[1:]:
-        name, _, text = part.partition("\n")
-        lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
-        statements[name.strip()] = "\n".join(lines).strip().rstrip(";")
-    return statements
+    def delete_tasks(self, seqs: list[int]) -> None:
+        """Delete rows of tasks; triggers see to what belongs to them, and leave an event each, of
+        this transaction's time.
+        """
+
+    def numbers(self) -> Numbers:
+        """Numbers for events: each is given once. Where several write at a time they need not be
+        in the order of the commits: see `Database.number_events`.
+        """
+
+    def notify(self, queues: Iterable[str], workers: Iterable[str]) -> None:
+        """Once this is committed, wake those who wait for work in these queues, and these workers.
+        Never as a part of the commit, which would have to wait for other commits.
+        """
+
+
+class Database(Protocol):
+    """Where the tables are: connections, a clock, and a way to wait."""
+
+    def setup(self) -> None:
+        """Make or upgrade the tables."""
+
+    def close(self) -> None:
+        """Close the connections that nobody uses now."""
+
+    def clock(self) -> float:
+        """The store's time."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """One consistent look."""
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """One change: all of it, or nothing."""
+
+    def joined(self, connection: object) -> AbstractContextManager[Transaction]:
+        """A part of the caller's own transaction, on the caller's connection: raises BadInput if it
+        is no connection to such a database.
+        """
+
+    def number_events(self) -> None:
+        """Give events that are committed and have no number for watchers yet the next ones, one
+        caller at a time. Nothing to do where each has its number from the beginning, because there
+        is but one writer.
+        """
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> Waiter:
+        """Hears of work in these queues and of orders to this worker."""
+
+    def event_waiter(self) -> Waiter:
+        """Hears of events."""

@@ -122,7 +122,7 @@ def bury(tx: Transaction, judge: str, silent: dict[str, int]) -> list[Task]:
 
 def attend(tx: Transaction, workers: Sequence[str], seconds: float) -> None:
     """Let their beats say that somebody watches."""
-    tx.run("attend", tx.now, tx.now + seconds, json_cell(list(workers)))
+    tx.run("attend", tx.now, tx.now + seconds, tx.array(workers))
 
 
 def drain_worker(tx: Transaction, worker: str) -> Worker:
@@ -137,7 +137,7 @@ def _unknown(worker: str) -> UnknownWorker:
     return UnknownWorker(f"no worker {worker!r}: `stayer workers` lists those there are")
 
 
-def drop_worker(tx: Transaction, worker: str, number: int | None) -> list[Task]:
+def drop_worker(tx: Transaction, worker: str, number: int | None = None) -> list[Task]:
     """Bury one by name."""
     row = tx.one("worker", worker)
     if row is None:
@@ -156,9 +156,10 @@ def drop_worker(tx: Transaction, worker: str, number: int | None) -> list[Task]:
     return held
 
 
-def holdings(tx: Transaction, worker: str) -> list[Task]:
-    """What the worker holds."""
-    return [task_from_row(row) for row in tx.all("holdings", worker)]
+def holdings(tx: Transaction, worker: str, queues: Sequence[str] = ()) -> list[Task]:
+    """What the worker holds, in these queues or in all."""
+    held = [task_from_row(row) for row in tx.all("holdings", worker)]
+    return [task for task in held if not queues or task.queue in queues]
 
 
 def workers(tx: Transaction) -> list[Worker]:

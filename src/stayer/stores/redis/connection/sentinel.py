@@ -36,7 +36,7 @@ from stayer.stores.redis.errors import why_not_opened
 
 PORT = 26379
 _FORM = "redis+sentinel://host:26379,host:26379/service"
-_HASTE = 1.0
+_ASK_TIMEOUT_S = 1.0
 """How long one of several sentinels may take to be reached and to answer, in seconds."""
 
 Opens = Callable[..., Any]
@@ -65,8 +65,10 @@ def parse(url: str) -> Address:
         "db": 0,
         "username": sentinel_user,
         "password": sentinel_password,
-        "socket_connect_timeout": min(_HASTE, arguments["socket_connect_timeout"] or _HASTE),
-        "socket_timeout": min(_HASTE, arguments["socket_timeout"] or _HASTE),
+        "socket_connect_timeout": min(
+            _ASK_TIMEOUT_S, arguments["socket_connect_timeout"] or _ASK_TIMEOUT_S
+        ),
+        "socket_timeout": min(_ASK_TIMEOUT_S, arguments["socket_timeout"] or _ASK_TIMEOUT_S),
     }
 
     def opens(arguments: dict[str, Any]) -> Opens:
@@ -122,16 +124,16 @@ class Sentinels:
         """A connection to the primary; StoreUnreachable while there is none, StoreUnusable if none
         of them will ever tell.
         """
-        said, never = [], 0
+        complaints, never = [], 0
         for host, port in list(self._hosts):
             try:
                 primary = self._ask(host, port)
             except _NeverKnows as error:
                 never += 1
-                said.append(f"{host}:{port} {error}")
+                complaints.append(f"{host}:{port} {error}")
                 continue
             except (RedisError, OSError) as error:
-                said.append(f"sentinel {host}:{port}: {error}")
+                complaints.append(f"sentinel {host}:{port}: {error}")
                 continue
             try:
                 connection = _if_primary(opens(*primary))
@@ -140,13 +142,13 @@ class Sentinels:
             except (AuthenticationError, NoPermissionError) as error:
                 raise self._not_let_in(primary, error) from error
             except (RedisError, OSError) as error:
-                said.append(f"{_shown(primary)}, the primary for {host}:{port}: {error}")
-        if never == len(said):
-            raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(said)}")
-        hint = why_not_opened(self._url, "; ".join(said))
+                complaints.append(f"{_shown(primary)}, the primary for {host}:{port}: {error}")
+        if never == len(complaints):
+            raise StoreUnusable(f"{self._url} leads to no primary: {'; '.join(complaints)}")
+        hint = why_not_opened(self._url, "; ".join(complaints))
         raise StoreUnreachable(
-            f"{self._url} has no primary that can be reached ({'; '.join(said)}): after a failure "
-            f"another server takes over in a moment.{hint}"
+            f"{self._url} has no primary that can be reached ({'; '.join(complaints)}): after a "
+            f"failure another server takes over in a moment.{hint}"
         )
 
     def check(self) -> list[Finding]:
@@ -161,22 +163,22 @@ class Sentinels:
             todo = "start them, or fix the URL"
             return [Finding("sentinels", "fail", f"none answers ({'; '.join(silent)})", todo)]
         view = next(iter(views.values()))
-        said = (
+        message = (
             f"{len(views)} of {len(self._hosts)} answer, the primary is {view.primary}; known are "
             f"{_counted(view.replicas, 'replica')} and {_counted(view.others, 'other sentinel')}, "
             f"quorum {view.quorum}"
         )
-        found = Finding("sentinels", "ok", said)
+        found = Finding("sentinels", "ok", message)
         if silent:
             todo = "start what does not answer, or leave it out of the URL"
-            found = Finding("sentinels", "warn", f"{said} ({'; '.join(silent)})", todo)
+            found = Finding("sentinels", "warn", f"{message} ({'; '.join(silent)})", todo)
         return [found, *_troubles(list(views.values()))]
 
     def _view(self, host: str, port: int) -> _View:
         with self._asking(host, port) as connection:
             connection.send_command("SENTINEL", "MASTER", self._service)
             answer = connection.read_response()
-            told = dict(zip(answer[::2], answer[1::2], strict=True))
+            info = dict(zip(answer[::2], answer[1::2], strict=True))
             trouble = ""
             try:
                 connection.send_command("SENTINEL", "CKQUORUM", self._service)
@@ -184,19 +186,19 @@ class Sentinels:
             except ResponseError as error:
                 trouble = str(error)
         return _View(
-            _shown((told[b"ip"].decode(), int(told[b"port"]))),
-            int(told[b"num-slaves"]),
-            int(told[b"num-other-sentinels"]),
-            int(told[b"quorum"]),
+            _shown((info[b"ip"].decode(), int(info[b"port"]))),
+            int(info[b"num-slaves"]),
+            int(info[b"num-other-sentinels"]),
+            int(info[b"quorum"]),
             trouble,
         )
 
     def _not_let_in(self, primary: tuple[str, int], error: RedisError) -> StoreUnusable:
         """The sentinels are asked with a password of their own."""
-        said = str(error).rstrip(".")
+        message = str(error).rstrip(".")
         return StoreUnusable(
-            f"{self._url}: the primary {_shown(primary)} does not let this user in ({said}): fix "
-            "the user and password before the @ in the URL, which are those of the servers"
+            f"{self._url}: the primary {_shown(primary)} does not let this user in ({message}): "
+            "fix the user and password before the @ in the URL, which are those of the servers"
         )
 
     def _ask(self, host: str, port: int) -> tuple[str, int]:

@@ -35,7 +35,7 @@ _inherited: list[Any] = []
 """Connections of a parent process, kept so that nothing closes them here."""
 
 
-class Said(Exception):
+class ScriptRefusal(Exception):
     """What a script refuses, in its own words: `WORD details`."""
 
     def __init__(self, word: str, details: str) -> None:
@@ -70,7 +70,7 @@ class Server:
         self._pid = os.getpid()
 
     def run(self, name: str, *arguments: Any, meanwhile: Meanwhile = None) -> Any:
-        """What a script answers; raises Said for what it refuses."""
+        """What a script answers; raises ScriptRefusal for what it refuses."""
         return self.run_at(self.address.prefix, (), name, *arguments, meanwhile=meanwhile)
 
     def run_at(
@@ -81,7 +81,7 @@ class Server:
         *arguments: Any,
         meanwhile: Meanwhile = None,
     ) -> Any:
-        """The same below another prefix; the keys say which node of a cluster is meant."""
+        """Run a script below another prefix; the keys say which node of a cluster is meant."""
         wanted = script(name)
         now = "" if self._clock is None else repr(float(self._clock()))
         given = (len(keys), *keys, prefix, now, *arguments)
@@ -92,7 +92,7 @@ class Server:
             except ResponseError as error:
                 word, _, details = str(error).partition(" ")
                 if word in _WORDS:
-                    raise Said(word, details) from None
+                    raise ScriptRefusal(word, details) from None
                 raise plain(error) from None
         self.replicas.check(confirmed, patience)
         return answer
@@ -235,8 +235,8 @@ class Server:
         connection.disconnect()
 
     def can_confirm(self) -> bool:
-        """As many replicas follow as have to confirm. It is asked as long as none have, and opens a
-        connection in any case: raises if that can't be done.
+        """Say whether as many replicas follow as have to confirm. It is asked as long as none have,
+        and opens a connection in any case: raises if that can't be done.
         """
         with self.connection() as connection:
             if not self.replicas.wanted or self.replicas.confirm:
@@ -304,7 +304,7 @@ class _Lent:
 
 def _was_answered(error: BaseException) -> bool:
     """The connection is fine. If it is a read-only one, another server is the primary now."""
-    return isinstance(error, Said | ResponseError) and not isinstance(error, ReadOnlyError)
+    return isinstance(error, ScriptRefusal | ResponseError) and not isinstance(error, ReadOnlyError)
 
 
 def _confirmed(
@@ -347,7 +347,7 @@ def _next_answers(connection: Any, wanted: Script, sent: deque[tuple[Any, ...]])
 
 
 def _answer(connection: Any, *command: Any) -> Any:
-    """The same to a plain command."""
+    """Ask a plain command; an error is an answer too."""
     connection.send_packed_command((_packed(command),))
     return _read(connection)
 
@@ -374,7 +374,7 @@ def _ask(connection: Any, *command: Any, meanwhile: Meanwhile = None) -> Any:
 
 
 def _packed(command: tuple[Any, ...]) -> bytes:
-    """As it is sent. The client's own way to do it looks at each argument first."""
+    """Pack a command as it is sent. The client's own way looks at each argument first."""
     try:
         packed: bytes = pack_command(command)
         return packed

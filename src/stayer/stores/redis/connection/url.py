@@ -20,10 +20,10 @@ from stayer.core.insight.health import Finding
 from stayer.core.units import duration
 
 DEFAULT_PREFIX = "stayer"
-CONNECTING = 5.0
-ANSWERING = 10.0
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 10.0
 """How long a server may take to be reached, and to answer, in seconds."""
-CONFIRMING = 5.0
+CONFIRM_TIMEOUT_S = 5.0
 """How long replicas may take to confirm a change, in seconds, where that is asked for."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]+")
 _HOSTS = re.compile(r"((\[[^]]*\]|[^:,]*)(:\d+)?(,|$))*")
@@ -53,7 +53,7 @@ class Address(Struct, frozen=True):
     """Another server may take over: then this address leads there."""
     replicas: int = 0
     """How many have to confirm what must not get lost."""
-    confirming: float = CONFIRMING
+    confirming: float = CONFIRM_TIMEOUT_S
     """How long they may take."""
     user: str | None = None
     """Who has rights of his own there."""
@@ -125,7 +125,7 @@ def read_options(url: str) -> Options:
     if "wait_timeout" in given and wait == "0":
         raise bad(url, "wait_timeout needs wait: how many replicas have to confirm, such as wait=1")
     try:
-        confirming = duration(given.pop("wait_timeout", CONFIRMING))
+        confirming = duration(given.pop("wait_timeout", CONFIRM_TIMEOUT_S))
     except BadInput as error:
         raise bad(url, f"wait_timeout: {error}") from error
     if confirming == 0:
@@ -159,8 +159,8 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
         given = dict(parse_url(plain))
         connection_class = given.pop("connection_class", Connection)
         arguments: dict[str, Any] = {
-            "socket_connect_timeout": CONNECTING,
-            "socket_timeout": ANSWERING,
+            "socket_connect_timeout": CONNECT_TIMEOUT_S,
+            "socket_timeout": ANSWER_TIMEOUT_S,
             **given,
             # Trying again is for who called: he knows whether it may be done twice.
             "retry": Retry(NoBackoff(), 0),
@@ -175,7 +175,9 @@ def arguments_of(url: str, plain: str, options: Options) -> tuple[Any, dict[str,
                 raise bad(url, "write unix:///path/of/the/socket")
         else:
             arguments.setdefault("socket_keepalive", True)
-        if options.replicas and options.confirming >= (arguments["socket_timeout"] or ANSWERING):
+        if options.replicas and options.confirming >= (
+            arguments["socket_timeout"] or ANSWER_TIMEOUT_S
+        ):
             raise bad(url, "wait_timeout should be less than socket_timeout: raise that one too")
         connection_class(**arguments)  # says if one of them is unknown
     except TypeError as error:
@@ -216,8 +218,8 @@ def hosts_of(url: str, text: str, port: int, form: str) -> list[tuple[str, int]]
 
 
 def split(url: str) -> SplitResult:
-    """As urlsplit does, but with any number of hosts: some versions of Python take brackets only
-    around a single one.
+    """Split as urlsplit does, but with any number of hosts: some versions of Python take
+    brackets only around a single one.
     """
     scheme, _, rest = url.partition("#")[0].partition("://")
     place, _, query = rest.partition("?")

@@ -21,6 +21,12 @@ from stayer.stores.redis.record import (
 )
 
 _NONE = 0
+GROUP_FIELDS = (
+    "state", "worker", "last_order", "late", "losses", "unique_is_free", "to", "sets", "times",
+    "moment", "event", "note", "ending", "fault", "pid", "words", "waits", "ends", "ends_run",
+    "forgets", "wakes_queue", "wakes_worker", "ids", "attempts", "results", "ago", "checkpoint",
+)  # fmt: skip
+"""The parts of a group of changes (`lib/change.lua` says what they are)."""
 
 
 class Arguments:

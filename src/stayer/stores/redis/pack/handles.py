@@ -1,4 +1,4 @@
-"""What a worker can run, as the scripts understand it (see lib/reserve.lua)."""
+"""What a worker can run, as the scripts understand it (see lib/patterns.lua)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from stayer.core.model import EVERYTHING, Handles
 from stayer.core.patterns import ANY, ANYTHING, Piece, Star, is_literal, pieces
 from stayer.stores.redis.record import Raw
 
-_ANY, _STAR = 1, 2
+ANY_PIECE, STAR_PIECE = 1, 2
+"""What stands for any character, and for any number of them, among the pieces of a pattern."""
 
 
 @lru_cache(maxsize=64)
@@ -43,7 +44,7 @@ def _parts(piece: Piece) -> list[Raw]:
     if isinstance(piece, str):
         return list(piece)
     if isinstance(piece, Star):
-        return [_STAR]
+        return [STAR_PIECE]
     if piece == ANY:
-        return [_ANY]
+        return [ANY_PIECE]
     return [[piece.negated, *(code for pair in piece.ranges for code in pair)]]

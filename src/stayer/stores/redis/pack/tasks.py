@@ -17,7 +17,7 @@ from stayer.stores.redis.record import Raw, apart, from_new, is_plain, pack
 
 
 class Decided(Struct, frozen=True):
-    """What a shard of a cluster is told with its part of tasks that come all or none."""
+    """What a shard of a cluster hears with its part of tasks that come all or none."""
 
     needed: frozenset[str]
     """Those of them that others are to run after, in whichever shards."""
@@ -29,12 +29,20 @@ class Promised(Exception):
     """On a cluster: a unique word is promised to another task: `nonce id`."""
 
 
+GROUP_FIELDS = (
+    "queue", "lane", "priority", "held", "generated", "delay", "eta", "expire", "unique", "first",
+    "ids", "apart",
+)  # fmt: skip
+"""The parts of a group of new tasks (`lib/submit.lua` says what they are)."""
+_IDS, _APART = GROUP_FIELDS.index("ids"), GROUP_FIELDS.index("apart")
+TIE_FIELDS = ("id", "after", "behind", "anyhow", "near")
+"""The parts of what a task is to run after (see `packed_ties`)."""
 FIXED = 7
 """How many arguments of the script come before the values."""
 Form: TypeAlias = "str | bytes | None"
-_AT_ONCE = 1000
+_GROUP_SIZE = 1000
 """How many tasks may be in a group: each is a few arguments of a command in Lua."""
-_A_PART = 200
+_PART_SIZE = 200
 _FIRST_PARTS = (40, 100)
 """Where the first parts end: the smaller they are, the sooner the server has something to do."""
 
@@ -52,14 +60,14 @@ def parts_of(tasks: Sequence[NewTask]) -> list[slice] | None:
     """Which of them to tell the server of at a time: it is at some while the next are packed. None
     if they are too few for that, or something about one of them may yet turn out to be wrong.
     """
-    if len(tasks) <= _A_PART or not all(map(is_plain, tasks)):
+    if len(tasks) <= _PART_SIZE or not all(map(is_plain, tasks)):
         return None
-    ends = [0, *_FIRST_PARTS, *range(_A_PART, len(tasks), _A_PART), len(tasks)]
+    ends = [0, *_FIRST_PARTS, *range(_PART_SIZE, len(tasks), _PART_SIZE), len(tasks)]
     return [slice(first, end) for first, end in pairwise(ends)]
 
 
 def packed_parts(tasks: Sequence[NewTask], parts: Sequence[slice]) -> Iterator[list[Raw]]:
-    """What the script is told of each, packed when it is asked for."""
+    """Pack what the script gets of each part, when it is asked for."""
     forms = _forms(tasks)
     return (_packed_part(tasks[part], forms[part]) for part in parts)
 
@@ -98,13 +106,14 @@ def _groups(
     for new, form in zip(tasks, forms, strict=True):
         mine = _likeness(new)
         number = arguments.add(from_new(new, form, new.id in needed))
-        if mine != likeness or len(groups[-1][10]) == _AT_ONCE:
+        if mine != likeness or len(groups[-1][_IDS]) == _GROUP_SIZE:
             likeness = mine
             groups.append((*mine, number, [], []))
-        groups[-1][10].append(new.id)
-        groups[-1][11].append(form if form is not None and apart(form) else False)
+        groups[-1][_IDS].append(new.id)
+        groups[-1][_APART].append(form if form is not None and apart(form) else False)
     for group in groups:
-        group[11][:] = [False if form is False else arguments.add(form) for form in group[11]]
+        forms_apart = group[_APART]
+        forms_apart[:] = [False if form is False else arguments.add(form) for form in forms_apart]
     return groups
 
 
@@ -151,12 +160,12 @@ def _lane(new: NewTask) -> str:
 def submitted(
     tasks: Sequence[NewTask],
     now: float,
-    told: Sequence[Raw],
+    not_fresh: Sequence[Raw],
     waiting: Collection[str] = (),
     needed: Collection[str] = (),
 ) -> list[Submitted]:
-    """What became of each, from what the script has told of those that were not fresh."""
-    known = _known(tasks, told)
+    """Say what became of each, by what the script answers of those that were not fresh."""
+    known = _known(tasks, not_fresh)
     return [
         known[at]
         if at in known
@@ -167,11 +176,11 @@ def submitted(
     ]
 
 
-def _known(tasks: Sequence[NewTask], told: Sequence[Raw]) -> dict[int, Submitted]:
+def _known(tasks: Sequence[NewTask], not_fresh: Sequence[Raw]) -> dict[int, Submitted]:
     """The answers for those that were not fresh, by their number."""
     known = {}
-    for at in range(0, len(told), 5):
-        number, how, value, parameters, result = told[at : at + 5]
+    for at in range(0, len(not_fresh), 5):
+        number, how, value, parameters, result = not_fresh[at : at + 5]
         if how == 1:
             [task] = record.tasks([value], (0, parameters, result))
             known[number] = Submitted(task, False)

@@ -119,9 +119,9 @@ class _Cell(Struct, frozen=True):
 
 def known(tx: SqliteTransaction) -> list[Damage]:
     """What was set aside, the newest first."""
-    if tx.one("SELECT 1 FROM sqlite_master WHERE name = 'stayer_damaged'") is None:
+    if not tx.sql("SELECT 1 FROM sqlite_master WHERE name = 'stayer_damaged'"):
         return []
-    rows = tx.all(
+    rows = tx.sql(
         'SELECT "table", "row", "column", problem FROM stayer_damaged '
         "ORDER BY number DESC LIMIT 100"
     )
@@ -154,9 +154,9 @@ class Mending:
             found = [(table, key) for table in _TABLES for key, _ in _damaged(tx, table)]
         if found:
             with self._database.write() as tx:
-                tx.run(_MAKE)
+                tx.sql(_MAKE)
                 damages = [damage for place in found for damage in _set_aside(tx, *place)]
-                tx.run("DELETE FROM stayer_damaged WHERE number <= (SELECT max(number) FROM "
+                tx.sql("DELETE FROM stayer_damaged WHERE number <= (SELECT max(number) FROM "
                        "stayer_damaged) - ?", _KEPT)  # fmt: skip
             for damage in damages:
                 logger.warning(
@@ -174,7 +174,7 @@ Key = tuple[tuple[str, str, object], ...]
 
 def _columns(tx: SqliteTransaction, table: str) -> list[_Column]:
     found = []
-    for _, name, kind, needed, default, key, hidden in tx.all(f"PRAGMA table_xinfo({table})"):
+    for _, name, kind, needed, default, key, hidden in tx.sql(f"PRAGMA table_xinfo({table})"):
         if not hidden:
             given = default.strip("'") if isinstance(default, str) else default
             found.append(_Column(name, kind.upper(), bool(needed), given, key > 0))
@@ -329,7 +329,7 @@ def _set_aside(tx: SqliteTransaction, table: str, key: Key) -> list[Damage]:
     if not cells:
         return []
     for name, cell in cells.items():
-        tx.run(
+        tx.sql(
             'INSERT INTO stayer_damaged (at, "table", "row", "column", problem, value) '
             "VALUES (?, ?, ?, ?, ?, ?)",
             tx.now, table, _named(key), name, cell.problem, cell.value,
@@ -345,19 +345,19 @@ def _write(
     tx: SqliteTransaction, table: str, where: str, values: list[object], cells: dict[str, _Cell]
 ) -> None:
     if any(cell.lost for cell in cells.values()):
-        tx.run(f"DELETE FROM {table} WHERE {where}", *values)
+        tx.sql(f"DELETE FROM {table} WHERE {where}", *values)
         return
     sets = ", ".join(f'"{name}" = ?' for name in cells)
     mended = [cell.mended for cell in cells.values()]
     try:
-        tx.run(f"UPDATE {table} SET {sets} WHERE {where}", *mended, *values)
+        tx.sql(f"UPDATE {table} SET {sets} WHERE {where}", *mended, *values)
     except sqlite3.IntegrityError:  # another has that name, or the table will not have it
         if table != "stayer_tasks":
-            tx.run(f"DELETE FROM {table} WHERE {where}", *values)
+            tx.sql(f"DELETE FROM {table} WHERE {where}", *values)
             return
         again = [f"{cell.mended}.{values[0]}" if name == "id" else cell.mended
                  for name, cell in cells.items()]  # fmt: skip
-        tx.run(f"UPDATE {table} SET {sets} WHERE {where}", *again, *values)
+        tx.sql(f"UPDATE {table} SET {sets} WHERE {where}", *again, *values)
 
 
 def _end(tx: SqliteTransaction, row: dict[str, Any], cells: dict[str, _Cell]) -> None:
@@ -369,13 +369,13 @@ def _end(tx: SqliteTransaction, row: dict[str, Any], cells: dict[str, _Cell]) ->
     fault = Fault("Damaged", f"its row can't be read: {said}. Fix it and submit it again")
     seq, queue = row["seq"], _text(row["queue"])
     error = msgspec.json.encode(fault).decode()
-    tx.run(
+    tx.sql(
         "UPDATE stayer_tasks SET state = 'failed', ending = 'error', error = ?, finished_at = ?, "
         "updated = ? WHERE seq = ?",
         error, tx.now, tx.now, seq,
     )  # fmt: skip
     ledger = Ledger(tx)
-    [(id,)] = tx.all("SELECT id FROM stayer_tasks WHERE seq = ?", seq)
+    [(id,)] = tx.sql("SELECT id FROM stayer_tasks WHERE seq = ?", seq)
     ledger.event(seq, id, queue, "failed", 0, None, "error: its row can't be read")
     ledger.ended_for_others(id, "failed")
     ledger.moved(queue, state, "failed")

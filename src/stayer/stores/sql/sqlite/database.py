@@ -1,4 +1,4 @@
-"""Connections to a SQLite file: a pool, transactions, and SQLite's errors in our words."""
+"""Connections to a SQLite file: a pool, transactions, and a way to wait."""
 
 from __future__ import annotations
 
@@ -8,30 +8,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-from stayer.core.errors import BadInput, StoreUnreachable, StoreUnusable
-from stayer.stores.sql.notices import COLUMNS as NOTICE_COLUMNS
-from stayer.stores.sql.rows import (
-    FIRST_CREATED,
-    NEW_COLUMNS,
-    NEW_VALUES,
-    RESERVED_COLUMNS,
-    SCHEDULE_COLUMNS,
-    SHARE,
-    TASK_COLUMNS,
-    UNUSUAL,
-)
+from stayer.core.errors import BadInput
+from stayer.stores.sql.bulk import Bulk
+from stayer.stores.sql.dialect import Dialect, Statements
 from stayer.stores.sql.sqlite import rights
-from stayer.stores.sql.sqlite.lock import LockTimeout, WriterLock
+from stayer.stores.sql.sqlite.dialect import DIALECT, statements
+from stayer.stores.sql.sqlite.errors import translated
+from stayer.stores.sql.sqlite.fast import FastBulk
+from stayer.stores.sql.sqlite.lock import WriterLock
+from stayer.stores.sql.sqlite.wake import FileWaiter
 from stayer.stores.sql.sqlite.wal_checkpointer import Carrier
-from stayer.stores.sql.transaction import Cell, Row, load_statements
+from stayer.stores.sql.transaction import Cell, Named, Row
 
 BUSY = 10.0
 """How long a writer waits for its turn, in seconds."""
 _IDLE = 8
 """How many unused connections are kept."""
-_HERE = Path(__file__).parent
 _PRAGMAS = """
 PRAGMA synchronous = {synchronous};
 PRAGMA wal_autocheckpoint = 4000;
@@ -41,58 +34,75 @@ PRAGMA temp_store = MEMORY;
 """
 
 
-def statements() -> dict[str, str]:
-    """The named statements of this dialect."""
-    texts = load_statements(_HERE / "statements.sql") | load_statements(_HERE / "notices.sql")
-    stand_ins = {
-        "task": TASK_COLUMNS,
-        "new": NEW_COLUMNS,
-        "new_values": NEW_VALUES,
-        "schedule": SCHEDULE_COLUMNS,
-        "reserved": RESERVED_COLUMNS,
-        "first_created": FIRST_CREATED,
-        "unusual": UNUSUAL,
-        "share": SHARE,
-        "notice": NOTICE_COLUMNS,
-    } | {part: texts[part] for part in ("unneeded", "taken", "completed", "plainly")}
-    for word, meant in stand_ins.items():
-        texts = {name: text.replace(f"{{{word}}}", meant) for name, text in texts.items()}
-    return texts
+class _Numbers:
+    """Follow the newest event. There is one writer, so nobody else gives a number meanwhile."""
 
+    def __init__(self, tx: SqliteTransaction) -> None:
+        newest = tx.one("last_event")
+        self._last: int = newest[0] if newest else 0
 
-class Unreadable(StoreUnusable):
-    """A cell of a table is not what it should be."""
+    def take(self, count: int) -> int:
+        first = self._last + 1
+        self._last += count
+        return first
 
 
 class SqliteTransaction:
-    """A transaction on a connection (see `Transaction`). A statement is a name, or SQL itself."""
+    """A transaction on a connection (see `Transaction`)."""
 
     def __init__(
-        self, connection: sqlite3.Connection, statements: dict[str, str], now: float
+        self,
+        connection: sqlite3.Connection,
+        statements: Statements,
+        now: float,
+        dialect: Dialect,
+        bulk: Bulk,
     ) -> None:
         self._execute = connection.execute
         self._connection = connection
         self._statements = statements
         self.now = now
+        self.dialect = dialect
+        self.bulk = bulk
+        self.array = dialect.array
 
-    def all(self, statement: str, *parameters: Cell) -> list[Row]:
-        return self._execute(self._statements.get(statement, statement), parameters).fetchall()
+    def all(self, statement: Named, *parameters: Cell) -> list[Row]:
+        return self._execute(self._statements[statement], parameters).fetchall()
 
-    def one(self, statement: str, *parameters: Cell) -> Row | None:
+    def one(self, statement: Named, *parameters: Cell) -> Row | None:
         # Fetched to the end: SQLite finishes a statement with RETURNING only then.
-        rows = self._execute(self._statements.get(statement, statement), parameters).fetchall()
+        rows = self._execute(self._statements[statement], parameters).fetchall()
         return rows[0] if rows else None
 
-    def each(self, statement: str, *parameters: Cell) -> Iterator[Row]:
-        """As `all`, one at a time."""
-        yield from self._execute(statement, parameters)
+    def run(self, statement: Named, *parameters: Cell) -> int:
+        return self._execute(self._statements[statement], parameters).rowcount
 
-    def run(self, statement: str, *parameters: Cell) -> int:
-        return self._execute(self._statements.get(statement, statement), parameters).rowcount
+    def many(self, statement: Named, parameters: Iterable[Sequence[Cell]]) -> int:
+        return self._connection.executemany(self._statements[statement], parameters).rowcount
 
-    def many(self, statement: str, parameters: Iterable[Sequence[Cell]]) -> int:
-        sql = self._statements.get(statement, statement)
-        return self._connection.executemany(sql, parameters).rowcount
+    def delete_tasks(self, seqs: list[int]) -> None:
+        newest = _Numbers(self).take(1) - 1
+        self.run("purge", self.array(seqs))
+        # The trigger knows only SQLite's own clock.
+        self.run("purge.dated", self.now, newest)
+
+    def numbers(self) -> _Numbers:
+        return _Numbers(self)
+
+    def notify(self, queues: Iterable[str], workers: Iterable[str]) -> None:
+        """The file has changed, which wakes all who wait; what they look at is in the rows. That of
+        the queues the statement `count` has written.
+        """
+        for worker in workers:
+            self.run("wake.worker", worker)
+
+    def sql(self, text: str, *parameters: Cell) -> list[Row]:
+        """The rows that SQL of SQLite's own gives: for what looks after the file itself."""
+        return self._execute(text, parameters).fetchall()
+
+    def each(self, text: str, *parameters: Cell) -> Iterator[Row]:
+        """The rows that such SQL gives, one at a time."""
+        yield from self._execute(text, parameters)
 
 
 class _Connection:
@@ -133,6 +143,9 @@ _inherited: list[_Connection] = []
 class Database:
     """A SQLite file, used by many threads, and again after a fork."""
 
+    dialect: Dialect = DIALECT
+    bulk: Bulk = FastBulk()
+
     def __init__(
         self,
         path: str,
@@ -144,18 +157,24 @@ class Database:
         self._shared = shared
         self.clock = clock or time.time
         self._synchronous = synchronous
-        self._statements = statements()
+        self._statements = statements(self.dialect)
         self._idle: list[_Connection] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._carrier = Carrier(path, synchronous)
+
+    def setup(self) -> None:
+        """Make or upgrade the tables."""
+        from stayer.stores.sql.sqlite import schema  # which is written in terms of this
+
+        schema.setup(self)
 
     @contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
         """One consistent look."""
         with self._connection() as connection:
             connection.sqlite.execute("BEGIN")
-            yield self._transaction(connection)
+            yield self._transaction(connection.sqlite)
             connection.sqlite.execute("COMMIT")
 
     @contextmanager
@@ -165,7 +184,7 @@ class Database:
             connection.sqlite.execute("BEGIN IMMEDIATE")
             before = connection.sqlite.total_changes
             try:
-                yield self._transaction(connection)
+                yield self._transaction(connection.sqlite)
                 connection.sqlite.execute("COMMIT")
                 self._carrier.written(connection.sqlite.total_changes - before)
             except BaseException:
@@ -174,9 +193,40 @@ class Database:
                     connection.sqlite.execute("ROLLBACK")
                 raise
 
-    def joined(self, connection: sqlite3.Connection) -> SqliteTransaction:
+    @contextmanager
+    def joined(self, connection: object) -> Iterator[SqliteTransaction]:
         """A part of the caller's own transaction, on the caller's connection."""
-        return SqliteTransaction(connection, self._statements, self.clock())
+        if not isinstance(connection, sqlite3.Connection):
+            raise BadInput(
+                f"a {type(connection).__name__} is no connection to this store: give the "
+                "sqlite3.Connection whose transaction the task should belong to"
+            )
+        with translated(self.path, BUSY):
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+            yield self._transaction(connection)
+
+    def number_events(self) -> None:
+        """Events have their numbers from the beginning: there is one writer."""
+
+    def waiter(self, worker: str | None, queues: Sequence[str]) -> FileWaiter:
+        """Hears of work in these queues and of orders to this worker."""
+        names = DIALECT.array(queues)
+
+        def mark() -> object:
+            with self.read() as tx:
+                return tx.one("wakes", names, worker)
+
+        return FileWaiter(self.path, mark)
+
+    def event_waiter(self) -> FileWaiter:
+        """Hears of events."""
+
+        def mark() -> object:
+            with self.read() as tx:
+                return tx.one("last_event")
+
+        return FileWaiter(self.path, mark)
 
     def close(self) -> None:
         """Close the connections that nobody uses now."""
@@ -190,7 +240,7 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[_Connection]:
-        with translated(self.path):
+        with translated(self.path, BUSY):
             connection = self._take()
             try:
                 yield connection
@@ -222,74 +272,7 @@ class Database:
         self._pid = os.getpid()
         self._carrier = Carrier(self.path, self._synchronous)
 
-    def _transaction(self, connection: _Connection) -> SqliteTransaction:
-        return SqliteTransaction(connection.sqlite, self._statements, self.clock())
-
-
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """SQLite's errors as ours, with what to do."""
-    try:
-        yield
-    except LockTimeout as error:
-        who = " and ".join(f"process {pid}" for pid in error.holders) or "another process"
-        raise StoreUnreachable(
-            f"{path} has been locked by {who} for over {BUSY:.0f} s: is it stopped or stuck? "
-            "Continue or end it"
-        ) from error
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise BadInput(f"{path} can't keep this value: {error}") from error
-    except sqlite3.IntegrityError as error:
-        raise BadInput(f"{path} refuses this: {error}") from error
-    except sqlite3.Error as error:
-        raise _translation(path, error) from error
-
-
-def _translation(path: str, error: sqlite3.Error) -> StoreUnreachable | StoreUnusable:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    match code:
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreUnreachable(
-                f"{path} has been locked by another process for over {BUSY:.0f} s: end it, or wait"
-            )
-        case sqlite3.SQLITE_FULL:
-            return StoreUnusable(
-                f"the disk of {path} is full: nothing was changed. Free some space"
-            )
-        case sqlite3.SQLITE_IOERR:
-            return StoreUnusable(
-                f"{path} can't be read or written ({error}): nothing was changed. Is the disk full "
-                "or failing?"
-            )
-        case sqlite3.SQLITE_READONLY:
-            return StoreUnusable(
-                f"{path} is read-only for this user: nothing was changed. Fix the permissions of "
-                "the file and its folder, or choose another store"
-            )
-        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return StoreUnusable(
-                f"{path} is not a database, or is damaged ({error}): choose another store, or "
-                "restore it from a backup"
-            )
-        case sqlite3.SQLITE_CANTOPEN:
-            return StoreUnusable(f"{path} can't be opened: {_why_not(path)}")
-        case _:
-            pass
-    if "Could not decode to UTF-8" in str(error) or "malformed JSON" in str(error):
-        return Unreadable(
-            f"{path} has something in it that can't be read ({error}): `stayer doctor` says what"
+    def _transaction(self, connection: sqlite3.Connection) -> SqliteTransaction:
+        return SqliteTransaction(
+            connection, self._statements, self.clock(), self.dialect, self.bulk
         )
-    if "no such table: stayer_" in str(error) or "no such column" in str(error):
-        return StoreUnusable(f"{path} has no Stayer tables, or old ones: run `stayer init`")
-    return StoreUnusable(f"{path}: {error}")
-
-
-def _why_not(path: str) -> str:
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        return f"there is no folder {folder}. Make it, or choose another store"
-    if os.path.isdir(path):
-        return "it is a folder. Give the path of a file"
-    if not os.access(folder, os.W_OK):
-        return f"this user may not write in {folder}, as SQLite must. Fix its permissions"
-    return "this user may not open it. Fix its permissions"

@@ -25,7 +25,7 @@ def check(database: Database) -> list[Finding]:
 
 
 def _integrity(tx: SqliteTransaction) -> Finding:
-    said = [str(row[0]) for row in tx.all(f"PRAGMA quick_check({_DAMAGES})")]
+    said = [str(row[0]) for row in tx.sql(f"PRAGMA quick_check({_DAMAGES})")]
     if said == ["ok"]:
         return Finding("integrity", "ok", "no damage found")
     todo = "stop all workers, copy the file, then restore it from a backup or with `.recover`"
@@ -61,14 +61,14 @@ def _listed(damages: Sequence[Damage]) -> str:
 def _counters(tx: SqliteTransaction) -> Finding:
     kept = {
         (name, state): number
-        for name, *numbers in tx.all(f"SELECT name, {', '.join(STATES)} FROM stayer_queues")
+        for name, *numbers in tx.sql(f"SELECT name, {', '.join(STATES)} FROM stayer_queues")
         for state, number in zip(STATES, numbers, strict=True)
         if number
     }
     counted = Counter(
         {
             (queue, state): number
-            for queue, state, number in tx.all(
+            for queue, state, number in tx.sql(
                 "SELECT queue, state, count(*) FROM stayer_tasks GROUP BY queue, state"
             )
         }

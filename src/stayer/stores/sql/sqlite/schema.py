@@ -42,21 +42,21 @@ def setup(database: Database) -> None:
         # Somebody else may have done it while this process stood in line.
         for step in range(_version(tx, database.path) + 1, VERSION + 1):
             for statement in _statements(_STEPS[step]):
-                tx.run(statement)
-            tx.run(_WRITE, str(step))
-        tx.run(_NAME, uuid4().hex)
+                tx.sql(statement)
+            tx.sql(_WRITE, str(step))
+        tx.sql(_NAME, uuid4().hex)
         for column in _missing_columns(tx):
-            tx.run(f"ALTER TABLE stayer_tasks ADD COLUMN {column}")
+            tx.sql(f"ALTER TABLE stayer_tasks ADD COLUMN {column}")
         if _is_outdated(tx):
-            tx.run(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
-            tx.run(_trigger())
+            tx.sql(f"DROP TRIGGER IF EXISTS {_TRIGGER}")
+            tx.sql(_trigger())
 
 
 def _missing_columns(tx: SqliteTransaction) -> list[str]:
     """Columns of fields that are younger than this file. They are added without another version of
     the tables: an older Stayer names the columns that it knows, and need not know of more.
     """
-    there = {name for (name,) in tx.all("SELECT name FROM pragma_table_info('stayer_tasks')")}
+    there = {name for (name,) in tx.sql("SELECT name FROM pragma_table_info('stayer_tasks')")}
     return [declaration(field) for field in STORED if field.name not in there]
 
 
@@ -64,8 +64,8 @@ def _is_outdated(tx: SqliteTransaction) -> bool:
     """Whether the trigger for rows by hand is one of an older Stayer. It is replaced without
     another version of the tables, which an older Stayer would refuse: it need not know.
     """
-    row = tx.one("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
-    return row is None or _revision(row[0]) < _revision(_trigger())
+    rows = tx.sql("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?", _TRIGGER)
+    return not rows or _revision(rows[0][0]) < _revision(_trigger())
 
 
 def _revision(trigger: str) -> int:
@@ -119,11 +119,11 @@ def _policy_condition(field: Field) -> str:
 
 
 def _version(tx: SqliteTransaction, path: str) -> int:
-    if tx.one(_KNOWN) is None:
+    if not tx.sql(_KNOWN):
         return 0
-    row = tx.one(_READ)
+    rows = tx.sql(_READ)
     try:
-        version = int(row[0]) if row else 0
+        version = int(rows[0][0]) if rows else 0
     except ValueError:
         raise StoreUnusable(
             f"{path}: the version of its tables can't be read: fix it in stayer_meta, or restore "

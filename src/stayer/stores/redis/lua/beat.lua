@@ -1,0 +1,150 @@
+-- script: beat
+-- Store.beat: renew a worker's lease and take its reports.
+-- ARGV   3 the worker (MessagePack: id, node, pid, queues as JSON, slots, version, draining, lease,
+--        keeps, number, nonce, handles as JSON or '', alone: the registry shard of a cluster has not heard of it), 4 the
+--        reports (MessagePack, see workers.py); the rest: checkpoints and pieces of logs
+-- returns {now, {id, attempt, orders (MessagePack), …}, {worker, number, lease, …} of suspects,
+--        watched (1 or 0), drain (1 or 0)}, or the error LEASELOST
+-- include: tasks, empty_writes
+
+local who = cmsgpack.unpack(ARGV[3])
+local me, lease, number, nonce = who[1], who[8], who[10], who[11]
+local key = @worker(me)
+
+local function renew()
+  local known = call('HMGET', key, 'number', 'nonce', 'dead', 'lease_end')
+  local ends = now + lease
+  if not known[1] then
+    if number ~= 1 then return false end
+    call('HSET', key, 'started_at', exact(now))
+    if nonce == 'introduced' then call('HSET', key, 'unproven', 1) end
+  else
+    local last_number = tonumber(known[1])
+    if not known[3] and number == 1 and nonce == 'introduced' then return true end -- as it is already
+    if known[3] or number < last_number or (number == last_number and nonce ~= known[2]) then
+      return false
+    end
+    ends = math.max(ends, tonumber(known[4]))
+  end
+  call('SADD', @workers(), me) -- also later: the list may have been lost
+  call('HSET', key, 'node', who[2], 'pid', who[3], 'queues', who[4], 'slots', who[5],
+       'version', who[6], 'draining', who[7] and 1 or 0, 'lease', exact(lease),
+       'keeps', who[9] and 1 or 0, 'handles', who[12], 'number', number, 'nonce', nonce, 'beat_at', exact(now),
+       'lease_end', exact(ends), 'alone', who[13] and 1 or 0)
+  if who[9] then
+    call('ZREM', @late(), me)
+    call('ZREM', @early(), me)
+  else
+    call('ZADD', @late(), exact(now + lease / 4), me)
+    call('ZADD', @early(), exact(now - lease / 4), me)
+  end
+  return true
+end
+
+-- Where new tasks find no place, those that run must not be frozen for want of a lease.
+whatever_memory_is_left()
+if not renew() then
+  return redis.error_reply('LEASELOST the worker was buried, or another has its identity')
+end
+
+local function acknowledge(r, up_to)
+  if not r[@ORDERS] then return end
+  local left = {}
+  for _, order in ipairs(r[@ORDERS]) do
+    if order[1] > up_to or order[2] then
+      order[3] = order[3] or order[1] <= up_to
+      left[#left + 1] = order
+    end
+  end
+  r[@ORDERS] = #left > 0 and left or nil
+end
+
+local function take_log(id, attempt, pieces)
+  local log, ends = @log(attempt, id), 0
+  for _, piece in ipairs(pieces) do
+    local start, data = piece[1], ARGV[piece[2]]
+    local score = string.format('%.0f', start)
+    call('ZREMRANGEBYSCORE', log, score, score)
+    call('ZADD', log, score, score .. ':' .. NOW .. ':' .. data)
+    ends = math.max(ends, start + #data)
+  end
+  if ends > @LOG_HEAD + @LOG_TAIL then
+    local middle = call('ZRANGEBYSCORE', log, @LOG_HEAD, ends - @LOG_TAIL, 'WITHSCORES')
+    for place_of = 1, #middle, 2 do
+      local start = tonumber(middle[place_of + 1])
+      local length = #middle[place_of] - select(2, string.find(middle[place_of], '^%d+:[^:]+:'))
+      if start + length <= ends - @LOG_TAIL then call('ZREM', log, middle[place_of]) end
+    end
+  end
+end
+
+local function take_usage(id, attempt, point, slot, thin)
+  local series = @usage(attempt, id)
+  call('HSET', series, slot, point)
+  if thin then
+    for _, known in ipairs(call('HKEYS', series)) do
+      if tonumber(known) % thin ~= 0 then call('HDEL', series, known) end
+    end
+  end
+end
+
+-- report: {id, attempt, progress, checkpoint, acknowledged, paused, usage, slot, grid to thin to, log};
+-- what is not there is false. paused: 1 or 0.
+local function take(report)
+  local entry = fetch(report[1])
+  local r = entry and entry.r
+  if not r or not RUNNING[r[@STATE]] or r[@WORKER] ~= me or r[@ATTEMPT] ~= report[2] then return end
+  local id, attempt = report[1], report[2]
+  touch(entry)
+  if report[3] then
+    r[@PROGRESS], r[@LOSSES], r[@UPDATED] = exact(now) .. ' ' .. report[3], nil, now
+  end
+  if report[4] then
+    call('HSET', @checkpoint(id), 'attempt', attempt, 'at', exact(now), 'data', ARGV[report[4]])
+    r[@CHECKPOINT_AT], r[@LOSSES], r[@UPDATED] = now, nil, now
+  end
+  if report[5] > 0 then acknowledge(r, report[5]) end
+  if #report[10] > 0 then take_log(id, attempt, report[10]) end
+  if report[6] and r[@STATE] == 'started' then r[@PAUSED], r[@UPDATED] = report[6] == 1 or nil, now end
+  if report[7] then
+    r[@USAGE] = exact(now) .. ' ' .. report[7]
+    take_usage(id, attempt, r[@USAGE], report[8], report[9])
+  end
+end
+
+for _, report in ipairs(cmsgpack.unpack(ARGV[4])) do take(report) end
+flush()
+
+local orders = {}
+for _, id in ipairs(call('SMEMBERS', @ordered(me))) do
+  local r = fetch(id) and fetch(id).r
+  if r and r[@ORDERS] and r[@WORKER] == me then
+    orders[#orders + 1] = id
+    orders[#orders + 1] = r[@ATTEMPT]
+    orders[#orders + 1] = cmsgpack.pack(r[@ORDERS])
+  else
+    call('SREM', @ordered(me), id)
+    if not r then note_missing_record(id) end
+  end
+end
+
+-- What is known of one may be gone: so it has the number 0, and a lease that few are longer than.
+local UNKNOWN_LEASE = 3600
+local suspects = {}
+local function suspect(ids)
+  for _, id in ipairs(ids) do
+    if id ~= me then
+      local known = call('HMGET', @worker(id), 'number', 'lease')
+      suspects[#suspects + 1] = id
+      suspects[#suspects + 1] = tonumber(known[1]) or 0
+      suspects[#suspects + 1] = known[2] or UNKNOWN_LEASE
+    end
+  end
+end
+suspect(call('ZRANGEBYSCORE', @late(), '-inf', '(' .. exact(now)))
+-- Last heard in a future that a clock set back has taken away.
+suspect(call('ZRANGEBYSCORE', @early(), '(' .. exact(now), '+inf'))
+
+local wanted = call('HMGET', key, 'watched_until', 'drain')
+local watched = tonumber(wanted[1] or 0) > now
+return {exact(now), orders, suspects, watched and 1 or 0, wanted[2] and 1 or 0}

@@ -1,0 +1,184 @@
+-- script: find
+-- Store.find: tasks that match, newest first.
+-- ARGV   3 the filter (MessagePack: ids, prefix, queues, states, name, owner, tags, worker, held (1 or 0),
+--        since and until as µs with 16 digits, flow, key, unique, fingerprint; false where nothing is
+--        asked), 4 the cursor or '', 5 how many are wanted, 6 how many may be looked at
+-- returns {where to go on, or '' at the end, values, kept apart}
+-- only reads
+-- include: answer, lines
+
+local filter, cursor = cmsgpack.unpack(ARGV[3]), ARGV[4]
+local wanted, budget = tonumber(ARGV[5]), tonumber(ARGV[6])
+local F_IDS, F_PREFIX, F_QUEUES, F_STATES, F_NAME, F_OWNER, F_TAGS, F_WORKER, F_HELD, F_SINCE, F_UNTIL,
+  F_FLOW, F_KEY, F_UNIQUE, F_FINGERPRINT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+local STATES = {'waiting', 'scheduled', 'pending', 'held', 'reserved', 'started', 'complete', 'failed', 'cancelled'}
+local FEW = 5000
+
+local function as_set(list)
+  if not list then return nil end
+  local set = {}
+  for _, each in ipairs(list) do set[each] = true end
+  return set
+end
+local queues, states = as_set(filter[F_QUEUES]), as_set(filter[F_STATES])
+local is_loose = filter[F_NAME] or filter[F_OWNER] or filter[F_TAGS] or filter[F_WORKER] or filter[F_HELD]
+  or filter[F_PREFIX] or filter[F_FLOW] or filter[F_KEY] or filter[F_UNIQUE] or filter[F_FINGERPRINT]
+
+local function has_tags(r)
+  local tags = as_set(r[@TAGS] or {})
+  for _, tag_of in ipairs(filter[F_TAGS]) do
+    if not tags[tag_of] then return false end
+  end
+  return true
+end
+
+-- What no list is sorted by, checked task by task.
+local function matches(r)
+  local name = filter[F_NAME]
+  local prefix = filter[F_PREFIX]
+  return (not name or handler_of(r) == 'name ' .. name or handler_of(r) == 'command ' .. name)
+    and (not filter[F_OWNER] or r[@OWNER] == filter[F_OWNER])
+    and (not filter[F_KEY] or r[@KEY] == filter[F_KEY])
+    and (not filter[F_UNIQUE] or r[@UNIQUE] == filter[F_UNIQUE])
+    and (not filter[F_FINGERPRINT] or r[@FINGERPRINT] == filter[F_FINGERPRINT])
+    and (not filter[F_WORKER] or r[@WORKER] == filter[F_WORKER])
+    and (not filter[F_HELD] or (r[@HELD] or false) == (filter[F_HELD] == 1))
+    and (not filter[F_TAGS] or has_tags(r))
+    and (not prefix or string.sub(r[@ID], 1, #prefix) == prefix)
+    and (not filter[F_FLOW] or (r[@FLOW] == filter[F_FLOW] and (not queues or queues[r[@QUEUE]])
+      and (not states or states[r[@STATE]])))
+end
+
+local upper = cursor ~= '' and '(' .. cursor or '+'
+if filter[F_UNTIL] and (cursor == '' or filter[F_UNTIL] < cursor) then upper = '(' .. filter[F_UNTIL] end
+local lower = filter[F_SINCE] and '[' .. filter[F_SINCE] or '-'
+
+local function within(place_of)
+  return (upper == '+' or place_of < string.sub(upper, 2)) and (lower == '-' or place_of >= string.sub(lower, 2))
+end
+
+-- By id, or by few that begin so: all of them are read and sorted.
+local function among(ids)
+  local found = {}
+  fetch_all(ids)
+  for _, id in ipairs(ids) do
+    local entry = fetch(id)
+    if entry and not entry.seen and matches(entry.r) and (not queues or queues[entry.r[@QUEUE]])
+      and (not states or states[entry.r[@STATE]]) and within(place(entry)) then
+      entry.seen, entry.place = true, place(entry)
+      found[#found + 1] = entry
+    end
+  end
+  table.sort(found, function(one, other) return one.place > other.place end)
+  while #found > wanted do table.remove(found) end
+  return found
+end
+
+local function beginning(prefix)
+  local ids = {}
+  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+    local some = call('ZRANGEBYLEX', @ids(queue), '[' .. prefix, '(' .. prefix .. '\255', 'LIMIT', 0, FEW + 1)
+    for _, id in ipairs(some) do ids[#ids + 1] = id end
+    if #ids > FEW then return nil end
+  end
+  return ids
+end
+
+-- Those of a fault, unless they are many: then they are soon met in the lists.
+local function failed_so(fingerprint)
+  local ids = {}
+  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+    for _, id in ipairs(call('ZRANGE', @failed(queue, fingerprint), 0, FEW)) do ids[#ids + 1] = id end
+    if #ids > FEW then return nil end
+  end
+  return ids
+end
+
+-- Else: from the lists of each queue and state, merged.
+local function lists()
+  local found = {}
+  if filter[F_FLOW] then return {{key = @members(filter[F_FLOW]), upper = upper}} end
+  for _, queue in ipairs(filter[F_QUEUES] or call('SMEMBERS', @queues())) do
+    for _, state in ipairs(STATES) do
+      if (not states or states[state == 'held' and 'pending' or state])
+        and (not filter[F_FINGERPRINT] or state == 'failed') then
+        found[#found + 1] = {key = @state(queue, state), upper = upper, is_running = RUNNING[state]}
+      end
+    end
+  end
+  return found
+end
+
+-- What runs is in no order, and never very much.
+local function running(key)
+  local rows = {}
+  for _, member in ipairs(call('SMEMBERS', key)) do
+    if within(member) then rows[#rows + 1] = member end
+  end
+  table.sort(rows, function(one, other) return one > other end)
+  return rows
+end
+
+local function fill(list, part)
+  list.rows = list.is_running and running(list.key)
+    or call('ZREVRANGEBYLEX', list.key, list.upper, lower, 'LIMIT', 0, part)
+  list.at = 1
+  list.head = list.rows[1]
+end
+
+local function newest_of(all, part)
+  local best
+  for _, list in ipairs(all) do
+    if list.head and (not best or list.head > best.head) then best = list end
+  end
+  if not best then return nil end
+  local member = best.head
+  best.at = best.at + 1
+  best.head = best.rows[best.at]
+  if not best.head and #best.rows == part and not best.is_running then
+    best.upper = '(' .. member
+    fill(best, part)
+  end
+  return member
+end
+
+local function merged()
+  local all, filled = lists(), {}
+  local part = math.max(2, math.min(200, math.ceil(wanted / math.max(1, #all)) * 2))
+  for _, list in ipairs(all) do
+    fill(list, part)
+    if list.head then filled[#filled + 1] = list end
+  end
+  local found, looked, position = {}, 0, ''
+  while #found < wanted and looked < budget do
+    local ids, numbers, member = {}, {}, nil
+    for _ = 1, math.min(500, is_loose and 500 or wanted - #found) do
+      member = newest_of(filled, part)
+      if not member then break end
+      ids[#ids + 1] = string.sub(member, 29)
+      numbers[#numbers + 1] = tonumber(string.sub(member, 17, 28))
+      position = string.sub(member, 1, 28)
+    end
+    fetch_all(ids)
+    looked = looked + #ids
+    for number, id in ipairs(ids) do
+      local entry = fetch(id)
+      -- One that has lost its record may have been submitted again.
+      if entry and entry.r[@SEQ] == numbers[number] and #found < wanted and (not is_loose or matches(entry.r)) then
+        found[#found + 1] = entry
+      end
+    end
+    if not member then return found, '' end
+  end
+  return found, position
+end
+
+local found, position = nil, ''
+if filter[F_IDS] then
+  found = among(filter[F_IDS])
+else
+  local ids = filter[F_PREFIX] and beginning(filter[F_PREFIX])
+    or filter[F_FINGERPRINT] and failed_so(filter[F_FINGERPRINT])
+  if ids then found = among(ids) else found, position = merged() end
+end
+return {position, shown(found)}

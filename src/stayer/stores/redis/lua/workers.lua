@@ -1,0 +1,154 @@
+-- Workers, and what they hold. A beat is in beat.lua.
+-- include: answer
+
+-- The dead that hold something are kept until they hold nothing.
+
+local function mark_dead(worker)
+  call('HSET', @worker(worker), 'dead', 1)
+  call('SADD', @dead(), worker)
+  call('ZREM', @late(), worker)
+  call('ZREM', @early(), worker)
+end
+
+local function forget_idle_dead()
+  for _, worker in ipairs(call('SMEMBERS', @dead())) do
+    if call('SCARD', @held(worker)) == 0 then
+      call('DEL', @worker(worker), @ordered(worker))
+      call('SREM', @workers(), worker)
+      call('SREM', @dead(), worker)
+    end
+  end
+end
+
+local function held_by(worker)
+  local ids = call('SMEMBERS', @held(worker))
+  fetch_all(ids)
+  local held = {}
+  for _, id in ipairs(ids) do
+    local entry = fetch(id)
+    if entry and RUNNING[entry.r[@STATE]] and entry.r[@WORKER] == worker then
+      held[#held + 1] = entry
+    else
+      call('SREM', @held(worker), id)
+      if not entry then note_missing_record(id) end
+    end
+  end
+  return held
+end
+
+-- script: workers
+-- Store.workers: all that are not buried.
+-- returns {now, {fields and values of the hash, id, how many tasks it holds}, …}
+-- only reads
+
+local found = {exact(now)}
+for _, worker in ipairs(call('SMEMBERS', @workers())) do
+  if call('SISMEMBER', @dead(), worker) == 0 then
+    local fields = call('HGETALL', @worker(worker))
+    if #fields > 0 then found[#found + 1] = {fields, worker, call('SCARD', @held(worker))} end
+  end
+end
+return found
+
+-- script: holdings
+-- Store.holdings: what a worker holds.
+-- ARGV   3 the worker
+-- returns {values, kept apart}
+
+return {shown(held_by(ARGV[3]))}
+
+-- script: attend
+-- Store.attend: let the beats of these workers say that somebody watches.
+-- ARGV   3 for how many seconds; the rest: workers
+-- returns how many there are
+
+local known_workers = 0
+for number = 4, #ARGV do
+  local key = @worker(ARGV[number])
+  local known = call('HMGET', key, 'number', 'watched_until')
+  if known[1] then
+    known_workers = known_workers + 1
+    local already = tonumber(known[2] or 0)
+    call('HSET', key, 'watched_until', exact(math.max(already, now + ARGV[3])))
+    if already < now then
+      publish(@orders(ARGV[number]), call('HINCRBY', key, 'wakes', 1))
+    end
+  end
+end
+return known_workers
+
+-- script: drain_worker
+-- Store.drain_worker: let the beats of a worker say that it is to take no more.
+-- ARGV   3 the worker
+-- returns {now, {fields and values of the hash, id, how many tasks it holds}}, or the error UNKNOWN
+
+local worker = ARGV[3]
+local key = @worker(worker)
+local known = call('HMGET', key, 'number', 'dead', 'drain')
+if not known[1] or known[2] then return redis.error_reply('UNKNOWN worker') end
+if not known[3] then
+  call('HSET', key, 'drain', 1)
+  publish(@orders(worker), call('HINCRBY', key, 'wakes', 1))
+end
+return {exact(now), {call('HGETALL', key), worker, call('SCARD', @held(worker))}}
+
+-- script: drop_worker
+-- Store.drop_worker: bury one on somebody's word.
+-- ARGV   3 the worker, 4 its last number, or '' if it does not speak for itself
+-- returns {values, kept apart} of what it held, or the errors UNKNOWN, LEASELOST, REFUSED (and the
+--         seconds that are left of its lease)
+-- to be confirmed by replicas: what was taken from the dead must not be theirs again
+
+local known = call('HMGET', @worker(ARGV[3]), 'number', 'lease_end', 'dead')
+if not known[1] then return redis.error_reply('UNKNOWN worker') end
+if ARGV[4] ~= '' and ARGV[4] ~= known[1] then
+  return redis.error_reply('LEASELOST its identity is used elsewhere')
+end
+if ARGV[4] == '' and not known[3] and tonumber(known[2]) >= now then
+  return redis.error_reply('REFUSED ' .. exact(tonumber(known[2]) - now))
+end
+local held = held_by(ARGV[3])
+mark_dead(ARGV[3])
+forget_idle_dead()
+return {shown(held)}
+
+-- script: bury
+-- Store.bury: mark silent workers as dead, and show what all the dead still hold.
+-- ARGV   3 the judge, 4 the workers with their last numbers (MessagePack: {worker, number, …})
+-- returns {values, kept apart}, or the error LEASELOST
+-- to be confirmed by replicas: what was taken from the dead must not be theirs again
+
+local judge = call('HMGET', @worker(ARGV[3]), 'number', 'dead')
+if not judge[1] or judge[2] then
+  return redis.error_reply('LEASELOST the judge is not registered, or was buried')
+end
+local silent = cmsgpack.unpack(ARGV[4])
+for number = 1, #silent, 2 do
+  if tonumber(call('HGET', @worker(silent[number]), 'number') or 0) == silent[number + 1] then
+    mark_dead(silent[number])
+  end
+end
+forget_idle_dead()
+local lost = {}
+for _, worker in ipairs(call('SMEMBERS', @dead())) do
+  for _, entry in ipairs(held_by(worker)) do lost[#lost + 1] = entry end
+end
+return {shown(lost)}
+
+-- script: bury_here
+-- Cluster: the registry shard knows the worker no more, or as dead: so it is dead in this shard. One that has beaten here without
+-- the registry shard may believe in a lease of which the judge has seen nothing: it is refused from now on, and what it
+-- holds is its own until that lease is over for certain.
+-- ARGV   3 the worker, 4 1 if a lease has passed since it was first refused here
+-- returns {values, kept apart} of what it still holds, or {0, 0, its lease}: come again when that has passed
+-- to be confirmed by replicas: what was taken from the dead must not be theirs again
+
+local key = @worker(ARGV[3])
+local known = call('HMGET', key, 'alone', 'lease')
+if known[1] == '1' and ARGV[4] ~= '1' and call('SCARD', @held(ARGV[3])) > 0 then
+  call('HSET', key, 'dead', 1)
+  return {0, 0, known[2]}
+end
+mark_dead(ARGV[3])
+forget_idle_dead()
+return {shown(held_by(ARGV[3]))}
