@@ -17,7 +17,7 @@ import pytest
 from stayer import config
 from stayer.cli.worker_options import WorkerPlan, plan_worker
 from stayer.core.errors import BadConfig
-from stayer.worker.threads.commit_outcomes import Failures
+from stayer.worker.threads.commit_outcomes import FailureLog
 from tests.cli.running import Apart, Here
 from tests.cli.terminal import Terminal
 from tests.cli.working import Site
@@ -355,7 +355,7 @@ def test_few_of_many_failures_of_short_tasks_are_told_one_by_one(
     monkeypatch.setattr(
         "stayer.worker.threads.commit_outcomes.time.monotonic", lambda: next(moments)
     )
-    failures = Failures()
+    failures = FailureLog()
 
     for number in range(1001):
         failures.tell(f"task {number} failed")

@@ -260,7 +260,7 @@ def test_a_worker_that_can_not_load_its_app_ends_at_once(fleet: Fleet, number: i
         fleet,
         "if loads:\n"
         f"    file = open({str(disturbed)!r}, 'a'); file.write('.'); file.close()\n"
-        f"    if os.path.getsize(file.name) <= {len(load_user_code._PAUSES) + 1}:\n"
+        f"    if os.path.getsize(file.name) <= {len(load_user_code._START_RETRIES_S) + 1}:\n"
         "        os.kill(os.getpid(), 19)\n"
         "if loads:\n"
         f"    open({str(fleet.folder / 'again')!r}, 'w').write(str(os.getpid()))\n"

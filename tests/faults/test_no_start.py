@@ -13,7 +13,7 @@ import pytest
 from stayer.core.lifecycle import Start, decide
 from stayer.core.model import Handles, Task, Worker
 from stayer.service.control import tasks as control
-from stayer.worker.attempts import Holdings
+from stayer.worker.attempts import HeldAttempts
 from stayer.worker.orphans import is_over
 from stayer.worker.reconcile import reconcile
 from stayer.worker.run_directory import Run
@@ -113,7 +113,7 @@ def here(fleet: Fleet) -> Here:
 def test_an_end_that_comes_while_one_looks_for_the_task_is_not_lost(
     fleet: Fleet, here: Here
 ) -> None:
-    holdings = Holdings(here, Bell())
+    holdings = HeldAttempts(here, Bell())
     reconcile(fleet.store, here, holdings)
     assert ("a", 1) in holdings
     assert fleet.get("a").state == "started"

@@ -303,7 +303,7 @@ def test_what_still_runs_can_not_keep_a_worker_from_starting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Tasks of that user may do to the process that tries it out what they like."""
-    monkeypatch.setattr(task_user, "_PATIENCE", 2.0)
+    monkeypatch.setattr(task_user, "_TRIAL_TIMEOUT_S", 2.0)
     python, environment = stayer_for(USER)
     monkeypatch.setattr(sys, "executable", python)
     monkeypatch.setenv("PYTHONPATH", environment.get("PYTHONPATH", ""))

@@ -31,8 +31,8 @@ from stayer.store import Store
 from stayer.stores import open_store
 from stayer.worker import attempt as held_module
 from stayer.worker import attempts as module
-from stayer.worker.attempt import Held
-from stayer.worker.attempts import Holdings
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.attempts import HeldAttempts
 from stayer.worker.keeper_orders import carry_out
 from stayer.worker.orphans import is_over, speak_for_keeper
 from stayer.worker.reconcile import reconcile
@@ -67,9 +67,9 @@ class Hands:
         self.state.open()
         me = Worker(id=self.state.worker_id, node="here", pid=1)
         self.store.beat(me, 1, "first", ())
-        self.holdings = Holdings(self.state, Bell())
+        self.holdings = HeldAttempts(self.state, Bell())
 
-    def take(self, id: str, *stopped: str) -> Held:
+    def take(self, id: str, *stopped: str) -> HeldAttempt:
         """A task of ours that runs, stopped for these reasons."""
         self.store.submit([new_task(queue="default", id=id, command=["true"])])
         [task] = self.store.reserve(self.state.worker_id, ["default"], 1, EVERYTHING)
@@ -78,11 +78,11 @@ class Hands:
         run = self.state.run_for(started)
         run.prepare(started, {"limits": {}}, None)
         (run.folder / "running").write_text(json.dumps({**NOBODY, "stopped": stopped}))
-        held = Held(started, run)
+        held = HeldAttempt(started, run)
         self.holdings.add(held)
         return held
 
-    def task(self, held: Held) -> Task:
+    def task(self, held: HeldAttempt) -> Task:
         [task] = self.store.get([held.task.id])
         assert task is not None
         return task
@@ -101,7 +101,7 @@ def test_an_order_that_was_passed_on_is_not_passed_on_by_the_next_worker(hands: 
     held = hands.take("a")
     orders = [Order(1, "signal", {"signal": "SIGHUP"}), Order(2, "signal", {"signal": "SIGHUP"})]
     assert carry_out(held, orders[:1]) == 1
-    heir = Held(held.task, hands.state.run_for(held.task))
+    heir = HeldAttempt(held.task, hands.state.run_for(held.task))
     assert carry_out(heir, orders) == 2
     assert heir.run.asked["signals"] == [[1, "SIGHUP"], [2, "SIGHUP"]]
 
@@ -176,7 +176,7 @@ def test_nothing_is_taken_while_something_that_was_lost_may_still_move(
     hands.holdings.give_up()
     assert hands.holdings.still_dying()
     # What hangs in the kernel must not keep the worker from working for ever.
-    monkeypatch.setattr(module, "_TIME_TO_DIE", 0.0)
+    monkeypatch.setattr(module, "_DEATH_TIMEOUT_S", 0.0)
     assert not hands.holdings.still_dying()
     assert not hung.run.has_ended()
 
@@ -195,7 +195,7 @@ def test_a_keeper_that_died_before_it_said_anything_is_spoken_for(
     """What was begun is never begun again: another keeper would not take it up."""
     held = hands.take("a")
     (held.run.folder / "running").unlink()
-    monkeypatch.setattr(held_module, "_TIME_TO_NOTICE", -1.0)
+    monkeypatch.setattr(held_module, "_KEEPER_TIMEOUT_S", -1.0)
     speak_for_keeper(held)
     assert not held.run.has_ended()  # nobody has begun it
     (held.run.folder / "exit.tmp").touch()
@@ -287,15 +287,15 @@ def test_a_lease_that_is_good_in_some_queues_is_not_one_for_threads_of_others(
     assert is_renewed(2.0, None)
     assert not is_renewed(3.0, ("a", "c"))
     assert not is_renewed(4.0, ("a",))
-    pool._on_confined(protocol.Confined(1))
+    pool._on_confined(protocol.ConfineDone(1))
     assert is_renewed(5.0, ("a",))
 
     # And again, when it may run all of them
     assert is_renewed(6.0, None)
     assert not is_renewed(7.0, ("a",))
-    pool._on_confined(protocol.Confined(2))  # which was to the widening
+    pool._on_confined(protocol.ConfineDone(2))  # which was to the widening
     assert not is_renewed(8.0, ("a",))
-    pool._on_confined(protocol.Confined(3))
+    pool._on_confined(protocol.ConfineDone(3))
     assert is_renewed(9.0, ("a",))
     assert [(each.number, each.queues) for each in said] == [
         (1, ("a",)), (2, ("a", "b")), (3, ("a",)),

@@ -9,8 +9,8 @@ import pytest
 
 from stayer.core import codec
 from stayer.core.model import Report
-from stayer.worker.attempt import Held
-from stayer.worker.beat_size import A_BEAT, weight
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.beat_size import BEAT_LIMIT_BYTES, weight
 from stayer.worker.threads.protocol import News
 from stayer.worker.threads.worker import _as_many_as_fit
 from tests.worker.test_attempts import Hands, hands
@@ -20,7 +20,7 @@ __all__ = ("hands",)
 LARGE = codec.CHECKPOINT_LIMIT
 
 
-def write(held: Held, name: str, size: int) -> None:
+def write(held: HeldAttempt, name: str, size: int) -> None:
     with open(held.run.task_folder / name, "wb") as file:
         os.truncate(file.fileno(), size)
 
@@ -32,7 +32,7 @@ def size(reports: list[Report]) -> int:
 def beat(hands: Hands) -> list[Report]:
     reports = hands.holdings.gather()
     hands.holdings.delivered()
-    assert size(reports) <= A_BEAT
+    assert size(reports) <= BEAT_LIMIT_BYTES
     return reports
 
 
@@ -49,7 +49,7 @@ def test_one_beat_is_for_the_first_news_of_all(
     hands: Hands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred tasks that began together would cost a hundred beats, else."""
-    monkeypatch.setattr(Held, "age", lambda held: 60.0)
+    monkeypatch.setattr(HeldAttempt, "age", lambda held: 60.0)
     tasks = [hands.take(id) for id in ("a", "b", "c")]
     beat(hands)
     for held in tasks:

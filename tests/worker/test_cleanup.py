@@ -15,9 +15,9 @@ from stayer.core.model import Task
 from stayer.core.submit.checks import new_task
 from stayer.service.control import tasks as control
 from stayer.stores import open_store
-from stayer.worker.attempts import Holdings
+from stayer.worker.attempts import HeldAttempts
 from stayer.worker.cleanup import clear_leftovers
-from stayer.worker.refused_results import KEPT_FOR, forget_refused, refused_results
+from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, forget_refused, refused_results
 from stayer.worker.run_directory import Run
 from stayer.worker.state_directory import StateDirectory
 from stayer.worker.wakeup import Bell
@@ -78,7 +78,7 @@ def test_a_kill_at_any_step_of_making_and_removing_leaves_nothing(
         seen.update(path.name for path in (state.path / "run").iterdir())
         state.close()
         state.open()  # as the next worker does
-        clear_leftovers(store, state, Holdings(state, Bell()))
+        clear_leftovers(store, state, HeldAttempts(state, Bell()))
         assert not list((state.path / "run").iterdir()), step
         state.close()
         if not killed:
@@ -110,7 +110,7 @@ def test_what_runs_is_never_taken_for_remains(fleet: Fleet) -> None:
     (run / "task.json").unlink()
     for lock in (run / "lock", None):
         state = StateDirectory(fleet.folder / "one", "one")
-        clear_leftovers(fleet.store, state, Holdings(state, Bell()))
+        clear_leftovers(fleet.store, state, HeldAttempts(state, Bell()))
         assert (run / "running").exists()
         if lock:
             lock.unlink()  # its keeper is known by what it said, too
@@ -142,7 +142,7 @@ def test_a_refused_result_goes_with_its_task_or_with_time(fleet: Fleet) -> None:
     assert "3 results" in found["message"]
     assert "kept, old, purged" in found["message"]
     control.delete(fleet.store, "purged")
-    then = by_task["old"].stat().st_mtime - KEPT_FOR
+    then = by_task["old"].stat().st_mtime - REFUSED_RESULT_KEPT_S
     os.utime(by_task["old"], (then, then))
     forget_refused(fleet.store, state)
     assert [each.task for each in refused_results(state)] == ["kept"]

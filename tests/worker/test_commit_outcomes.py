@@ -20,12 +20,12 @@ from stayer.core.submit.checks import new_task
 from stayer.service.control import tasks as control
 from stayer.service.lease.heartbeat import Heart
 from stayer.store import Store
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.commit_outcomes import settle_outcomes
 from stayer.worker.keeper_orders import carry_out
-from stayer.worker.threads.commit_outcomes import Settling
+from stayer.worker.threads.commit_outcomes import OutcomeCommitter
 from stayer.worker.threads.context import ThreadContext
-from stayer.worker.threads.executor import InHand
+from stayer.worker.threads.executor import Job
 from stayer.worker.threads.main import LOCK
 from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
 from tests.worker.test_attempts import Hands, hands, killing
@@ -58,7 +58,7 @@ def test_what_becomes_of_a_failure_is_not_decided_unseen(hands: Hands) -> None:
     run.prepare(started, {"limits": {}}, None)
     run.declare_ended({"exit_code": 1, "stop": None})
     unseen = Task("a", "default", state="started", worker=hands.state.worker_id, attempt=1)
-    held = Held(unseen, run)
+    held = HeldAttempt(unseen, run)
     held.known = False
     assert settle_outcomes(hands.store, [held]) == [held]
     [after] = hands.store.get(["a"])
@@ -160,7 +160,7 @@ def test_an_end_that_is_told_twice_is_told_in_the_log_as_any_other(
     run = hands.state.run_for(task)
     run.prepare(task, {"limits": {}}, None)
     run.declare_ended({"exit_code": exit_code, "stop": None})
-    held = Held(task, run)
+    held = HeldAttempt(task, run)
     store: Any = Unheard(hands.store)
     with pytest.raises(StoreUnreachable):
         settle_outcomes(store, [held])
@@ -176,9 +176,9 @@ def test_the_same_of_a_pool(
     hands.store.submit([new_task(queue="default", id="a", name="f", retries=1)])
     [task] = hands.store.reserve(hands.state.worker_id, ["default"], 1, EVERYTHING)
     store: Any = Unheard(hands.store)
-    settling = Settling(store, hands.state.worker_id, 1)
+    settling = OutcomeCommitter(store, hands.state.worker_id, 1)
     context = ThreadContext(task, hands.store, lambda *_, **__: None)
-    job = InHand(task, context, False, 0.0)
+    job = Job(task, context, False, 0.0)
     job.end_with(outcome)
     settling.add(job)
     with pytest.raises(StoreUnreachable):

@@ -12,7 +12,7 @@ from stayer.core.model import EVERYTHING
 from stayer.core.submit.checks import new_task
 from stayer.keeper.kernel import boot_id
 from stayer.service.lease.heartbeat import moment
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.commit_outcomes import settle_outcomes
 from stayer.worker.durations import ended_ago, started_ago, stood_still
 from tests.faults.fleet import until
@@ -21,7 +21,7 @@ from tests.worker.test_attempts import Hands, hands
 __all__ = ("hands",)
 
 
-def ended(hands: Hands, id: str = "a", **said: Any) -> Held:
+def ended(hands: Hands, id: str = "a", **said: Any) -> HeldAttempt:
     held = hands.take(id)
     held.run.declare_ended({"exit_code": 0, "stop": None, **said})
     return held
@@ -73,7 +73,7 @@ def test_what_began_and_ended_unseen_has_a_start(hands: Hands) -> None:
     times = {"boot": boot_id(), "moment": moment() - 0.4, "took": 0.3, "ran": 0.3}
     run.declare_ended({"exit_code": 0, "stop": None, **times})
 
-    [held] = settle_outcomes(hands.store, [Held(task, run)])
+    [held] = settle_outcomes(hands.store, [HeldAttempt(task, run)])
 
     [done] = hands.store.get([held.task.id])
     assert done is not None
@@ -95,7 +95,7 @@ def test_a_very_short_task_shows_how_long_it_ran(hands: Hands, ended_before: flo
     times = {"boot": boot_id(), "moment": moment() - ended_before, "took": 0.037, "ran": 0.037}
     run.declare_ended({"exit_code": 0, "stop": None, **times})
 
-    assert settle_outcomes(hands.store, [Held(task, run)])
+    assert settle_outcomes(hands.store, [HeldAttempt(task, run)])
 
     [done] = hands.store.get(["a"])
     assert done is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from stayer.worker.freeze_before_sleep import Bedtime
+from stayer.worker.freeze_before_sleep import SleepWatcher
 from stayer.worker.logind import Logind
 from tests.faults.fleet import Fleet, until
 
@@ -148,7 +148,7 @@ def test_a_bus_that_was_restarted_is_found_again(
     monkeypatch.setattr("stayer.worker.freeze_before_sleep.RECONNECT_S", 0.01)
     first = Bus(tmp_path)
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", first.address)
-    Bedtime(lambda: None, lambda: True).start()
+    SleepWatcher(lambda: None, lambda: True).start()
     until(lambda: first.locks, "for a lock")
     first.hang_up()
     (tmp_path / "bus").unlink()

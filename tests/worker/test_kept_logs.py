@@ -11,7 +11,7 @@ from stayer.core.model import Task
 from stayer.store import LOG_HEAD, LOG_TAIL
 from stayer.stores import open_store
 from stayer.worker import safe_files
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.logs import KeptLogs
 from stayer.worker.run_directory import Run
 
@@ -35,7 +35,7 @@ def test_what_was_swapped_for_a_folder_meanwhile_is_not_kept(
 
     monkeypatch.setattr(safe_files.Part, "seen", seen_just_before)
     logs = KeptLogs(tmp_path)
-    logs.keep(Held(Task("a", "default", attempt=1), Run(tmp_path / "run" / "a.1")))
+    logs.keep(HeldAttempt(Task("a", "default", attempt=1), Run(tmp_path / "run" / "a.1")))
     assert (part / "log.old").exists()
     assert not list(logs.folder.iterdir())
 

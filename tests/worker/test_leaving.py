@@ -58,7 +58,7 @@ def test_who_did_not_hear_that_it_is_to_leave_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As under nohup, where HUP is nothing until a worker has begun to listen."""
-    monkeypatch.setattr(state_directory, "_ASK_AGAIN", 0.05)
+    monkeypatch.setattr(state_directory, "_ASK_HOLDER_EVERY_S", 0.05)
     with subprocess.Popen(
         [sys.executable, "-c", DEAF_AT_FIRST, str(tmp_path / "lock")], stdout=subprocess.PIPE
     ) as old:

@@ -22,8 +22,8 @@ from stayer.stores import open_store
 from stayer.worker.threads import protocol
 from stayer.worker.threads.call import ThreadApp
 from stayer.worker.threads.context import ThreadContext
-from stayer.worker.threads.executor import Hands, InHand
-from stayer.worker.threads.in_flight import Begun
+from stayer.worker.threads.executor import Executor, Job
+from stayer.worker.threads.in_flight import InFlightFile
 from stayer.worker.threads.pool import Pool
 from tests.faults.fleet import until
 
@@ -65,7 +65,7 @@ def test_a_pool_that_is_to_finish_and_has_nothing_does_not_lie_down(
     )  # fmt: skip
     ours, theirs = protocol.pair()
     app = cast(ThreadApp, AnApp())
-    pool = Pool(setup, store, app, Begun(tmp_path / "begun", 2), ours)
+    pool = Pool(setup, store, app, InFlightFile(tmp_path / "begun", 2), ours)
     pool.hear(protocol.Finish(stop=True))
     pool.run()
     ours.close()
@@ -98,11 +98,11 @@ class Crew:
     """Hands that have been given so many tasks."""
 
     def __init__(self, app: object, store: Store, path: Path, number: int = 24) -> None:
-        self.ended: queue.SimpleQueue[InHand] = queue.SimpleQueue()
-        self.hands = Hands(cast(ThreadApp, app), 8, Begun(path, 8), self.ended.put)
+        self.ended: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.hands = Executor(cast(ThreadApp, app), 8, InFlightFile(path, 8), self.ended.put)
         tasks = [Task(f"t{each}", "q", state="reserved", worker="w") for each in range(number)]
         contexts = [ThreadContext(task, store, lambda *_: None) for task in tasks]
-        self.hands.take(InHand(each.record, each, False, 0.0) for each in contexts)
+        self.hands.take(Job(each.record, each, False, 0.0) for each in contexts)
         self._wanted = {task.id for task in tasks}
 
     def check(self) -> None:
@@ -145,7 +145,7 @@ def test_threads_leave_when_tasks_turn_out_to_be_short(
     store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All but one, at the end of the task that each of them is at."""
-    monkeypatch.setattr("stayer.worker.threads.executor._LONG", 60.0)
+    monkeypatch.setattr("stayer.worker.threads.executor._LONG_TASK_S", 60.0)
     gate = threading.Event()
 
     class Slow(Hasty):
@@ -168,8 +168,8 @@ def test_a_short_task_that_was_kept_waiting_does_not_bring_all_threads(
     store: Store, begun: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another process, say: one is no proof that tasks are long."""
-    monkeypatch.setattr("stayer.worker.threads.executor._LONG", 60.0)
-    monkeypatch.setattr("stayer.worker.threads.executor._SHORT", 0.05)
+    monkeypatch.setattr("stayer.worker.threads.executor._LONG_TASK_S", 60.0)
+    monkeypatch.setattr("stayer.worker.threads.executor._SHORT_TASK_S", 0.05)
 
     class Once(Hasty):
         def call(self, task: ThreadContext) -> None:
@@ -215,7 +215,7 @@ class Lap:
             threads=2, lease=60.0, time_limit=None, state=str(folder),
         )  # fmt: skip
         self.link, self._theirs = protocol.pair()
-        begun = Begun(folder / "begun", 2)
+        begun = InFlightFile(folder / "begun", 2)
         self.pool = Pool(setup, store, cast(ThreadApp, self.app), begun, self.link)
         self.pool._once()  # which compares with the store
         self.pool._has_slept = True
@@ -287,7 +287,7 @@ def test_what_has_arrived_is_run_though_the_store_is_away(
         raise StoreUnreachable("away")
 
     monkeypatch.setattr(lap.store, "turn", away)
-    monkeypatch.setattr("stayer.worker.threads.pool._BACKOFF", (0.0, 0.0))
+    monkeypatch.setattr("stayer.worker.threads.pool._STORE_BACKOFF_S", (0.0, 0.0))
     lap.pool._arrived = lap.tasks
     lap.pool._stirred = True
     lap.pool.run()
@@ -303,7 +303,7 @@ def test_a_pool_runs_nothing_of_queues_in_which_its_lease_is_not_good(
     send = lap.link.send
 
     def heard(message: protocol.Message) -> None:
-        if isinstance(message, protocol.Confined):
+        if isinstance(message, protocol.ConfineDone):
             told.append(message.number)
         send(message)
 

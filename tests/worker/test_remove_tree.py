@@ -99,7 +99,7 @@ def test_folders_that_their_owner_has_closed() -> None:
 def test_somebody_who_digs_on_does_not_keep_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remove_tree, "_PATIENCE", 0.5)
+    monkeypatch.setattr(remove_tree, "_REMOVAL_TIMEOUT_S", 0.5)
     folder = tmp_path / "x"
     folder.mkdir()
     digging = subprocess.Popen(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from stayer.service.control import tasks as control
 from stayer.service.explain import explain, why_waiting
 from stayer.stores.redis import RedisStore
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.run_directory import Run
 from tests.faults.fleet import until
 from tests.servers.finding import redis_binary
@@ -380,5 +380,5 @@ def test_nor_is_the_code_of_a_task_for_ever(ruled: Ruled) -> None:
     for signal_number, times, believed in ((10, 0, True), (10, 1_000, False), (None, 0, False)):
         about = {"keeper": {"stack_signal": signal_number}}
         (run / "task.json").write_text(json.dumps(about))
-        held = Held(replace(task, interruptions=times), Run(run))
+        held = HeldAttempt(replace(task, interruptions=times), Run(run))
         assert held.loads_code == believed

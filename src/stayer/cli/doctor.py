@@ -267,7 +267,7 @@ def _check_unattended(given: Given) -> Iterator[Finding]:
 
 def _check_refused_results(state: Path) -> Iterator[Finding]:
     """Report results that the store would not take, which stay on this node for a while."""
-    from stayer.worker.refused_results import KEPT_FOR, refused_results
+    from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, refused_results
 
     found = refused_results(state)
     if not found:
@@ -279,8 +279,8 @@ def _check_refused_results(state: Path) -> Iterator[Finding]:
         "warn",
         f"{plural(len(found), 'result')} ({size}) in {state / 'run'} that the store would not "
         f"take, of: {names}",
-        f"take what you need from there: it is removed {format_duration(KEPT_FOR)} after its task "
-        "ended, or when the task is purged or completes after all",
+        f"take what you need from there: it is removed {format_duration(REFUSED_RESULT_KEPT_S)} "
+        "after its task ended, or when the task is purged or completes after all",
     )
 
 

@@ -22,7 +22,7 @@ from stayer.core.safe_text import log_printably
 if TYPE_CHECKING:
     from stayer.store import Store
     from stayer.worker.handlers import Handlers
-    from stayer.worker.load_user_code import Said
+    from stayer.worker.load_user_code import AppDescription
 
 T = TypeVar("T")
 logger = logging.getLogger("stayer.worker")
@@ -37,7 +37,7 @@ def run_worker(
     from stayer.cli.hide_credentials import hide_credentials
     from stayer.service.notify.deliverer import delivering
     from stayer.worker.handlers import configure
-    from stayer.worker.load_user_code import Asking
+    from stayer.worker.load_user_code import AppPoller
     from stayer.worker.loop import WorkerLoop
     from stayer.worker.options import Options
     from stayer.worker.state_directory import StateDirectory, node_name
@@ -75,7 +75,7 @@ def run_worker(
     if plan.threads is None:
         loop = WorkerLoop(store, state, handlers, reload(), reload)
 
-        def on_answer(user: str | None, said: Said) -> None:
+        def on_answer(user: str | None, said: AppDescription) -> None:
             handlers.said[user] = said
             loop.look_again()
             declare = partial(declare_app, given.config(), handlers, store)
@@ -84,7 +84,7 @@ def run_worker(
         missing = {
             user: code for user, code in handlers.code_of_app().items() if user not in handlers.said
         }
-        with delivering(store, given.config()), Asking(missing, on_answer):
+        with delivering(store, given.config()), AppPoller(missing, on_answer):
             loop.run()
         return DRAINED if loop.drained else 0
     from stayer.worker.threads.worker import ThreadOptions, ThreadsWorker
@@ -120,9 +120,9 @@ def _retry_until_reached(ask: Callable[[], T]) -> T:
     """
     from stayer.core.errors import StoreUnreachable
     from stayer.service.degraded import log_once
-    from stayer.worker.backoff import Patience
+    from stayer.worker.backoff import Backoff
 
-    patience, is_away = Patience(), False
+    patience, is_away = Backoff(), False
     while True:
         try:
             answer = ask()

@@ -22,7 +22,7 @@ from stayer.task import outcome_files
 from stayer.task.context import Context
 from stayer.task.load_code import load_app, load_class
 from stayer.task.stack_dump import show_stacks_when_asked
-from stayer.task.stop_signal import Stopping
+from stayer.task.stop_signal import StopSignalHandler
 
 BAD_USE = 2
 T = TypeVar("T")
@@ -53,7 +53,7 @@ def _run(context: Context, work: Callable[[str, Context], object], target: str) 
     atexit.register(_end_by, ended_by)  # the first to be registered is the last to be called
     _write_lines_at_once()
     show_stacks_when_asked()
-    stopping = Stopping(context)
+    stopping = StopSignalHandler(context)
     process = os.getpid()
     with context:
         try:
@@ -82,7 +82,7 @@ def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Sig
             ended_by.append(signal.SIGTERM if isinstance(error, Stopped) else signal.SIGINT)
             outcome_files.say(f"stayer: stopped by {ended_by[0].name}")
             return outcome_files.FAILED
-        case _NotLoaded():
+        case _CodeNotLoadable():
             return outcome_files.fail(context, error.error, not_loaded=True)
         case BadResult():
             return outcome_files.fail(
@@ -92,7 +92,7 @@ def _broke_off(context: Context, error: BaseException, ended_by: list[signal.Sig
             return outcome_files.fail(context, error)
 
 
-class _NotLoaded(Exception):
+class _CodeNotLoadable(Exception):
     """What the worker was told to run can't be loaded: no task is to blame for that."""
 
     def __init__(self, error: ImportError) -> None:
@@ -104,7 +104,7 @@ def _loaded(load: Callable[[str], T], target: str) -> T:
     try:
         return load(target)
     except ImportError as error:
-        raise _NotLoaded(error) from error
+        raise _CodeNotLoadable(error) from error
 
 
 def _run_class(target: str, context: Context) -> object:

@@ -24,8 +24,8 @@ from stayer.core.model import JSON, Value
 from stayer.core.units import format_size
 from stayer.task import atomic_files
 
-_OURS = b"\xfe\xd7stayer-checkpoint "
-_MAGIC = _OURS + b"1\n"
+_MAGIC_PREFIX = b"\xfe\xd7stayer-checkpoint "
+_MAGIC = _MAGIC_PREFIX + b"1\n"
 
 Kind: TypeAlias = Literal["json", "bytes"] | None
 
@@ -91,7 +91,7 @@ class Checkpoints:
 
     def _read(self) -> tuple[Kind, dict[str, _Step], bytes]:
         data = self._load()
-        if not data.startswith(_OURS):
+        if not data.startswith(_MAGIC_PREFIX):
             return _kind(data), {}, data
         head, _, body = data[len(_MAGIC) :].partition(b"\n")
         try:
@@ -106,7 +106,7 @@ class Checkpoints:
         return header.state, header.steps, body
 
     def _write(self, kind: Kind, steps: dict[str, _Step], body: bytes) -> None:
-        if steps or kind != _kind(body) or body.startswith(_OURS):
+        if steps or kind != _kind(body) or body.startswith(_MAGIC_PREFIX):
             head = msgspec.json.encode(_Header(kind, steps))
             body = b"".join((_MAGIC, head, b"\n", body))
         self._replace(body)

@@ -30,8 +30,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
-_LOOK = 0.1
-"""How long at most a sleeping task does not notice that it must stop, in seconds."""
+_STOP_CHECK_S = 0.1
+"""How long at most a sleeping task does not notice that it must stop."""
 _entered: list[Context] = []
 in_this_thread: ContextVar[Context | None] = ContextVar("stayer_task", default=None)
 """Where a process runs many tasks: that of the thread, or of the coroutine."""
@@ -264,5 +264,5 @@ class Context:
         """Sleep, but no longer than until it must stop; whether it may go on."""
         end = time.monotonic() + seconds
         while not self._cancelled and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK))
+            time.sleep(min(left, _STOP_CHECK_S))
         return not self._cancelled

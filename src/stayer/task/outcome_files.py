@@ -27,7 +27,7 @@ _MACHINERY = (
 _MESSAGE_LIMIT = 10_000
 TRACEBACK_LIMIT = 64_000
 """How much of it is kept, from its end."""
-_SHOWN_LIMIT = 10_000
+_SHOWN_VALUE_LIMIT = 10_000
 
 
 def complete(context: Context, value: object) -> int:
@@ -145,7 +145,7 @@ def _plainly(value: object, error: BadInput) -> bytes:
         shown = repr(value)
     except Exception as problem:
         shown = f"<{type(value).__qualname__}, whose repr() fails: {problem}>"
-    say(f"What was returned: {shown[:_SHOWN_LIMIT]}")
+    say(f"What was returned: {shown[:_SHOWN_VALUE_LIMIT]}")
     return shown.encode("utf-8", "backslashreplace")
 
 

@@ -12,8 +12,8 @@ from stayer.core import codec
 from stayer.core.model import Task
 from stayer.core.units import instant
 
-_NOT_TOLD = ("result", "error", "progress")
-"""Of an attempt before this one, if of any."""
+_OMITTED_FIELDS = ("result", "error", "progress")
+"""What is not shown to a task: it is of an attempt before this one, if of any."""
 
 
 def inputs(path: str | Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def read(data: bytes) -> Task:
     fields: dict[str, Any] = {
         name: msgspec.json.decode(written[name])
         for name in Task.__struct_fields__
-        if name in written and name not in _NOT_TOLD and name != "parameters"
+        if name in written and name not in _OMITTED_FIELDS and name != "parameters"
     }
     for name, value in fields.items():
         if isinstance(value, str) and (name in codec.TIMES or name.endswith("_at")):

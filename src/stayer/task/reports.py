@@ -14,9 +14,9 @@ from typing import SupportsFloat, SupportsIndex, TypeAlias
 Number: TypeAlias = SupportsIndex | SupportsFloat
 
 MESSAGE_LIMIT = 1000
-_BRISK, _STEADY = 0.1, 1.0
-"""Seconds between two lines, at first and later: a task of weeks must not fill the disk."""
-_BRISK_LINES = 1000
+_FIRST_INTERVAL_S, _LATER_INTERVAL_S = 0.1, 1.0
+"""How long between two lines, at first and later: a task of weeks must not fill the disk."""
+_FIRST_LINES = 1000
 
 
 def write(path: str, done: Number | None, total: Number | None, message: str | None) -> None:
@@ -98,7 +98,7 @@ class Reports:
                 return
             self._waiting = False
             self._lines += 1
-            pause = _BRISK if self._lines < _BRISK_LINES else _STEADY
+            pause = _FIRST_INTERVAL_S if self._lines < _FIRST_LINES else _LATER_INTERVAL_S
             self._next = time.monotonic() + pause
             try:
                 write(self._path, *self._last)

@@ -15,7 +15,7 @@ from stayer.core.errors import Stopped
 from stayer.task.context import Context
 
 
-class Stopping:
+class StopSignalHandler:
     """Hears SIGTERM for a task, from when it is made until the work is over."""
 
     def __init__(self, context: Context) -> None:

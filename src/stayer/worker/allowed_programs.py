@@ -19,7 +19,7 @@ class NotAllowed(Exception):
     """This worker may not run it; another may."""
 
 
-class Missing(FileNotFoundError):
+class ProgramMissing(FileNotFoundError):
     """The program of a command is not on this machine."""
 
 
@@ -54,7 +54,7 @@ def look_up(name: str, path: str) -> str:
         candidate = os.path.join(folder, name)
         if os.path.isabs(folder) and is_program(candidate):
             return candidate
-    raise Missing(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    raise ProgramMissing(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def is_program(path: str) -> bool:
@@ -96,7 +96,7 @@ def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
                 "--allow-command names"
             )
     if not os.path.isfile(found):
-        raise Missing(errno.ENOENT, os.strerror(errno.ENOENT), word)
+        raise ProgramMissing(errno.ENOENT, os.strerror(errno.ENOENT), word)
     return found
 
 

@@ -16,18 +16,18 @@ from stayer.core.schedules import parse
 from stayer.core.schedules.model import Schedule, packed_task
 from stayer.service.control import schedules
 from stayer.store import Store
-from stayer.worker.load_user_code import Said
+from stayer.worker.load_user_code import AppDescription
 
 logger = logging.getLogger("stayer.worker")
 
-_MOST = 500
-"""Schedules of one app. Each is a task a minute, if it likes."""
+_SCHEDULES_LIMIT = 500
+"""How many schedules one app may declare: each may be a task a minute."""
 
 
 def declare(
     store: Store,
     app: str,
-    spoken: Mapping[str, tuple[Said, Collection[str]]],
+    spoken: Mapping[str, tuple[AppDescription, Collection[str]]],
     usual: Mapping[str, Any],
 ) -> None:
     """Let the schedules of this app be what these users say, each for its queues; `usual` is for
@@ -45,13 +45,15 @@ def declare(
 
 
 def _entrusted(
-    app: str, user: str, said: Said, queues: Collection[str], usual: Mapping[str, Any]
+    app: str, user: str, said: AppDescription, queues: Collection[str], usual: Mapping[str, Any]
 ) -> list[Schedule]:
     """Those of them that may be."""
     found: dict[str, Schedule] = {}
-    if len(said.schedules) > _MOST:
-        logger.warning("app %s, loaded by %s: only %d schedules are looked at", app, user, _MOST)
-    for each in said.schedules[:_MOST]:
+    if len(said.schedules) > _SCHEDULES_LIMIT:
+        logger.warning(
+            "app %s, loaded by %s: only %d schedules are looked at", app, user, _SCHEDULES_LIMIT
+        )
+    for each in said.schedules[:_SCHEDULES_LIMIT]:
         try:
             schedule = parse.parse(each, "what it says", usual)
             packed_task(schedule.task)  # else the store refuses it, and all others with it
@@ -68,7 +70,11 @@ def _entrusted(
 
 
 def _objection(
-    schedule: Schedule, user: str, said: Said, queues: Collection[str], usual: Mapping[str, Any]
+    schedule: Schedule,
+    user: str,
+    said: AppDescription,
+    queues: Collection[str],
+    usual: Mapping[str, Any],
 ) -> str | None:
     task = schedule.task
     if task.queue not in queues:
@@ -77,11 +83,11 @@ def _objection(
             "for a worker of that queue"
         )
     if task.command is not None or task.name not in said.names:
-        return f"with --task-user it can only run functions of the app ({_INSTEAD})"
+        return f"with --task-user it can only run functions of the app ({_OTHER_WAYS_HINT})"
     if task.notify or task.owner not in (None, usual.get("owner")):
         what = "notify" if task.notify else "an owner"
-        return f"with --task-user it can't say {what} ({_INSTEAD})"
+        return f"with --task-user it can't say {what} ({_OTHER_WAYS_HINT})"
     return None
 
 
-_INSTEAD = "others are declared in stayer.toml, or with `stayer cron add`"
+_OTHER_WAYS_HINT = "others are declared in stayer.toml, or with `stayer cron add`"

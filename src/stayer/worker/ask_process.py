@@ -16,23 +16,23 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-MOST = 4 * 1000 * 1000
-"""Of what it may say, in bytes."""
-_LAST = 64_000
-"""Of what it complains of, its last bytes: the rest is let go."""
-_PATIENCE = 600.0
-"""For how long it may take, in seconds."""
-_PIECE = 65536
-_LOOK = 0.2
-"""How often to look whether it was stopped, in seconds."""
-_SHORT_OF = (errno.EAGAIN, errno.ENOMEM)
+ANSWER_LIMIT_BYTES = 4 * 1000 * 1000
+"""How much of the answer is read."""
+_COMPLAINT_TAIL_BYTES = 64_000
+"""How much is kept of what it writes to stderr, from the end."""
+_ANSWER_TIMEOUT_S = 600.0
+"""How long the process may take to answer."""
+_READ_BYTES = 65536
+_STOPPED_CHECK_S = 0.2
+"""How often to look whether somebody stopped the process."""
+_OUT_OF_RESOURCES = (errno.EAGAIN, errno.ENOMEM)
 
 
-class Disturbed(Exception):
+class ProcessInterrupted(Exception):
     """It came to no end of its own: that says nothing of what it was asked about."""
 
 
-class TooMuch(Exception):
+class AnswerTooLong(Exception):
     """It says more than is read."""
 
 
@@ -54,7 +54,7 @@ def ask(
 ) -> Answer:
     """Run these words to their end; `process` are further arguments of `subprocess`.
 
-    Raises Disturbed, TooMuch, and OSError if they can't be run.
+    Raises ProcessInterrupted, AnswerTooLong, and OSError if they can't be run.
     """
     try:
         asked = subprocess.Popen(
@@ -62,8 +62,8 @@ def ask(
             **process,
         )  # fmt: skip
     except OSError as error:
-        if error.errno in _SHORT_OF:  # there is no room for another process just now
-            raise Disturbed(f"it can't be started: {error.strerror}") from error
+        if error.errno in _OUT_OF_RESOURCES:  # there is no room for another process just now
+            raise ProcessInterrupted(f"it can't be started: {error.strerror}") from error
         raise
     assert asked.stdout is not None
     assert asked.stderr is not None
@@ -97,7 +97,7 @@ def _heard(
     watch: bool,
     is_called_off: Callable[[], bool],
 ) -> Answer:
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _ANSWER_TIMEOUT_S
     said, complained = bytearray(), bytearray()
     life = os.pidfd_open(asked.pid)
     try:
@@ -107,27 +107,27 @@ def _heard(
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, selectors.EVENT_READ, kept)
             while True:
-                ready = selector.select(_LOOK)
+                ready = selector.select(_STOPPED_CHECK_S)
                 # What it said before its end is in the pipes then; others may hold them open.
                 has_ended = any(key.fd == life for key, _ in ready)
                 for key, _ in ready:
                     if key.fd != life and not _take(key.fd, key.data):
                         selector.unregister(key.fileobj)
-                if len(said) > MOST:
-                    raise TooMuch
-                del complained[:-_LAST]
+                if len(said) > ANSWER_LIMIT_BYTES:
+                    raise AnswerTooLong
+                del complained[:-_COMPLAINT_TAIL_BYTES]
                 if has_ended:
                     break
                 if watch and (number := _stopped_by(asked.pid)) is not None:
-                    raise Disturbed(f"it was stopped by {signal.Signals(number).name}")
+                    raise ProcessInterrupted(f"it was stopped by {signal.Signals(number).name}")
                 if is_called_off():
-                    raise Disturbed("it is not needed any more")
+                    raise ProcessInterrupted("it is not needed any more")
                 if time.monotonic() > until:
-                    raise Disturbed("it did not end in time")
+                    raise ProcessInterrupted("it did not end in time")
             for stream, kept in ((out, said), (complaints, complained)):
                 _take_what_is_left(stream.fileno(), kept)
-            if len(said) > MOST:
-                raise TooMuch
+            if len(said) > ANSWER_LIMIT_BYTES:
+                raise AnswerTooLong
     finally:
         os.close(life)
     return Answer(asked.wait(), bytes(said), _last_line(complained))
@@ -136,7 +136,7 @@ def _heard(
 def _take(descriptor: int, kept: bytearray) -> bool:
     """Read a piece; False at the end."""
     try:
-        piece = os.read(descriptor, _PIECE)
+        piece = os.read(descriptor, _READ_BYTES)
     except BlockingIOError:
         return True
     kept += piece

@@ -25,16 +25,17 @@ from stayer.worker.run_directory import Run, signature
 
 logger = logging.getLogger("stayer.worker")
 
-_LOG_A_BEAT = 1_000_000
-_REPORT = 1_000_000
-_OFTEN = 100
+_LOG_A_BEAT_BYTES = 1_000_000
+_REPORT_READ_BYTES = 1_000_000
+_CHARGED_AFTER_INTERRUPTS = 100
 """A task that was interrupted so many times is charged if its code can't be loaded."""
-_TIME_TO_NOTICE = 30.0
-_TIME_TO_LOOK = 5.0
-_TIME_TO_BEGIN = 3.0
-_TIME_TO_HAVE_NEWS, _KINDS_OF_NEWS = 1.0, 3
+_KEEPER_TIMEOUT_S = 30.0
+"""After how long without a sign of its keeper an attempt is given up."""
+_KEEPER_LOOK_S = 5.0
+_KEEPER_OVERDUE_S = 3.0
+_FIRST_NEWS_AFTER_S, _KINDS_OF_NEWS = 1.0, 3
 """What ends sooner, in seconds, tells all at its end; there are log, report and usage."""
-_PLAIN = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
+_PLAIN_REPORT = re.compile(r"\s*([0-9.]+)\s*(?:/\s*([0-9.]+)|(%))?\s*(.*)")
 
 
 class _News(NamedTuple):
@@ -47,7 +48,7 @@ class _News(NamedTuple):
     paused: bool
 
 
-class Held:
+class HeldAttempt:
     """An attempt in this worker's hands."""
 
     def __init__(self, task: Task, run: Run, *, fresh: bool = False) -> None:
@@ -96,22 +97,26 @@ class Held:
         """Its process is our runner, and may say that it could not load the worker's code. The code
         of the task is in the same process, and might say so too: not for ever.
         """
-        return self.is_own and self.run.is_runner and self.task.interruptions < _OFTEN
+        return (
+            self.is_own
+            and self.run.is_runner
+            and self.task.interruptions < _CHARGED_AFTER_INTERRUPTS
+        )
 
     def is_overdue(self) -> bool:
         """No keeper has taken it up, though it was asked for a while ago."""
-        if moment() - self._asked < _TIME_TO_BEGIN or self.run.is_kept():
+        if moment() - self._asked < _KEEPER_OVERDUE_S or self.run.is_kept():
             return False
         self._asked = moment()
         return True
 
     def waits_in_vain(self) -> bool:
         """No keeper has taken it up for so long that none should any more: the nursery hangs."""
-        if self.task.state != "reserved" or moment() - self._since < _TIME_TO_BEGIN:
+        if self.task.state != "reserved" or moment() - self._since < _KEEPER_OVERDUE_S:
             return False
         if self.run.running is not None or self.run.has_ended() or self.run.is_kept():
             return False
-        return moment() - self._since > _TIME_TO_NOTICE or "stop" in self.run.asked
+        return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.asked
 
     def age(self) -> float:
         """How long ago its process began, in seconds; 0 if it has not."""
@@ -178,8 +183,8 @@ class Held:
             self.run.signal_keeper(SIGUSR1)  # it looks, and sees
         missing = moment() - self._missing_since
         if not self.run.has_begun:
-            return missing > _TIME_TO_NOTICE
-        if missing > _TIME_TO_LOOK and self.run.keeper_lives():
+            return missing > _KEEPER_TIMEOUT_S
+        if missing > _KEEPER_LOOK_S and self.run.keeper_lives():
             self.run.signal_keeper(SIGKILL)  # it stands still; what it keeps dies with it
         return not self.run.keeper_lives()
 
@@ -190,7 +195,7 @@ class Held:
             return False
         if self._alone_since is None:
             self._alone_since = moment()
-        return self.run.nursery_is_gone() or moment() - self._alone_since > _TIME_TO_NOTICE
+        return self.run.nursery_is_gone() or moment() - self._alone_since > _KEEPER_TIMEOUT_S
 
     def left(self) -> int:
         """How many bytes of log and checkpoint have not been sent."""
@@ -258,7 +263,7 @@ class Held:
         """The first of each kind does not wait for the next beat either: whoever looks just after
         the start finds something. Once each, so that long tasks cost a beat an interval.
         """
-        if len(self._first_news) == _KINDS_OF_NEWS or self.age() < _TIME_TO_HAVE_NEWS:
+        if len(self._first_news) == _KINDS_OF_NEWS or self.age() < _FIRST_NEWS_AFTER_S:
             return False
         before = len(self._first_news)
         self._first_news.update(name for name in ("log", "report") if self._size(name))
@@ -300,7 +305,7 @@ class Held:
         if start >= LOG_HEAD and end - start > LOG_TAIL:
             start = end - LOG_TAIL
         pieces: list[LogPiece] = []
-        length = min(_LOG_A_BEAT, end - start)
+        length = min(_LOG_A_BEAT_BYTES, end - start)
         if length > room:
             length, self.was_cut_short = room, True
         found = self.run.part.read_part("log", start, length)
@@ -313,7 +318,7 @@ class Held:
         end = self._size("report")
         if end <= self._report_read:
             return None, self._report_read
-        start = max(self._report_read, end - _REPORT)  # only the last lines count
+        start = max(self._report_read, end - _REPORT_READ_BYTES)  # only the last lines count
         data = self.run.part.read_part("report", start, end - start)
         whole = data.rfind(b"\n") + 1
         found: Progress | None = None
@@ -362,7 +367,7 @@ class Held:
             self._refuse_checkpoint(
                 f"it is {size}, the limit is {limit}: keep the data elsewhere, and where it is here"
             )
-        except safe_files.NotPlain:
+        except safe_files.NotPlainFile:
             self._refuse_checkpoint("it is no plain file: write one, then rename it over")
         except OSError:
             return None
@@ -401,7 +406,7 @@ def parse_report(line: str) -> Progress | None:
             done, total = content["progress"], 1.0
         message = content.get("message")
     else:
-        found = _PLAIN.fullmatch(line)
+        found = _PLAIN_REPORT.fullmatch(line)
         if found is None:
             return None
         done, total, percent, message = found.groups()

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from stayer.core.model import Report, Task
 from stayer.core.units import format_duration
 from stayer.service.lease.heartbeat import moment
-from stayer.worker.attempt import Held
-from stayer.worker.beat_size import A_BEAT, weight
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.beat_size import BEAT_LIMIT_BYTES, weight
 from stayer.worker.orphans import sweep_strays
 from stayer.worker.run_directory import Run
 from stayer.worker.state_directory import StateDirectory
@@ -21,45 +21,47 @@ logger = logging.getLogger("stayer.worker")
 
 T = TypeVar("T")
 
-_WATCHED_FOR = 30.0
-_TIME_TO_DIE = 30.0
+_WATCHED_FOR_S = 30.0
+"""How long keepers look every second after somebody has watched a task."""
+_DEATH_TIMEOUT_S = 30.0
+"""How long to wait at most for what was taken from this worker to end."""
 
 
-class Holdings:
+class HeldAttempts:
     """All of them; the thread of the heart reads along."""
 
     def __init__(self, state: StateDirectory, bell: Bell) -> None:
         self._state = state
         self._bell = bell
-        self._held: dict[tuple[str, int], Held] = {}
+        self._held: dict[tuple[str, int], HeldAttempt] = {}
         self._next_in_turn: tuple[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[HeldAttempt]:
         return iter(list(self._held.values()))
 
     def __contains__(self, key: tuple[str, int]) -> bool:
         return key in self._held
 
-    def get(self, key: tuple[str, int]) -> Held | None:
+    def get(self, key: tuple[str, int]) -> HeldAttempt | None:
         return self._held.get(key)
 
-    def add(self, held: Held) -> None:
+    def add(self, held: HeldAttempt) -> None:
         self._held[held.key] = held
 
-    def take_up(self, held: Held) -> None:
+    def take_up(self, held: HeldAttempt) -> None:
         """One that was found at work, or at its end."""
         self.add(held)
         self._bell.ring_when(held.run.pidfd())
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldAttempt) -> None:
         """Nothing is left to say of it, and nothing is left of it here."""
         if self._held.pop(held.key, None) is not None:
             self._bell.forget(held.run.pidfd())
 
-    def ours(self) -> list[Held]:
+    def ours(self) -> list[HeldAttempt]:
         """What is held under the name that this worker has now."""
         return [held for held in self if held.task.worker == self._state.worker_id]
 
@@ -67,7 +69,7 @@ class Holdings:
         """The queues of what is held under that name."""
         return {held.task.queue for held in self.ours()}
 
-    def fenced(self) -> list[Held]:
+    def fenced(self) -> list[HeldAttempt]:
         """What its keepers have frozen, for want of a lease."""
         return [held for held in self if held.is_fenced()]
 
@@ -106,7 +108,7 @@ class Holdings:
 
         What is not gone after a while hangs in the kernel, and dies when it comes out of there.
         """
-        dead_by = time.monotonic() - _TIME_TO_DIE  # it does not die while the machine sleeps
+        dead_by = time.monotonic() - _DEATH_TIMEOUT_S  # it does not die while the machine sleeps
         return any(
             held.lost and held.lost_at > dead_by and not held.run.has_ended() for held in self
         )
@@ -122,8 +124,8 @@ class Holdings:
         """Somebody watches: let the keepers look every second."""
         now = moment()
         for held in self:
-            if held.watched_until < now + _WATCHED_FOR / 3 and held.run.running is not None:
-                held.watched_until = now + _WATCHED_FOR
+            if held.watched_until < now + _WATCHED_FOR_S / 3 and held.run.running is not None:
+                held.watched_until = now + _WATCHED_FOR_S
                 held.ask(watched=held.watched_until)
 
     def gather(self) -> list[Report]:
@@ -131,7 +133,7 @@ class Holdings:
         where there is too much.
         """
         reports: list[Report] = []
-        room = A_BEAT
+        room = BEAT_LIMIT_BYTES
         in_turn = self._in_turn()
         for held in in_turn:
             report = held.gather(room)
@@ -141,7 +143,7 @@ class Holdings:
         self._next_in_turn = next((held.key for held in in_turn if held.was_cut_short), None)
         return reports
 
-    def _in_turn(self) -> list[Held]:
+    def _in_turn(self) -> list[HeldAttempt]:
         """Beginning with the first for whom the last beat had no room."""
         ours = self.ours()
         first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
@@ -153,7 +155,7 @@ class Holdings:
             if held.task.id not in untold:
                 held.delivered()
 
-    def adopt(self, run: Run) -> Held | None:
+    def adopt(self, run: Run) -> HeldAttempt | None:
         """A run directory from before: take up what lives or has ended; None if it is neither."""
         try:
             about = run.about
@@ -177,7 +179,7 @@ class Holdings:
             never = {"not_started": "its worker died before it could begin", "node": True}
             note: dict[str, Any] = {"keeper_died": None} if run.running else never
             run.declare_ended(note)
-        held = Held(task, run)
+        held = HeldAttempt(task, run)
         held.known = False
         self.take_up(held)
         if kept and not ours:
@@ -187,7 +189,7 @@ class Holdings:
         return held
 
 
-def by_queue(items: Iterable[T], held: Callable[[T], Held]) -> dict[str, list[T]]:
+def by_queue(items: Iterable[T], held: Callable[[T], HeldAttempt]) -> dict[str, list[T]]:
     """In groups: one queue may be away while others are not."""
     groups: dict[str, list[T]] = {}
     for item in items:

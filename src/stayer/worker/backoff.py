@@ -1,4 +1,4 @@
-"""Patience with a store that does not answer: what needs it is tried again later, and later."""
+"""Backoff from a store that does not answer: what needs it is tried again later, and later."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from stayer.worker.signals import Hurry
 
 logger = logging.getLogger("stayer.worker")
 
-SHORTEST, LONGEST = 0.1, 10.0
-_HURRY = 3.0
-_BRIEF, _BRIEF_PAUSE = 6.0, 1.0
-"""For whoever is to go soon; a little more than replicas may usually take to confirm."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 10.0
+_HURRY_TIMEOUT_S = 3.0
+_BRIEF_TIMEOUT_S, _BRIEF_PAUSE_S = 6.0, 1.0
+"""How long a worker that is to go soon waits for an answer, and after an error. The first is a
+little more than replicas usually take to confirm."""
 
 
-class Patience:
+class Backoff:
     """How long to wait before the store is asked again."""
 
-    def __init__(self, longest: float = LONGEST) -> None:
+    def __init__(self, longest: float = LONGEST_PAUSE_S) -> None:
         self._longest = longest
-        self._pause = SHORTEST
+        self._pause = SHORTEST_PAUSE_S
         self._not_before = 0.0
         self._asks = False
         self._is_brief = False
         self.hurries = False
         """It has a few seconds to answer, not more, and is asked without a pause."""
-        self._parts: dict[str, Patience] = {}
+        self._parts: dict[str, Backoff] = {}
 
-    def of(self, queue: str | None) -> Patience:
+    def of(self, queue: str | None) -> Backoff:
         """That with one queue, which may be away by itself: to wait for it keeps nothing else."""
         if queue is None:
             return self
-        part = self._parts.setdefault(queue, Patience(self._longest))
+        part = self._parts.setdefault(queue, Backoff(self._longest))
         part.hurries = self.hurries
         if self._is_brief:
             part.be_brief()
@@ -48,7 +49,7 @@ class Patience:
         """
         if not self._is_brief:
             self._is_brief = True
-            self._longest = self._pause = min(_BRIEF_PAUSE, self._longest)
+            self._longest = self._pause = min(_BRIEF_PAUSE_S, self._longest)
             self._not_before = 0.0
 
     def attempt(self, step: Callable[[], object]) -> bool:
@@ -73,7 +74,9 @@ class Patience:
         try:
             self._asks = True
             if self.hurries or self._is_brief:
-                signal.setitimer(signal.ITIMER_REAL, _HURRY if self.hurries else _BRIEF)
+                signal.setitimer(
+                    signal.ITIMER_REAL, _HURRY_TIMEOUT_S if self.hurries else _BRIEF_TIMEOUT_S
+                )
             step()
         finally:
             self._asks = False
@@ -82,7 +85,7 @@ class Patience:
     def hasten(self) -> None:
         """If the store is being asked just now, let that be over soon: called by a signal."""
         if any(each._asks for each in (self, *self._parts.values())):
-            signal.setitimer(signal.ITIMER_REAL, _BRIEF)
+            signal.setitimer(signal.ITIMER_REAL, _BRIEF_TIMEOUT_S)
 
     def call_away(self) -> bool:
         """The store is being asked just now, and whoever does that may be interrupted: once."""
@@ -93,7 +96,7 @@ class Patience:
 
     def succeeded(self) -> None:
         """The next pause is a short one again."""
-        self._pause = SHORTEST
+        self._pause = SHORTEST_PAUSE_S
 
     def rest(self, seconds: float) -> None:
         """Ask nothing of the store for so long."""

@@ -18,17 +18,18 @@ from stayer.core.units import format_duration
 from stayer.service.degraded import log_once
 from stayer.service.lease.heartbeat import Heart, moment
 from stayer.store import Store, known_workers
-from stayer.worker.backoff import Patience
+from stayer.worker.backoff import Backoff
 from stayer.worker.signals import Signals
 from stayer.worker.state_directory import StateDirectory
-from stayer.worker.suspend_detector import Naps
+from stayer.worker.suspend_detector import SuspendDetector
 from stayer.worker.wakeup import Bell
 
 logger = logging.getLogger("stayer.worker")
 
-TICK = 1.0
-_TIME_TO_TELL = 10.0
-"""How long a worker that is to stop tries to tell the store of what it held, in seconds."""
+TICK_S = 1.0
+"""How long a worker sleeps at most between two rounds."""
+_LEAVE_TIMEOUT_S = 10.0
+"""How long a worker that is to stop tries to tell the store of what it held."""
 
 
 class BeatingWorker(ABC):
@@ -39,14 +40,14 @@ class BeatingWorker(ABC):
         self._state = state
         self._heart: Heart | None = None
         self._orders: deque[Orders] = deque()
-        self._patience = Patience()
+        self._patience = Backoff()
         self._signals = Signals(self._patience.call_away, self._patience.hasten)
         self._bell = Bell()
         self._draining = self._stopping = self._leaving = self._lease_lost = False
         self._has_begun = state.resumed
         self._is_in_its_store = False
         self._leave_at: float | None = None
-        self._naps = Naps()
+        self._naps = SuspendDetector()
         self._was_away = False
 
     @property
@@ -65,7 +66,7 @@ class BeatingWorker(ABC):
             except Exception:
                 # A full disk, a defect: the tasks run on, and so must whoever looks after them.
                 logger.exception("something went wrong, going on")
-                self._bell.sleep(TICK)
+                self._bell.sleep(TICK_S)
         self._end()
 
     @abstractmethod
@@ -193,9 +194,9 @@ class BeatingWorker(ABC):
         if self._patience.hurries or not self._stopping:
             return self._patience.hurries
         if self._leave_at is None:
-            self._leave_at = moment() + _TIME_TO_TELL
+            self._leave_at = moment() + _LEAVE_TIMEOUT_S
             said = "waiting for the store for %s at most, to tell it of %s"
-            logger.warning(said, format_duration(_TIME_TO_TELL), what)
+            logger.warning(said, format_duration(_LEAVE_TIMEOUT_S), what)
         return moment() >= self._leave_at
 
     def _leave_untold(self, what: str) -> NoReturn:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from stayer.core import codec
 from stayer.core.model import Report
 
-A_BEAT = codec.CHECKPOINT_LIMIT
-"""How many bytes of logs and checkpoints: as many as the largest that may be."""
+BEAT_LIMIT_BYTES = codec.CHECKPOINT_LIMIT
+"""How much of logs and checkpoints a beat carries: as much as the largest checkpoint."""
 
 
 def weight(report: Report) -> int:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from stayer.core.model import RUNNING
 from stayer.store import Store
-from stayer.worker.attempts import Holdings
-from stayer.worker.refused_results import KEPT_FOR, forget_refused
+from stayer.worker.attempts import HeldAttempts
+from stayer.worker.refused_results import REFUSED_RESULT_KEPT_S, forget_refused
 from stayer.worker.run_directory import Run, discard, refused_result, task_of
 from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
 
-def clear_leftovers(store: Store, state: StateDirectory, holdings: Holdings) -> None:
+def clear_leftovers(store: Store, state: StateDirectory, holdings: HeldAttempts) -> None:
     """Remove the run directories of attempts that the store has given up, what is left of others,
     and lease files that no keeper reads. What the store still lists as held waits for its burial.
     """
@@ -60,7 +60,7 @@ def _may_be_asked_for(store: Store, run: Run) -> bool:
         return False
     id, attempt = task_of(run.folder), run.folder.name.rpartition(".")[2]
     if id is None:
-        return time.time() < ended + KEPT_FOR
+        return time.time() < ended + REFUSED_RESULT_KEPT_S
     [task] = store.get([id])
     return task is not None and task.state in RUNNING and str(task.attempt) == attempt
 

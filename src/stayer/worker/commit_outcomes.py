@@ -26,18 +26,18 @@ from stayer.service import tracing
 from stayer.service.lease.repeated_ends import is_told
 from stayer.store import Store
 from stayer.worker import safe_files
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.durations import ended_ago, started_ago, stood_still, took_altogether
 from stayer.worker.outcome import outcome
 from stayer.worker.run_directory import Run
 
 logger = logging.getLogger("stayer.worker")
 
-_STEP = 1.0
-"""What clocks are set back by without anybody taking note, in seconds."""
+_CLOCK_TOLERANCE_S = 1.0
+"""How far a clock may be set back without being corrected for."""
 
 
-def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
+def settle_starts(store: Store, fresh: Sequence[tuple[HeldAttempt, int]]) -> bool:
     """Say which processes have come to run; False if the store sees one of them otherwise."""
     changes = [decide(held.task, Start(pid), started_ago(held)) for held, pid in fresh]
     agreed = True
@@ -51,7 +51,7 @@ def settle_starts(store: Store, fresh: Sequence[tuple[Held, int]]) -> bool:
     return agreed
 
 
-def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
+def settle_outcomes(store: Store, ended: Sequence[HeldAttempt]) -> list[HeldAttempt]:
     """Say how attempts ended; those about which nothing is left to say."""
     batch = [(held, _outcome(held)) for held in ended]
     changes: list[Change] = []
@@ -74,7 +74,7 @@ def settle_outcomes(store: Store, ended: Sequence[Held]) -> list[Held]:
     ]
 
 
-def refresh(store: Store, held: Held) -> bool:
+def refresh(store: Store, held: HeldAttempt) -> bool:
     """Take up what the store knows of the attempt; False if it is no longer this one's."""
     current = store.get([held.task.id])[0]
     if current is None or not _same(current, held.task) or current.state not in RUNNING:
@@ -84,7 +84,7 @@ def refresh(store: Store, held: Held) -> bool:
     return True
 
 
-def tell(store: Store, held: Held) -> None:
+def tell(store: Store, held: HeldAttempt) -> None:
     """Bring what is worth remembering into the task's history, once."""
     while held.to_tell:
         changes = [decide(held.task, held.to_tell[0])]
@@ -93,7 +93,7 @@ def tell(store: Store, held: Held) -> None:
         held.to_tell.popleft()
 
 
-def _steps(store: Store, held: Held, happening: Happening) -> list[Change]:
+def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change]:
     """A process may have come and gone before its start could be told."""
     task, running = held.task, held.run.running or {}
     if "paused" in (asked := held.run.asked):  # what ends stands still no more, and has said so
@@ -111,18 +111,18 @@ def _steps(store: Store, held: Held, happening: Happening) -> list[Change]:
     return [start, _with_checkpoint(held, end)]
 
 
-def _set_back(store: Store, held: Held) -> float:
+def _set_back(store: Store, held: HeldAttempt) -> float:
     """How far behind the store's clock is of when the attempt must have ended, by when it began and
     how long it took: with SQLite that is the clock of this machine, which somebody may set back.
     """
     began, took = held.task.started_at, took_altogether(held.run)
-    if began is None or took is None or time.time() > began + took - _STEP:
+    if began is None or took is None or time.time() > began + took - _CLOCK_TOLERANCE_S:
         return 0.0
     behind = began + took + ended_ago(held.run) - store.now()
-    return behind if behind > _STEP else 0.0
+    return behind if behind > _CLOCK_TOLERANCE_S else 0.0
 
 
-def _with_checkpoint(held: Held, end: Change) -> Change:
+def _with_checkpoint(held: HeldAttempt, end: Change) -> Change:
     """A result that may come late brings along what no beat could: the beats of a worker that was
     given up are refused, and a retry by hand goes on from what is saved.
     """
@@ -131,7 +131,7 @@ def _with_checkpoint(held: Held, end: Change) -> Change:
     return with_checkpoint(end, saved)
 
 
-def _outcome(held: Held) -> Happening:
+def _outcome(held: HeldAttempt) -> Happening:
     try:
         return _read_outcome(held)
     except Exception as error:  # whatever a task left there must not keep the others from ending
@@ -139,7 +139,7 @@ def _outcome(held: Held) -> Happening:
         return Fail(Fault("Unreadable", f"what it left can't be read: {type(error).__name__}"))
 
 
-def _read_outcome(held: Held) -> Happening:
+def _read_outcome(held: HeldAttempt) -> Happening:
     run = held.run
     exit = run.exit or {"keeper_died": None}
     happening = outcome(exit, run.error(), run.log_tail(), own=held.is_own, loads=held.loads_code)
@@ -152,7 +152,7 @@ def _read_result(run: Run) -> Happening:
             raise TooLarge("the result was too large")
         result = run.result()
         codec.pack(result, "the result", codec.RESULT_LIMIT)
-    except safe_files.NotPlain:
+    except safe_files.NotPlainFile:
         return Fail(Fault("Unreadable", "what it left as its result is no plain file"))
     except safe_files.TooLong as error:
         return _too_large(run, f"the result is too large: {error.strerror}")
@@ -165,7 +165,7 @@ def _too_large(run: Run, why: str) -> Fail:
     return Fail(Fault("ResultTooLarge", f"{why}. It is kept on its node: {run.keep_result()}"))
 
 
-def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
+def _settle_again(store: Store, held: HeldAttempt, happening: Happening) -> bool:
     """An order came in between, or it was told before, or it is no longer ours. True: nothing is
     left to do.
     """
@@ -183,7 +183,7 @@ def _settle_again(store: Store, held: Held, happening: Happening) -> bool:
     return True
 
 
-def _tell(held: Held, change: Change) -> None:
+def _tell(held: HeldAttempt, change: Change) -> None:
     """Whoever traces tasks, and whoever reads the log."""
     tracing.attempt(held.task, change)
     level = logging.WARNING if change.to == "failed" else logging.INFO

@@ -12,14 +12,14 @@ from typing import Any
 
 from stayer.keeper.kernel import boot_id
 from stayer.service.lease.heartbeat import moment
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.run_directory import Run
 
-_ANY_TIME = 1e12
-"""More seconds than that are no time."""
+_LONGEST_DURATION_S = 1e12
+"""A longer duration is not believed: a task can write what it likes."""
 
 
-def started_ago(held: Held) -> float:
+def started_ago(held: HeldAttempt) -> float:
     """In seconds; 0 if it is not known."""
     took = took_altogether(held.run)
     return held.age() if took is None else ended_ago(held.run) + took
@@ -49,6 +49,10 @@ def stood_still(run: Run) -> float:
 def _number(said: dict[str, Any], name: str) -> float | None:
     """A task can write what it likes where its keeper does."""
     found = said.get(name)
-    if not isinstance(found, int | float) or isinstance(found, bool) or not abs(found) < _ANY_TIME:
+    if (
+        not isinstance(found, int | float)
+        or isinstance(found, bool)
+        or not abs(found) < _LONGEST_DURATION_S
+    ):
         return None
     return float(found)

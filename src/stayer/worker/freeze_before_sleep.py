@@ -17,16 +17,16 @@ from stayer.worker.logind import Logind
 
 logger = logging.getLogger("stayer.worker")
 
-_PATIENCE = 3.0
-"""How long tasks may take to stand still, in seconds: logind waits for five."""
-_ROUND = 0.02
+_FREEZE_TIMEOUT_S = 3.0
+"""How long tasks may take to stand still: logind waits for five seconds."""
+_FREEZE_POLL_S = 0.02
 RECONNECT_S = 30.0
-"""After so many seconds logind is looked for again, where it had been there."""
-_NO_SLEEP = 60.0
-"""After so many seconds awake the sleep that was announced has not come."""
+"""How long to wait before logind is looked for again, where it had been there."""
+_ANNOUNCED_SLEEP_TIMEOUT_S = 60.0
+"""After how long awake an announced sleep has not come."""
 
 
-class Bedtime:
+class SleepWatcher:
     """Listens in a thread of its own; what there is to do is done by whoever rings are for."""
 
     def __init__(self, ring: Callable[[], None], stands_still: Callable[[], bool]) -> None:
@@ -41,7 +41,7 @@ class Bedtime:
     def is_near(self) -> bool:
         """The machine is about to sleep, and has not woken up."""
         announced = self._announced
-        return announced is not None and time.monotonic() - announced < _NO_SLEEP
+        return announced is not None and time.monotonic() - announced < _ANNOUNCED_SLEEP_TIMEOUT_S
 
     def start(self) -> None:
         """Listen, if there is anybody to listen to."""
@@ -71,9 +71,9 @@ class Bedtime:
             self._announced = time.monotonic()
             logger.info("this machine is about to sleep: tasks are stopped")
             self._ring()
-            end = time.monotonic() + _PATIENCE
+            end = time.monotonic() + _FREEZE_TIMEOUT_S
             while not self._stands_still() and time.monotonic() < end:
-                time.sleep(_ROUND)
+                time.sleep(_FREEZE_POLL_S)
         finally:
             with suppress(OSError):
                 os.close(lock)

@@ -9,19 +9,19 @@ import logging
 import threading
 
 from stayer.core.units import format_duration
-from stayer.worker.attempt import Held
-from stayer.worker.attempts import Holdings
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.attempts import HeldAttempts
 from stayer.worker.lease_files import Leases
 
 logger = logging.getLogger("stayer.worker")
 
-_A_LOOK = 1.0
+_POLL_S = 1.0
 
 
-class StandstillTeller:
+class FreezeLogger:
     """Looks at what the keepers say of what they keep, and tells of each freeze once."""
 
-    def __init__(self, holdings: Holdings, leases: Leases) -> None:
+    def __init__(self, holdings: HeldAttempts, leases: Leases) -> None:
         self._holdings = holdings
         self._leases = leases
         self._told: dict[tuple[str, int], float] = {}
@@ -37,7 +37,7 @@ class StandstillTeller:
         self._stopping.set()
 
     def _watch(self) -> None:
-        while not self._stopping.wait(_A_LOOK):
+        while not self._stopping.wait(_POLL_S):
             try:
                 self.look()
             except Exception:  # whatever it is, the next freeze is to be told of
@@ -54,7 +54,7 @@ class StandstillTeller:
         for key in [each for each in self._told if each not in self._holdings]:
             del self._told[key]
 
-    def _why(self, held: Held, since: float) -> str:
+    def _why(self, held: HeldAttempt, since: float) -> str:
         renewed = self._leases.until(held.task.queue) - self._leases.length
         if 0.0 < renewed < since:
             return f"the lease could not be renewed for {format_duration(since - renewed)}"

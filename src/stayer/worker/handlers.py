@@ -23,12 +23,19 @@ from stayer.service import tracing
 from stayer.task.stack_dump import STACK_SIGNAL
 from stayer.worker import allowed_programs as programs
 from stayer.worker.allowed_programs import NotAllowed
-from stayer.worker.load_user_code import RUNNER, Code, Said, check_class, inherited, what_app_says
+from stayer.worker.load_user_code import (
+    RUNNER,
+    AppDescription,
+    Code,
+    check_class,
+    inherited,
+    what_app_says,
+)
 from stayer.worker.task_user import TaskUser, TaskUsers, try_out
 
-_PLACE = "{id}"
+_ID_PLACEHOLDER = "{id}"
 """Where the id of the task goes in the words of --exec, if not to their end."""
-_HARMLESS = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
+_HARMLESS_ID = re.compile(r"\w[\w.@:+,=-]*", re.ASCII)
 
 
 class Handlers(Struct, frozen=True, kw_only=True):
@@ -37,7 +44,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
     exec: tuple[str, ...] | None = None
     run: str | None = None
     app: str | None = None
-    said: dict[str | None, Said] = {}
+    said: dict[str | None, AppDescription] = {}
     """What the app says of itself, by the user who has loaded it (None: the worker's own). Others
     are still to be asked."""
     programs: tuple[str, ...] = ()
@@ -52,7 +59,7 @@ class Handlers(Struct, frozen=True, kw_only=True):
         """The app's tasks, whoever says so."""
         return tuple(dict.fromkeys(name for said in self._answers() for name in said.names))
 
-    def _answers(self) -> list[Said]:
+    def _answers(self) -> list[AppDescription]:
         return list(self.said.values())  # at once: another thread may add one
 
     @property
@@ -122,8 +129,10 @@ class Handlers(Struct, frozen=True, kw_only=True):
 
     def _puts_id_into_words(self, task: Task) -> bool:
         """One that could mean something there: to a shell, or in a path."""
-        inside = any(_PLACE in word and word != _PLACE for word in self.exec or ())
-        return inside and not _HARMLESS.fullmatch(task.id)
+        inside = any(
+            _ID_PLACEHOLDER in word and word != _ID_PLACEHOLDER for word in self.exec or ()
+        )
+        return inside and not _HARMLESS_ID.fullmatch(task.id)
 
     def process(self, task: Task, queues: Collection[str]) -> dict[str, Any]:
         """What its keeper is to execute: the words, the file that the first one means (None: to be
@@ -159,8 +168,8 @@ class Handlers(Struct, frozen=True, kw_only=True):
             return [*RUNNER, "app", self.app or ""]
         if self.exec is None:
             return [*RUNNER, "class", self.run or ""]
-        if any(_PLACE in word for word in self.exec):
-            return [word.replace(_PLACE, task.id) for word in self.exec]
+        if any(_ID_PLACEHOLDER in word for word in self.exec):
+            return [word.replace(_ID_PLACEHOLDER, task.id) for word in self.exec]
         return [*self.exec, task.id]
 
     def stack_signal(self, task: Task) -> int | None:
@@ -266,7 +275,7 @@ def _words(exec: str) -> tuple[str, ...]:
         raise BadConfig(f"--exec {exec}: {said[:1].lower()}{said[1:]}") from None
     if not words or not words[0]:
         raise BadConfig(f"--exec {exec!r}: give a command")
-    if _PLACE in words[0]:
+    if _ID_PLACEHOLDER in words[0]:
         raise BadConfig(f"--exec {exec}: the id of a task can't be the program")
     return words
 

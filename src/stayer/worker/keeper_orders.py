@@ -7,10 +7,10 @@ from signal import Signals
 
 from stayer.core.model import Order
 from stayer.task.stack_dump import STACK_SIGNAL
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 
 
-def carry_out(held: Held, orders: Sequence[Order]) -> int:
+def carry_out(held: HeldAttempt, orders: Sequence[Order]) -> int:
     """Pass each new order on; the number of the last one."""
     for order in orders:
         if order.number > held.order_seen:
@@ -23,7 +23,7 @@ def carry_out(held: Held, orders: Sequence[Order]) -> int:
     return held.order_seen
 
 
-def _words(held: Held, order: Order) -> dict[str, object]:
+def _words(held: HeldAttempt, order: Order) -> dict[str, object]:
     match order.verb:
         case "cancel":
             # None: the keeper was told of the task's own, or the worker's.
@@ -40,11 +40,11 @@ def _words(held: Held, order: Order) -> dict[str, object]:
             return {"limits": _limits(held, order)}
 
 
-def _signal(held: Held, order: Order, name: str) -> dict[str, object]:
+def _signal(held: HeldAttempt, order: Order, name: str) -> dict[str, object]:
     return {"signals": [*held.run.asked.get("signals", ()), (order.number, name)]}
 
 
-def _limits(held: Held, order: Order) -> dict[str, float]:
+def _limits(held: HeldAttempt, order: Order) -> dict[str, float]:
     """Those that were set before, and what this order says."""
     given = {
         name: float(value)

@@ -16,10 +16,10 @@ from stayer.keeper.cgroup import delegated
 from stayer.service import upstream_results
 from stayer.service.control import tasks as control
 from stayer.store import Store
-from stayer.worker.allowed_programs import Missing, NotAllowed
-from stayer.worker.attempt import Held
-from stayer.worker.attempts import Holdings
-from stayer.worker.backoff import Patience
+from stayer.worker.allowed_programs import NotAllowed, ProgramMissing
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.attempts import HeldAttempts
+from stayer.worker.backoff import Backoff
 from stayer.worker.handlers import Handlers
 from stayer.worker.lease_files import Leases
 from stayer.worker.nursery import Nursery, NurseryGone
@@ -30,9 +30,9 @@ from stayer.worker.state_directory import StateDirectory
 
 logger = logging.getLogger("stayer.worker")
 
-_AWAY = 30.0
-"""When to try again to begin a task whose inputs can't be reached, in seconds."""
-_LONGEST_REST = 60.0
+_INPUTS_RETRY_S = 30.0
+"""When to try again to begin a task whose inputs can't be reached."""
+_LONGEST_REST_S = 60.0
 """How long a node that can't start tasks takes none, at most."""
 
 
@@ -53,7 +53,7 @@ class Starter:
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
-        self._patience = Patience(longest=_LONGEST_REST)
+        self._patience = Backoff(longest=_LONGEST_REST_S)
         self._refusals = Refusals()
 
     @property
@@ -81,7 +81,7 @@ class Starter:
         if self._cgroup is None:
             logger.warning("no cgroup was delegated to this worker: its tasks get none")
 
-    def start(self, task: Task, options: Options, holdings: Holdings) -> None:
+    def start(self, task: Task, options: Options, holdings: HeldAttempts) -> None:
         """If this node can't, the task is handed back."""
         run = self._state.run_for(task)
         try:
@@ -96,13 +96,13 @@ class Starter:
             )
             spec = process | self._spec(task, run, options)
             run.prepare(task, spec, saved.data if saved else None, given)
-            held = Held(task, run, fresh=True)
+            held = HeldAttempt(task, run, fresh=True)
             holdings.add(held)
             self._nursery.start(run.folder)
         except StoreUnreachable as error:
             # The results that it needs may be in a part of the store that is away: others begin.
             logger.warning("task %s can't begin yet: %s", task.id, error)
-            self._store.commit([decide(task, Snooze(_AWAY, "what it needs is away"))])
+            self._store.commit([decide(task, Snooze(_INPUTS_RETRY_S, "what it needs is away"))])
         except TooLarge as error:
             fault = Fault(type(error).__name__, str(error))
             self._store.commit([decide(task, Fail(fault, final=True))])
@@ -124,7 +124,7 @@ class Starter:
             if self._refusals.is_new(task):
                 logger.warning("task %s is refused: %s", task.id, error)
             self._settle(task, self._refusals.snooze(task, str(error)))
-        except Missing as error:
+        except ProgramMissing as error:
             if task.command is None:
                 raise  # what this worker was told to run: that is no fault of the task
             why = f"it could not be started: can't run {task.command[0]}: {error.strerror}"

@@ -11,8 +11,8 @@ from stayer.service.lease.heartbeat import moment
 from stayer.store import StoreBase
 from stayer.worker.state_directory import StateDirectory
 
-_A_LOOK = 1.0
-"""How often keepers look, in seconds."""
+_KEEPER_POLL_S = 1.0
+"""How often keepers look at the lease."""
 
 
 class Leases:
@@ -36,7 +36,7 @@ class Leases:
         if now > ended - 2 * margin:
             # Keepers may have frozen their tasks by now, or are about to: they go by what they have
             # read, and a full disk keeps them from saying so.
-            self.frozen_until = max(now, ended, now + margin) + _A_LOOK
+            self.frozen_until = max(now, ended, now + margin) + _KEEPER_POLL_S
         self._last = until
         if proven is None:
             self._until, self._until_in = until, {}

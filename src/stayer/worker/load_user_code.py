@@ -20,32 +20,38 @@ from msgspec import Meta, Struct
 
 from stayer.core import fields
 from stayer.core.errors import BadConfig
-from stayer.worker.ask_process import MOST, Disturbed, TooMuch, ask, killed_by
-from stayer.worker.backoff import Patience
+from stayer.worker.ask_process import (
+    ANSWER_LIMIT_BYTES,
+    AnswerTooLong,
+    ProcessInterrupted,
+    ask,
+    killed_by,
+)
+from stayer.worker.backoff import Backoff
 from stayer.worker.task_user import GUARD, TaskUser
 
 logger = logging.getLogger("stayer.worker")
 
 RUNNER = (sys.executable, "-P", "-m", "stayer.task")
-_GUARDED = f"""{GUARD}
+_GUARDED_RUNNER = f"""{GUARD}
 import sys
 from stayer.task.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
-_PAUSES = (0.25, 0.5, 1.0)
-"""Before it is tried once more, at the start, in seconds."""
-_LONGEST_PAUSE = 60.0
-"""Later on."""
-_TIME_TO_END = 5.0
-"""For that thread, in seconds; it may wait for the store."""
-_MOST_NAMES = 2000
-"""That a user may claim: they go to the store with each beat."""
-_SECRET = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
+_START_RETRIES_S = (0.25, 0.5, 1.0)
+"""How long to wait before each further try, at the start."""
+_LONGEST_RETRY_S = 60.0
+"""How long to wait at most before a further try later on."""
+_JOIN_TIMEOUT_S = 5.0
+"""How long the asking thread may take to end; it may wait for the store."""
+_NAMES_LIMIT = 2000
+"""How many names a user may claim: they go to the store with each beat."""
+_SECRET_VARIABLES = ("STAYER_STORE", "STAYER_CONFIG", "STAYER_TOKEN")
 
 T = TypeVar("T")
 
 
-class Said(Struct, frozen=True):
+class AppDescription(Struct, frozen=True):
     """What an app says of itself."""
 
     names: tuple[Annotated[str, Meta(max_length=fields.MOST["name"].characters)], ...]
@@ -53,7 +59,7 @@ class Said(Struct, frozen=True):
     """As `core.schedules.parse` reads them."""
 
 
-_decode = msgspec.json.Decoder(Said).decode
+_decode = msgspec.json.Decoder(AppDescription).decode
 
 
 class Code(Struct, frozen=True):
@@ -76,22 +82,22 @@ class Code(Struct, frozen=True):
 
 def inherited() -> dict[str, str]:
     """The worker's variables, less what opens the store."""
-    return {name: value for name, value in os.environ.items() if name not in _SECRET}
+    return {name: value for name, value in os.environ.items() if name not in _SECRET_VARIABLES}
 
 
 def check_class(code: Code) -> None:
     """Raises BadConfig. If it can't be found out, tasks will tell."""
     try:
         _patiently(lambda: _ask(code, "check"))
-    except Disturbed as error:
+    except ProcessInterrupted as error:
         logger.warning("%s could not be tried out%s: %s", code, code.by, error)
 
 
-def what_app_says(code: Code) -> Said | None:
+def what_app_says(code: Code) -> AppDescription | None:
     """None if that can't be found out just now. Raises BadConfig."""
     try:
         return _patiently(lambda: _app_says(code))
-    except Disturbed as error:
+    except ProcessInterrupted as error:
         logger.error(
             "%s can't be loaded%s: %s. Another process of that user may have done it, or the app "
             "itself. Until it can be loaded, this worker takes no tasks of the app in the queues "
@@ -102,33 +108,33 @@ def what_app_says(code: Code) -> Said | None:
 
 
 def _patiently(step: Callable[[], T]) -> T:
-    for pause in _PAUSES:
+    for pause in _START_RETRIES_S:
         try:
             return step()
-        except Disturbed:
+        except ProcessInterrupted:
             time.sleep(pause)
     return step()
 
 
-def _app_says(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> Said:
+def _app_says(code: Code, is_called_off: Callable[[], bool] = lambda: False) -> AppDescription:
     said = _ask(code, "names", is_called_off)
     try:
         about = _decode(said.splitlines()[-1] if said else b"")
     except (ValueError, RecursionError) as error:  # also what can't be decoded
         if code.user:
-            raise Disturbed("somebody else spoke for it") from error
+            raise ProcessInterrupted("somebody else spoke for it") from error
         raise BadConfig(f"{code} can't be loaded: what it prints last is not ours") from error
-    if code.user and len(about.names) > _MOST_NAMES:
-        raise Disturbed(f"it claims to have more than {_MOST_NAMES:,} functions")
+    if code.user and len(about.names) > _NAMES_LIMIT:
+        raise ProcessInterrupted(f"it claims to have more than {_NAMES_LIMIT:,} functions")
     return about
 
 
 def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: False) -> bytes:
-    """What our runner prints; raises BadConfig and Disturbed."""
+    """What our runner prints; raises BadConfig and ProcessInterrupted."""
     if code.user is None:
         words, process = [*RUNNER, verb, code.target], {"env": inherited()}
     else:
-        words = [sys.executable, "-s", "-P", "-c", _GUARDED, verb, code.target]
+        words = [sys.executable, "-s", "-P", "-c", _GUARDED_RUNNER, verb, code.target]
         process = code.user.as_process()
     process["env"] |= code.environment
     if code.user is not None:
@@ -137,26 +143,28 @@ def _ask(code: Code, verb: str, is_called_off: Callable[[], bool] = lambda: Fals
         asked = ask(words, process, is_called_off=is_called_off)
     except OSError as error:
         raise BadConfig(f"{sys.executable} can't be run{code.by}: {error.strerror}") from error
-    except TooMuch:
-        said = f"it prints more than {MOST // 1000**2} MB"
+    except AnswerTooLong:
+        said = f"it prints more than {ANSWER_LIMIT_BYTES // 1000**2} MB"
         raise BadConfig(f"{code} can't be loaded{code.by}: {said}") from None
-    except Disturbed as error:
+    except ProcessInterrupted as error:
         if code.user:
             raise
         raise BadConfig(f"{code} can't be loaded: {error}") from None
     if asked.code < 0 and code.user:
-        raise Disturbed(killed_by(asked.code))
+        raise ProcessInterrupted(killed_by(asked.code))
     if asked.code != 0:
         why = killed_by(asked.code) if asked.code < 0 else asked.complaint or "no message"
         raise BadConfig(f"{code} can't be loaded{code.by}: {why}")
     return asked.said
 
 
-class Asking:
+class AppPoller:
     """A thread that asks on, until all users have said what their app is."""
 
     def __init__(
-        self, missing: Mapping[str | None, Code], on_answer: Callable[[str | None, Said], object]
+        self,
+        missing: Mapping[str | None, Code],
+        on_answer: Callable[[str | None, AppDescription], object],
     ) -> None:
         """By the names of users; `on_answer` is called in that thread."""
         self._missing = dict(missing)
@@ -171,10 +179,10 @@ class Asking:
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
         if self._thread.is_alive():
-            self._thread.join(_TIME_TO_END)
+            self._thread.join(_JOIN_TIMEOUT_S)
 
     def _run(self) -> None:
-        patience = Patience(longest=_LONGEST_PAUSE)
+        patience = Backoff(longest=_LONGEST_RETRY_S)
         told: dict[str | None, str] = {}
         while self._missing and not self._is_over.wait(patience.next_pause()):
             for name, code in list(self._missing.items()):
@@ -189,7 +197,7 @@ class Asking:
             said = _app_says(code, self._is_over.is_set)
         except BadConfig as error:
             return str(error)
-        except Disturbed as error:
+        except ProcessInterrupted as error:
             return f"{code} still can't be loaded{code.by}: {error}"
         del self._missing[name]
         logger.info("%s is loaded%s: its tasks are taken now", code, code.by)

@@ -16,12 +16,12 @@ _LOGIND = "org.freedesktop.login1"
 _MANAGER = "/org/freedesktop/login1", "org.freedesktop.login1.Manager", _LOGIND
 _BUS = "/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus"
 _SIGNAL = "PrepareForSleep"
-_MATCH = f"type='signal',sender='{_LOGIND}',interface='{_MANAGER[1]}',member='{_SIGNAL}'"
-_CALL, _ANSWER, _ERROR, _TOLD = 1, 2, 3, 4
+_MATCH_RULE = f"type='signal',sender='{_LOGIND}',interface='{_MANAGER[1]}',member='{_SIGNAL}'"
+_CALL, _ANSWER, _ERROR, _SIGNALLED = 1, 2, 3, 4
 _PATH, _INTERFACE, _MEMBER, _DESTINATION, _SIGNATURE = 1, 2, 3, 6, 8
-_FIXED = 16
-_LONGEST = 1 << 20
-_PATIENCE = 10.0
+_FIXED_HEADER_BYTES = 16
+_MESSAGE_LIMIT_BYTES = 1 << 20
+_ANSWER_TIMEOUT_S = 10.0
 
 
 class Logind:
@@ -31,7 +31,7 @@ class Logind:
         wanted = address or os.environ.get("DBUS_SYSTEM_BUS_ADDRESS") or _ADDRESS
         path = wanted.partition("path=")[2].partition(",")[0].partition(";")[0]
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(_PATIENCE)
+        self._socket.settimeout(_ANSWER_TIMEOUT_S)
         self._serial = 0
         self._buffer = b""
         self._descriptors: list[int] = []
@@ -39,7 +39,7 @@ class Logind:
             self._socket.connect(path)
             self._authenticate()
             self._ask(_BUS, "Hello")
-            self._ask(_BUS, "AddMatch", _MATCH)
+            self._ask(_BUS, "AddMatch", _MATCH_RULE)
         except BaseException:
             self.close()
             raise
@@ -65,10 +65,10 @@ class Logind:
         try:
             while True:
                 kind, fields, body = self._receive()
-                if kind == _TOLD and _SIGNAL.encode() in fields and len(body) >= 4:
+                if kind == _SIGNALLED and _SIGNAL.encode() in fields and len(body) >= 4:
                     return body[:4] != bytes(4)
         finally:
-            self._socket.settimeout(_PATIENCE)
+            self._socket.settimeout(_ANSWER_TIMEOUT_S)
 
     def _authenticate(self) -> None:
         user = str(os.getuid()).encode().hex()
@@ -97,17 +97,21 @@ class Logind:
 
     def _receive(self) -> tuple[int, bytes, bytes]:
         """The kind of a message, its header fields and its body."""
-        while len(self._buffer) < _FIXED:
+        while len(self._buffer) < _FIXED_HEADER_BYTES:
             self._read_more()
         order = "<" if self._buffer[:1] == b"l" else ">"
-        body, _, fields = struct.unpack(f"{order}3I", self._buffer[4:_FIXED])
-        start = _FIXED + fields + -fields % 8
-        if start + body > _LONGEST:
+        body, _, fields = struct.unpack(f"{order}3I", self._buffer[4:_FIXED_HEADER_BYTES])
+        start = _FIXED_HEADER_BYTES + fields + -fields % 8
+        if start + body > _MESSAGE_LIMIT_BYTES:
             raise OSError("the system bus says too much")
         while len(self._buffer) < start + body:
             self._read_more()
         message, self._buffer = self._buffer[: start + body], self._buffer[start + body :]
-        return message[1], message[_FIXED : _FIXED + fields], message[start:]
+        return (
+            message[1],
+            message[_FIXED_HEADER_BYTES : _FIXED_HEADER_BYTES + fields],
+            message[start:],
+        )
 
     def _read_more(self) -> None:
         number = array.array("i")

@@ -10,15 +10,15 @@ from urllib.parse import quote, unquote
 
 from stayer.store import LOG_HEAD, LOG_TAIL, Store
 from stayer.worker import safe_files
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 
 logger = logging.getLogger("stayer.worker")
 
-_MOST = 10_000_000_000
-"""How many bytes of them are kept in all; the oldest go first."""
-_BATCH = 500
-_LONGEST = 200
-"""Of a file's name without attempt and ending."""
+_KEPT_LIMIT_BYTES = 10_000_000_000
+"""How much of all logs is kept; the oldest go first."""
+_LOOKUP_BATCH = 500
+_NAME_LIMIT = 200
+"""How long the name of a file may be, without attempt and ending."""
 
 
 class KeptLogs:
@@ -27,7 +27,7 @@ class KeptLogs:
     def __init__(self, state: Path) -> None:
         self.folder = state / "logs"
 
-    def keep(self, held: Held) -> None:
+    def keep(self, held: HeldAttempt) -> None:
         """Before its run directory goes: whatever the store has not got in full."""
         part = held.run.part
         try:
@@ -46,7 +46,7 @@ class KeptLogs:
     def _named(self, id: str) -> str:
         """The name of a task's files; one that no disk takes is a hash, with the id beside it."""
         name = quote(id, safe="")
-        if len(name) <= _LONGEST:
+        if len(name) <= _NAME_LIMIT:
             return name
         name = f"%{sha256(id.encode()).hexdigest()}"
         (self.folder / f"{name}.id").write_text(id)
@@ -61,8 +61,8 @@ class KeptLogs:
         named = {path: self._task_of(path) for path in paths}
         ids = list(dict.fromkeys(named.values()))
         gone: set[str] = set()
-        for start in range(0, len(ids), _BATCH):
-            part = ids[start : start + _BATCH]
+        for start in range(0, len(ids), _LOOKUP_BATCH):
+            part = ids[start : start + _LOOKUP_BATCH]
             found = store.get(part)
             gone.update(id for id, task in zip(part, found, strict=True) if task is None)
         for path in [path for path in paths if named[path] in gone]:
@@ -74,7 +74,7 @@ class KeptLogs:
         sizes = {path: os.lstat(path).st_blocks * 512 for path in paths}
         total = sum(sizes.values())
         for path in paths:
-            if total <= _MOST:
+            if total <= _KEPT_LIMIT_BYTES:
                 return
             total -= sizes[path]
             self._forget(path)

@@ -21,13 +21,13 @@ from stayer.service.lease.heartbeat import Heart, moment
 from stayer.service.upkeep import due_work
 from stayer.service.upkeep.queue_stats import Sampler
 from stayer.store import Store
-from stayer.worker.attempt import Held
-from stayer.worker.attempts import Holdings, by_queue
-from stayer.worker.base import TICK, BeatingWorker
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.attempts import HeldAttempts, by_queue
+from stayer.worker.base import TICK_S, BeatingWorker
 from stayer.worker.cleanup import clear_leftovers
 from stayer.worker.commit_outcomes import refresh, settle_outcomes, settle_starts, tell
-from stayer.worker.freeze_before_sleep import Bedtime
-from stayer.worker.freeze_log import StandstillTeller
+from stayer.worker.freeze_before_sleep import SleepWatcher
+from stayer.worker.freeze_log import FreezeLogger
 from stayer.worker.handlers import Handlers
 from stayer.worker.keeper_orders import carry_out
 from stayer.worker.launch import Starter
@@ -38,15 +38,17 @@ from stayer.worker.options import Options
 from stayer.worker.orphans import is_over, speak_for_keeper, take_back_unbegun
 from stayer.worker.outcome import node_trouble
 from stayer.worker.reconcile import reconcile
-from stayer.worker.retention import Tidying
+from stayer.worker.retention import Purger
 from stayer.worker.state_directory import StateDirectory
-from stayer.worker.store_listener import Ear
+from stayer.worker.store_listener import StoreListener
 
 logger = logging.getLogger("stayer.worker")
 
-_SOON = 0.003
-_SOME_TIME = 0.5
-_TIDY = 600.0
+_START_POLL_S = 0.003
+"""How often to look while a task has been reserved, but its process does not run yet."""
+_THAW_RETRY_S = 0.5
+"""When to compare with the store again while something may be frozen."""
+_TIDY_INTERVAL_S = 600.0
 
 
 class WorkerLoop(BeatingWorker):
@@ -70,10 +72,10 @@ class WorkerLoop(BeatingWorker):
         self._starter = Starter(store, state, handlers, self._nursery, self._leases)
         self._logs = KeptLogs(state.path)
         self._sampler = Sampler(store)
-        self._ear: Ear | None = None
-        self._holdings = Holdings(state, self._bell)
-        self._standstill = StandstillTeller(self._holdings, self._leases)
-        self._bedtime = Bedtime(self._bell.ring, self._all_stand_still)
+        self._ear: StoreListener | None = None
+        self._holdings = HeldAttempts(state, self._bell)
+        self._standstill = FreezeLogger(self._holdings, self._leases)
+        self._bedtime = SleepWatcher(self._bell.ring, self._all_stand_still)
         self._keeps = options.fence == "keep"
         self._asked_to_sleep: set[tuple[str, int]] = set()
         self._stop_within = 0.0
@@ -81,7 +83,7 @@ class WorkerLoop(BeatingWorker):
         self._next_due = 0.0
         self._next_reconcile = 0.0
         self._next_thaw = 0.0
-        self._tidying = Tidying(store, options.retention)
+        self._tidying = Purger(store, options.retention)
         self._next_log_tidying = 0.0
         self._turn = 0
         self._stirred = self._due_changed = True
@@ -133,7 +135,7 @@ class WorkerLoop(BeatingWorker):
                 self._try(lambda held=held: self._take_up(held))  # type: ignore[misc]
         self._leases.tell(self._holdings.queues())
 
-    def _take_up(self, held: Held) -> None:
+    def _take_up(self, held: HeldAttempt) -> None:
         if refresh(self._store, held) and not held.run.has_ended():
             adopted = Tell("adopted", f"by process {os.getpid()} of its worker")
             self._store.commit([decide(held.task, adopted)])
@@ -142,7 +144,9 @@ class WorkerLoop(BeatingWorker):
         if self._ear is not None:
             self._ear.close()
             self._ear = None
-        self._ear = Ear(self._store, self._state.worker_id, self._options.queues, self._on_noise)
+        self._ear = StoreListener(
+            self._store, self._state.worker_id, self._options.queues, self._on_noise
+        )
         return super()._registered_heart()
 
     def _about_me(self) -> Worker:
@@ -276,7 +280,7 @@ class WorkerLoop(BeatingWorker):
 
     def _mark_started(self) -> None:
         """Tell the store of processes that have come to run."""
-        fresh: list[tuple[Held, int]] = []
+        fresh: list[tuple[HeldAttempt, int]] = []
         for held in self._holdings:
             if held.task.state == "reserved" and not held.run.has_ended():
                 running = held.run.running
@@ -288,7 +292,7 @@ class WorkerLoop(BeatingWorker):
         for queue, some in by_queue(fresh, lambda each: each[0]).items():
             self._try(lambda some=some: self._tell_starts(some), queue)  # type: ignore[misc]
 
-    def _tell_starts(self, fresh: list[tuple[Held, int]]) -> None:
+    def _tell_starts(self, fresh: list[tuple[HeldAttempt, int]]) -> None:
         self._starter.succeeded()
         if not settle_starts(self._store, fresh):
             self._next_reconcile = 0.0
@@ -321,7 +325,7 @@ class WorkerLoop(BeatingWorker):
                     self._holdings.counted("outcome")
                 )
 
-    def _tell_outcomes(self, ended: list[Held]) -> None:
+    def _tell_outcomes(self, ended: list[HeldAttempt]) -> None:
         # The last of log and checkpoint come before the end; so does what befell it just before.
         mine = [held for held in ended if held.task.worker == self._state.worker_id]
         for held in mine:
@@ -341,7 +345,7 @@ class WorkerLoop(BeatingWorker):
                 self._starter.rest(held.task)
             self._forget(held)
 
-    def _forget(self, held: Held) -> None:
+    def _forget(self, held: HeldAttempt) -> None:
         self._holdings.remove(held)
         self._logs.keep(held)
         held.run.remove()
@@ -373,7 +377,7 @@ class WorkerLoop(BeatingWorker):
             )
         ):
             self._next_reconcile = now + self._leases.length
-            self._next_thaw = now + _SOME_TIME
+            self._next_thaw = now + _THAW_RETRY_S
 
     def _look_at_the_clock(self) -> None:
         """See to what is due, when it is, or when there may be something that is due sooner. After
@@ -427,7 +431,7 @@ class WorkerLoop(BeatingWorker):
         if self._tidying.is_due():
             self._try(self._tidying.step)
         if moment() >= self._next_log_tidying:
-            self._next_log_tidying = moment() + _TIDY
+            self._next_log_tidying = moment() + _TIDY_INTERVAL_S
             self._tidy(lambda: self._logs.forget_purged(self._store))
             self._tidy(lambda: clear_leftovers(self._store, self._state, self._holdings))
 
@@ -439,11 +443,11 @@ class WorkerLoop(BeatingWorker):
             logger.exception("the state directory could not be tidied up")
 
     def _wait(self) -> None:
-        timeout = min(TICK, max(0.0, self._next_due - moment(), self._patience.left()))
+        timeout = min(TICK_S, max(0.0, self._next_due - moment(), self._patience.left()))
         if self._tidying.has_more:
             timeout = 0.0
         if any(held.task.state == "reserved" for held in self._holdings):
-            timeout = min(timeout, _SOON)
+            timeout = min(timeout, _START_POLL_S)
         self._bell.sleep(timeout)
 
     # Between the threads

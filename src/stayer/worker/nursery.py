@@ -13,7 +13,8 @@ from stayer import keeper
 from stayer.keeper.nursery import version
 
 _CODE = Path(keeper.__file__).with_name("__main__.py")  # the folder would need `runpy`
-_PATIENCE = 10.0
+_START_TIMEOUT_S = 10.0
+"""How long a new nursery may take until it listens."""
 
 
 class NurseryGone(Exception):
@@ -51,7 +52,7 @@ class Nursery:
                     continue
 
     def _send(self, line: str) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
             try:
                 _write(self._fifo, line.encode())

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from stayer.core.model import Kept, Policy
 
-LOG_CAP = 256_000_000
-"""How much of a log stays on the node, in bytes, unless told otherwise."""
+LOG_CAP_BYTES = 256_000_000
+"""How much of a log stays on the node, unless the settings say otherwise."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Options(Struct, frozen=True, kw_only=True):
     fence: Literal["freeze", "kill", "keep"] = "freeze"
     isolate: Literal["pidns"] | None = None
     cgroup: bool = False
-    log_cap: int = LOG_CAP
+    log_cap: int = LOG_CAP_BYTES
     retention: dict[Kept, float] = {}
     """How long is kept what its queue says nothing about, in seconds."""
 

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from stayer.service.lease.heartbeat import moment
-from stayer.worker.attempt import Held
+from stayer.worker.attempt import HeldAttempt
 from stayer.worker.run_directory import Run
 
 logger = logging.getLogger("stayer.worker")
 
-_PATIENCE = 1.0
-_ROUND = 0.005
+_SWEEP_TIMEOUT_S = 1.0
+"""How long to go on killing until nothing is left."""
+_SWEEP_POLL_S = 0.005
 
 
-def speak_for_keeper(held: Held) -> None:
+def speak_for_keeper(held: HeldAttempt) -> None:
     """Where nobody else will say how it ended: see that nothing is left of it, then say so."""
     vanished = held.has_vanished()
     if not vanished and not held.is_abandoned():
@@ -36,7 +37,7 @@ def speak_for_keeper(held: Held) -> None:
         logger.warning("of task %s nothing can be said yet: %s", held.task.id, error)
 
 
-def take_back_unbegun(held: Held) -> None:
+def take_back_unbegun(held: HeldAttempt) -> None:
     """Where no keeper comes, see to it that none ever does, and say so."""
     if not held.waits_in_vain():
         return
@@ -67,14 +68,14 @@ def sweep_strays(folder: Path) -> bool:
     """
     # What an older worker started has the folder itself.
     tags = {b"STAYER_DIR=" + os.fsencode(each) for each in (folder, Run(folder).task_folder)}
-    end = moment() + _PATIENCE
+    end = moment() + _SWEEP_TIMEOUT_S
     while found := [pid for pid in _processes() if _carries(pid, tags)]:
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if moment() > end:
             return False
-        time.sleep(_ROUND)
+        time.sleep(_SWEEP_POLL_S)
     return True
 
 

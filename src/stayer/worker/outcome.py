@@ -15,8 +15,8 @@ _LIMITS = {
     "memory": ("oom", "MemoryLimit", "it used more memory than its limit", format_limit),
 }
 _OUT_OF_MEMORY = "the machine ran out of memory, and its kernel killed it"
-_LONGEST_TYPE = 1_000
-_LONGEST_TEXT = 64_000
+_TYPE_LIMIT = 1_000
+_TEXT_LIMIT = 64_000
 NOT_FOUND = 127
 """What a shell says of a program that it can't start."""
 
@@ -49,7 +49,7 @@ def outcome(
     if "keeper_died" in exit:
         return Lose(exit.get("note") or "its keeper was killed")
     if exit.get("stop") is None and (why := node_trouble(exit, error, own=own, loads=loads)):
-        return Interrupt(why[:_LONGEST_TYPE])
+        return Interrupt(why[:_TYPE_LIMIT])
     if "not_started" in exit:
         why = f"it could not be started: {exit['not_started']}"
         return Fail(Fault("NotStarted", why, exit_code=NOT_FOUND))
@@ -105,9 +105,9 @@ def _fault(error: dict[str, Any], exit_code: int) -> Fault:
     """What a task wrote, which may be anything, of a length that a record can carry."""
     trace = error.get("traceback")
     return Fault(
-        _text(error.get("type", "Error"))[:_LONGEST_TYPE],
-        _text(error.get("message", ""))[:_LONGEST_TEXT],
-        None if trace is None else _text(trace)[-_LONGEST_TEXT:],
+        _text(error.get("type", "Error"))[:_TYPE_LIMIT],
+        _text(error.get("message", ""))[:_TEXT_LIMIT],
+        None if trace is None else _text(trace)[-_TEXT_LIMIT:],
         exit_code,
     )
 

@@ -10,8 +10,8 @@ from stayer.core.model import Task
 from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import moment
 from stayer.store import Store
-from stayer.worker.attempt import Held
-from stayer.worker.attempts import Holdings
+from stayer.worker.attempt import HeldAttempt
+from stayer.worker.attempts import HeldAttempts
 from stayer.worker.orphans import sweep_strays
 from stayer.worker.state_directory import StateDirectory
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("stayer.worker")
 def reconcile(
     store: Store,
     state: StateDirectory,
-    holdings: Holdings,
+    holdings: HeldAttempts,
     queues: Sequence[str] = (),
     *,
     may_be_frozen: bool = False,
@@ -51,13 +51,15 @@ def reconcile(
             _find_or_hand_back(store, state, holdings, task)
 
 
-def _find_or_hand_back(store: Store, state: StateDirectory, holdings: Holdings, task: Task) -> None:
+def _find_or_hand_back(
+    store: Store, state: StateDirectory, holdings: HeldAttempts, task: Task
+) -> None:
     run = state.run_for(task)
     if run.has_ended() or run.is_kept() or run.keeper_lives():
-        holdings.take_up(Held(task, run))
+        holdings.take_up(HeldAttempt(task, run))
     elif run.void() and sweep_strays(run.folder):
         if run.has_ended():  # while we looked
-            holdings.take_up(Held(task, run))
+            holdings.take_up(HeldAttempt(task, run))
             return
         logger.warning("task %s was not found here: handed back", task.id)
         store.commit([decide(task, Interrupt("not found on its node"))])

@@ -11,9 +11,9 @@ from msgspec import Struct
 from stayer.store import Store
 from stayer.worker.run_directory import discard, refused_result, strip, task_of
 
-KEPT_FOR = 30 * 86400.0
-"""How long, in seconds, if neither a purge nor a later success ends it."""
-_BATCH = 500
+REFUSED_RESULT_KEPT_S = 30 * 86400.0
+"""How long a refused result stays, if neither a purge nor a later success ends it."""
+_LOOKUP_BATCH = 500
 
 
 class RefusedResult(Struct, frozen=True):
@@ -49,15 +49,15 @@ def forget_refused(store: Store, state: Path) -> None:
     kept = refused_results(state)
     ids = list(dict.fromkeys(each.task for each in kept if each.task is not None))
     over: set[str | None] = set()
-    for start in range(0, len(ids), _BATCH):
-        part = ids[start : start + _BATCH]
+    for start in range(0, len(ids), _LOOKUP_BATCH):
+        part = ids[start : start + _LOOKUP_BATCH]
         for id, task in zip(part, store.get(part), strict=True):
             if task is None or task.state == "complete":
                 over.add(id)
     for each in kept:
         name = each.path.relative_to(state / "run").parts[0]
         folder = state / "run" / name
-        if each.task in over or each.age > KEPT_FOR:
+        if each.task in over or each.age > REFUSED_RESULT_KEPT_S:
             discard(folder)
         else:
             strip(folder)  # should its removal have been cut short

@@ -20,11 +20,11 @@ from pathlib import Path
 
 logger = logging.getLogger("stayer.worker")
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ROUNDS = 3
+_OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ROUNDS_LIMIT = 3
 """How often a folder is gone through to which somebody adds things meanwhile."""
-_PATIENCE = 30.0
-"""How long one removal may take, in seconds: somebody may add folders faster than they go. What is
+_REMOVAL_TIMEOUT_S = 30.0
+"""How long one removal may take: somebody may add folders faster than they go. What is
 left of a run directory goes on at the next tidying."""
 
 
@@ -39,7 +39,7 @@ def remove(path: Path, steps: Iterator[int] | None = None) -> bool:
             return True
         top = _open(str(path), None)
         try:
-            _Emptying(top, steps).run()
+            _FolderEmptier(top, steps).run()
         finally:
             os.close(top)
         os.rmdir(path)
@@ -47,13 +47,13 @@ def remove(path: Path, steps: Iterator[int] | None = None) -> bool:
         return True
     except _NoStepsLeft:
         return False
-    except (OSError, _TakesTooLong) as error:
+    except (OSError, _RemovalTimeout) as error:
         logger.warning("%s can't be removed: %s", path, error)
         return False
     return True
 
 
-class _TakesTooLong(Exception):
+class _RemovalTimeout(Exception):
     """Something else has to be done."""
 
 
@@ -61,7 +61,7 @@ class _NoStepsLeft(Exception):
     """As much was removed as may be."""
 
 
-class _Emptying:
+class _FolderEmptier:
     """Of one folder, by its descriptor."""
 
     def __init__(self, top: int, steps: Iterator[int]) -> None:
@@ -69,12 +69,12 @@ class _Emptying:
         self._steps = steps
         self._moved = f".{secrets.token_hex(8)}."
         self._count = 0
-        self._until = time.monotonic() + _PATIENCE
+        self._until = time.monotonic() + _REMOVAL_TIMEOUT_S
         self._trouble: OSError | None = None
 
     def run(self) -> None:
         """Raise what kept it from being emptied."""
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS_LIMIT):
             self._trouble = None
             left = os.listdir(self._top)
             while left:
@@ -108,7 +108,7 @@ class _Emptying:
         if next(self._steps, None) is None:
             raise _NoStepsLeft
         if time.monotonic() > self._until:
-            raise _TakesTooLong("it takes too long: the rest is for later")
+            raise _RemovalTimeout("it takes too long: the rest is for later")
         try:
             return _is_unlinked(name, folder)
         except OSError as error:
@@ -146,10 +146,10 @@ def _is_unlinked(name: str, folder: int | None) -> bool:
 def _open(name: str, folder: int | None) -> int:
     """A folder, ours alone from now on: whose it was can't add to it any more."""
     try:
-        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+        descriptor = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
     except PermissionError:
         _unclose(name, folder)
-        descriptor = os.open(name, _FOLDER, dir_fd=folder)
+        descriptor = os.open(name, _OPEN_FOLDER_FLAGS, dir_fd=folder)
     with suppress(OSError):
         if os.fstat(descriptor).st_uid != os.geteuid():
             os.fchown(descriptor, os.geteuid(), os.getegid())

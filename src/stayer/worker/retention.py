@@ -10,18 +10,18 @@ from stayer.service.lease.heartbeat import moment
 from stayer.service.upkeep.due_work import Forgetting
 from stayer.store import Store
 
-_PAUSE = 600.0
-"""How often a worker looks, in seconds; all of them together look more often."""
-_FIRST = 5.0
+_PURGE_INTERVAL_S = 600.0
+"""How often one worker purges; all of them together purge more often."""
+_FIRST_PURGE_S = 5.0
 
 
-class Tidying:
+class Purger:
     """A little at a time, then a long pause; no two workers in step."""
 
     def __init__(self, store: Store, retention: Mapping[Kept, float]) -> None:
         self._store = store
         self._forgetting = Forgetting(retention)
-        self._next = moment() + random.uniform(0, _FIRST)
+        self._next = moment() + random.uniform(0, _FIRST_PURGE_S)
         self.has_more = False
 
     def is_due(self) -> bool:
@@ -31,5 +31,5 @@ class Tidying:
     def step(self) -> None:
         """Forget some."""
         self.has_more = False  # should it fail, the next look is later
-        self._next = moment() + _PAUSE * random.uniform(0.5, 1.5)
+        self._next = moment() + _PURGE_INTERVAL_S * random.uniform(0.5, 1.5)
         self.has_more = self._forgetting.step(self._store)

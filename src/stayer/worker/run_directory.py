@@ -22,23 +22,23 @@ from stayer.keeper import tree
 from stayer.keeper.kernel import contents
 from stayer.worker import remove_later, remove_tree, safe_files
 
-_FEW = 1_000_000
+_INLINE_INPUTS_BYTES = 1_000_000
 """Inputs that are longer are not in `task.json`, which is read often, but in their file alone."""
-_LONGEST_JSON = 16_000_000
-_LONGEST_RESULT = limits.WRITTEN
+_JSON_LIMIT_BYTES = 16_000_000
+_RESULT_FILE_LIMIT_BYTES = limits.WRITTEN
 """As it is written: what is longer is refused unread."""
-_BLOCK = 4096
+_BLOCK_BYTES = 4096
 """Orders fill whole blocks, so that one that was read can hold the next when the disk is full."""
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_REFUSED, _WHOSE = "result.refused", "refused.json"
-_HASHED = "%"
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED_RESULT_FILE, _REFUSED_OWNER_FILE = "result.refused", "refused.json"
+_HASHED_NAME_PREFIX = "%"
 """How the name of a run directory begins that is not the task's id."""
-_PARENT = 1
-"""In `tree.Stat`."""
-_DEAD = (b"Z", b"X")
+_STAT_PARENT = 1
+"""The place of the parent's pid in `tree.Stat`."""
+_DEAD_STATES = (b"Z", b"X")
 _NO_NURSERY = (-1, -1)
-_NURSERY = b"stayer-nursery\n"
-_TASK = "task"
+_NURSERY_COMM = b"stayer-nursery\n"
+_TASK_PART = "task"
 """The part of a run directory that the task has."""
 NEW, GONE = ".new.", ".gone."
 """How the name begins of one that is being made, and of one that is being removed."""
@@ -90,7 +90,7 @@ class Run:
     @property
     def task_folder(self) -> Path:
         """The part that the task has: what it calls STAYER_DIR."""
-        return self.folder / _TASK
+        return self.folder / _TASK_PART
 
     @property
     def part(self) -> safe_files.Part:
@@ -110,7 +110,7 @@ class Run:
     def about(self) -> dict[str, Any]:
         """What `task.json` says."""
         content: dict[str, Any] = json.loads(
-            safe_files.read(self.folder / "task.json", _LONGEST_JSON)
+            safe_files.read(self.folder / "task.json", _JSON_LIMIT_BYTES)
         )
         return content
 
@@ -169,7 +169,7 @@ class Run:
         try:
             self._replace("exit", said)
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in _DISK_FULL_ERRORS:
                 raise
             reserved = self.folder / "exit.tmp"  # by the keeper, for this
             safe_files.write(reserved, said.encode())
@@ -226,7 +226,7 @@ class Run:
         try:
             safe_files.write(new, words)
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in _DISK_FULL_ERRORS:
                 raise
             safe_files.clear(new)
             self._ask_on_a_full_disk(words)
@@ -297,15 +297,15 @@ class Run:
             return False
         pid, started = self._nursery
         fields = tree.stat(str(pid))
-        return fields is None or fields[tree.STATE] in _DEAD or tree.started(pid) != started
+        return fields is None or fields[tree.STATE] in _DEAD_STATES or tree.started(pid) != started
 
     def result(self) -> Value:
         """What the task left as its result: JSON, else a line of text, else the bytes.
 
-        Raises NotPlain and TooLong.
+        Raises NotPlainFile and TooLong.
         """
         try:
-            data = self.part.read("result", _LONGEST_RESULT)
+            data = self.part.read("result", _RESULT_FILE_LIMIT_BYTES)
         except FileNotFoundError:
             return None
         try:
@@ -319,18 +319,18 @@ class Run:
 
     def keep_result(self) -> Path:
         """Put a result that the store won't take where `remove` leaves it."""
-        kept = self.part.folder / _REFUSED
+        kept = self.part.folder / _REFUSED_RESULT_FILE
         if not self.has_refused_result():
             (self.part.folder / "result").replace(kept)
         return kept
 
     def has_refused_result(self) -> bool:
         """The store would not take it, at an earlier try to tell the outcome."""
-        return self.part.seen(_REFUSED) is not None
+        return self.part.seen(_REFUSED_RESULT_FILE) is not None
 
     def error(self) -> dict[str, Any] | None:
         """What a Python task said of its failure."""
-        return _object(lambda: self.part.read("error", _LONGEST_JSON))
+        return _object(lambda: self.part.read("error", _JSON_LIMIT_BYTES))
 
     def log_tail(self, size: int = 2000) -> str:
         """The last lines of its output."""
@@ -354,7 +354,7 @@ class Run:
             self._pidfd = None
 
     def _read(self, name: str) -> dict[str, Any] | None:
-        return _object(lambda: safe_files.read(self.folder / name, _LONGEST_JSON))
+        return _object(lambda: safe_files.read(self.folder / name, _JSON_LIMIT_BYTES))
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
@@ -392,7 +392,7 @@ def _make(
     """All of a run directory. The task's part becomes its user's last of all."""
     user = keeper.get("user")
     new.mkdir(mode=0o700)
-    part = new / _TASK
+    part = new / _TASK_PART
     part.mkdir(mode=0o700)
     given = _give(part, task, checkpoint, inputs)
     safe_files.write(new / "go", _in_blocks(b"{}"))
@@ -423,7 +423,7 @@ def _give(
         safe_files.write(part / "inputs", written.encode())
     about = {
         "task": codec.record(task),
-        "inputs": inputs if len(written) <= _FEW else None,
+        "inputs": inputs if len(written) <= _INLINE_INPUTS_BYTES else None,
         "worker": task.worker,
         "attempt": task.attempt,
     }
@@ -455,15 +455,15 @@ def discard(folder: Path) -> None:
 
 def refused_result(folder: Path) -> Path | None:
     """The result in it that the store refused, if there is one."""
-    paths = (folder / _TASK / _REFUSED, folder / _REFUSED)
+    paths = (folder / _TASK_PART / _REFUSED_RESULT_FILE, folder / _REFUSED_RESULT_FILE)
     return next((path for path in paths if safe_files.seen(path) is not None), None)
 
 
 def strip(folder: Path) -> None:
     """Leave a refused result alone in its folder, with a word whose it is."""
     whose = task_of(folder)
-    if whose is not None and not (folder / _WHOSE).exists():
-        safe_files.write(folder / _WHOSE, json.dumps({"id": whose}).encode())
+    if whose is not None and not (folder / _REFUSED_OWNER_FILE).exists():
+        safe_files.write(folder / _REFUSED_OWNER_FILE, json.dumps({"id": whose}).encode())
     remove_later.in_passing(folder, partial(_strip, folder))
 
 
@@ -481,22 +481,24 @@ def _strip(folder: Path, steps: Iterator[int]) -> bool:
 
 def _beside_refused(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.name == _TASK and path.is_dir() and not path.is_symlink():
-            yield from (each for each in path.iterdir() if each.name != _REFUSED)
-        elif path.name not in (_REFUSED, _WHOSE):
+        if path.name == _TASK_PART and path.is_dir() and not path.is_symlink():
+            yield from (each for each in path.iterdir() if each.name != _REFUSED_RESULT_FILE)
+        elif path.name not in (_REFUSED_RESULT_FILE, _REFUSED_OWNER_FILE):
             yield path
 
 
 def task_of(folder: Path) -> str | None:
     """The id of the task whose run directory this is, or was; None if it can't be told."""
-    about = _object(lambda: safe_files.read(folder / "task.json", _LONGEST_JSON)) or {}
+    about = _object(lambda: safe_files.read(folder / "task.json", _JSON_LIMIT_BYTES)) or {}
     about = (
-        about.get("task") or _object(lambda: safe_files.read(folder / _WHOSE, _LONGEST_JSON)) or {}
+        about.get("task")
+        or _object(lambda: safe_files.read(folder / _REFUSED_OWNER_FILE, _JSON_LIMIT_BYTES))
+        or {}
     )
     if isinstance(about, dict) and isinstance(about.get("id"), str):
         return str(about["id"])
     name = folder.name.rpartition(".")[0]
-    return name if name and not name.startswith(_HASHED) else None
+    return name if name and not name.startswith(_HASHED_NAME_PREFIX) else None
 
 
 def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
@@ -510,7 +512,7 @@ def _object(read: Callable[[], bytes]) -> dict[str, Any] | None:
 
 def _in_blocks(words: bytes) -> bytes:
     """With spaces after it, which no reader of JSON minds."""
-    return words.ljust(max(1, -(-len(words) // _BLOCK)) * _BLOCK)
+    return words.ljust(max(1, -(-len(words) // _BLOCK_BYTES)) * _BLOCK_BYTES)
 
 
 def _nursery_of(keeper: int) -> tuple[int, int] | None:
@@ -518,9 +520,9 @@ def _nursery_of(keeper: int) -> tuple[int, int] | None:
     fields = tree.stat(str(keeper))
     if fields is None:
         return None
-    parent = int(fields[_PARENT])
+    parent = int(fields[_STAT_PARENT])
     started = tree.started(parent)
-    if started is None or contents(f"/proc/{parent}/comm") != _NURSERY:
+    if started is None or contents(f"/proc/{parent}/comm") != _NURSERY_COMM:
         return _NO_NURSERY
     return parent, started
 

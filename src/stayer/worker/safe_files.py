@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from stayer.worker.remove_tree import remove
 
-_CHUNK = 1 << 20
-_HOW = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK_BYTES = 1 << 20
+_OPEN_FLAGS = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Fits: TypeAlias = Callable[[os.stat_result], bool]
 """Whether a file is one that may be read."""
@@ -51,11 +51,11 @@ class Part:
         return found if found is not None and self.is_theirs(found) else None
 
     def read(self, name: str, most: int) -> bytes:
-        """A whole file; raises NotPlain, TooLong, or what else is wrong with it."""
+        """A whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
         return read(self.folder / name, most, self.is_theirs)
 
     def read_part(self, name: str, start: int, length: int) -> bytes:
-        """At most so much of a file from there on; raises NotPlain and others."""
+        """At most so much of a file from there on; raises NotPlainFile and others."""
         return read_part(self.folder / name, start, length, self.is_theirs)
 
     def is_theirs(self, found: os.stat_result) -> bool:
@@ -64,7 +64,7 @@ class Part:
         return is_own and stat.S_ISREG(found.st_mode)
 
 
-class NotPlain(OSError):
+class NotPlainFile(OSError):
     """It is a pipe, a link, a folder, a device: no file that holds anything."""
 
 
@@ -82,7 +82,7 @@ def seen(path: Path) -> os.stat_result | None:
 
 
 def read(path: Path, most: int, fits: Fits = lambda _: True) -> bytes:
-    """A whole file; raises NotPlain, TooLong, or what else is wrong with it."""
+    """A whole file; raises NotPlainFile, TooLong, or what else is wrong with it."""
     descriptor, size = _open(path, fits)
     try:
         if size > most:
@@ -96,7 +96,7 @@ def read(path: Path, most: int, fits: Fits = lambda _: True) -> bytes:
 
 
 def read_part(path: Path, start: int, length: int, fits: Fits = lambda _: True) -> bytes:
-    """At most so much of a file from there on; raises NotPlain, or what else is wrong with it."""
+    """Read at most so much of a file from there on; raises NotPlainFile, or what else is wrong."""
     descriptor, _ = _open(path, fits)
     try:
         return _read(descriptor, start, length)
@@ -108,7 +108,7 @@ def write(path: Path, data: bytes) -> None:
     """Make it a file with just this content: whatever else has been put there goes first."""
     if not _is_ours(path):
         clear(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _HOW, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _OPEN_FLAGS, 0o600)
     try:
         rest = memoryview(data)
         while rest:
@@ -145,21 +145,21 @@ def _is_ours(path: Path) -> bool:
 def _open(path: Path, fits: Fits) -> tuple[int, int]:
     """A descriptor, and the size."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | _HOW)
+        descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
-            raise NotPlain(error.errno, "no plain file", str(path)) from error
+            raise NotPlainFile(error.errno, "no plain file", str(path)) from error
         raise
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or not fits(found):
         os.close(descriptor)
-        raise NotPlain(errno.EINVAL, "no plain file of its own", str(path))
+        raise NotPlainFile(errno.EINVAL, "no plain file of its own", str(path))
     return descriptor, found.st_size
 
 
 def _read(descriptor: int, start: int, length: int) -> bytes:
     parts = []
-    while length > 0 and (part := os.pread(descriptor, min(length, _CHUNK), start)):
+    while length > 0 and (part := os.pread(descriptor, min(length, _CHUNK_BYTES), start)):
         parts.append(part)
         start, length = start + len(part), length - len(part)
     return b"".join(parts)

@@ -14,7 +14,7 @@ from stayer.worker.wakeup import Bell
 logger = logging.getLogger("stayer.worker")
 
 
-HEARD = (
+HANDLED_SIGNALS = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT,
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ class Signals:
         """Keep those that mean something from now on, and let each wake the loop."""
         if threading.current_thread() is not threading.main_thread():
             return  # in tests
-        for number in (*HEARD, signal.SIGALRM):
+        for number in (*HANDLED_SIGNALS, signal.SIGALRM):
             signal.signal(number, self._keep)
         bell.ring_on_signals()
 

@@ -28,13 +28,13 @@ from stayer.worker.run_directory import GONE, NEW, Run
 
 logger = logging.getLogger("stayer.worker")
 
-_WIDTH = 20
-_DIGEST = 16
-_ROUND = 0.05
-_SAY_AGAIN = 10.0
-_ASK_AGAIN = 5.0
-_OURS = ("lock", "identity", "nursery.log")
-_SAFE = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_NUMBER_WIDTH = 20
+_DIGEST_LENGTH = 16
+_LOCK_POLL_S = 0.05
+_LOG_WAITING_EVERY_S = 10.0
+_ASK_HOLDER_EVERY_S = 5.0
+_OWN_FILES = ("lock", "identity", "nursery.log")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def node_name() -> str:
@@ -74,13 +74,15 @@ class StateDirectory:
         if not self._try_lock():
             self._wait_for_it(take_over)
         me = str(os.getpid()).encode()
-        os.pwrite(self._lock, me.ljust(_WIDTH), 0)  # at once: nobody must take us for another
+        os.pwrite(
+            self._lock, me.ljust(_NUMBER_WIDTH), 0
+        )  # at once: nobody must take us for another
         self._take_identity()
         self.clear_what_was_cut_short()
 
     def _refuse_what_is_not_ours(self) -> None:
         """Whoever can write here decides what runs as this worker's user."""
-        for path in (self.path, self.path / "run", *map(self.path.joinpath, _OURS)):
+        for path in (self.path, self.path / "run", *map(self.path.joinpath, _OWN_FILES)):
             try:
                 found = os.stat(path) if path == self.path else os.lstat(path)
             except FileNotFoundError:
@@ -141,13 +143,13 @@ class StateDirectory:
 
     def lease_path_of(self, queue: str) -> Path:
         """The file that those of one queue read, where it may be good in some queues only."""
-        digest = sha256(queue.encode()).hexdigest()[:_DIGEST]
+        digest = sha256(queue.encode()).hexdigest()[:_DIGEST_LENGTH]
         return self.path / f"lease-{self.worker_id}@{digest}"
 
     @staticmethod
     def holder_of(lease: Path) -> str:
         """Whose lease a file is about."""
-        return re.sub(f"@[0-9a-f]{{{_DIGEST}}}$", "", lease.name.removeprefix("lease-"))
+        return re.sub(f"@[0-9a-f]{{{_DIGEST_LENGTH}}}$", "", lease.name.removeprefix("lease-"))
 
     def write_lease(self, until: float, length: float, queue: str | None = None) -> None:
         """In place and of fixed width: works on a full disk, and is never seen half written."""
@@ -198,7 +200,9 @@ class StateDirectory:
     def run_for(self, task: Task) -> Run:
         """The run directory of an attempt, there or not."""
         # Of any other id a hash: names that are cut, or too long for the disk, could be another's.
-        name = task.id if _SAFE.fullmatch(task.id) else f"%{sha256(task.id.encode()).hexdigest()}"
+        name = (
+            task.id if _SAFE_NAME.fullmatch(task.id) else f"%{sha256(task.id.encode()).hexdigest()}"
+        )
         return Run(self.path / "run" / f"{name}.{task.attempt}")
 
     def _wait_for_it(self, take_over: bool) -> None:
@@ -211,20 +215,20 @@ class StateDirectory:
                 "from it with --take-over, or give this one a --state-dir of its own"
             )
         asked: dict[int, float] = {}
-        said_at = time.monotonic() - _SAY_AGAIN
+        said_at = time.monotonic() - _LOG_WAITING_EVERY_S
         while not self._try_lock():
             holder = self._holder()
             # Whoever takes over while we wait is asked in its turn: the last one stays. And again:
             # under nohup one is deaf until it has begun to listen.
             now = time.monotonic()
-            if holder is not None and now >= asked.get(holder, -math.inf) + _ASK_AGAIN:
+            if holder is not None and now >= asked.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
                 asked[holder] = now
                 with suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGHUP)
-            if time.monotonic() >= said_at + _SAY_AGAIN:
+            if time.monotonic() >= said_at + _LOG_WAITING_EVERY_S:
                 said_at = time.monotonic()
                 _say_what_is_awaited(holder, self.path)
-            time.sleep(_ROUND)
+            time.sleep(_LOCK_POLL_S)
 
     def _try_lock(self) -> bool:
         try:
@@ -235,7 +239,7 @@ class StateDirectory:
 
     def _holder(self) -> int | None:
         """Who has the lock and has said so; None while the next one has not yet."""
-        said = os.pread(self._lock, _WIDTH, 0).decode(errors="replace").strip()
+        said = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
         holders = lock_holders(os.fstat(self._lock).st_ino)
         if not said.isdecimal() or (holders and int(said) not in holders):
             return None

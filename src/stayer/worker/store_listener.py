@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from stayer.core.errors import StoreError
 from stayer.store import Store
 
-_LOOK = 60.0
-_PAUSE = 0.1
+_WAIT_LIMIT_S = 60.0
+_ERROR_PAUSE_S = 0.1
 
 
-class Ear:
+class StoreListener:
     """Listens for one worker identity, from its making on."""
 
     def __init__(
@@ -32,8 +32,8 @@ class Ear:
     def _listen(self) -> None:
         while not self._closing:
             try:
-                self._waiter.wait(_LOOK)
+                self._waiter.wait(_WAIT_LIMIT_S)
                 self._on_noise()  # also when the time was over: a wake-up may have got lost
             except StoreError:
-                time.sleep(_PAUSE)
+                time.sleep(_ERROR_PAUSE_S)
         self._waiter.close()

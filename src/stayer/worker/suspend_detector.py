@@ -5,12 +5,13 @@ from __future__ import annotations
 from stayer.core.units import format_duration
 from stayer.keeper.kernel import slept, wall
 
-_NAP = 1.0
-"""Shorter ones are not worth a word, in seconds."""
-_JUMP = 5.0
+_SHORTEST_SUSPEND_S = 1.0
+"""A shorter suspend is not worth a word."""
+_CLOCK_JUMP_S = 5.0
+"""A smaller jump of the wall clock is not worth a word."""
 
 
-class Naps:
+class SuspendDetector:
     """Looked at often; tells of each once."""
 
     def __init__(self) -> None:
@@ -22,9 +23,9 @@ class Naps:
         """
         asleep, ahead = slept() - self._slept, wall() - self._wall
         self._slept, self._wall = slept(), wall()
-        if asleep > _NAP:
+        if asleep > _SHORTEST_SUSPEND_S:
             return f"this machine slept for {format_duration(asleep)}"
-        if ahead > min(_JUMP, lease / 12):
+        if ahead > min(_CLOCK_JUMP_S, lease / 12):
             step = format_duration(ahead)
             return f"the clock jumped ahead by {step}, as after a pause of this machine"
         return None

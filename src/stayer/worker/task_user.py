@@ -27,19 +27,19 @@ from stayer.core.patterns import any_matches
 from stayer.core.refused_tasks import listed
 from stayer.worker import safe_files
 from stayer.worker.allowed_programs import NotAllowed
-from stayer.worker.ask_process import Disturbed, killed_by
+from stayer.worker.ask_process import ProcessInterrupted, killed_by
 from stayer.worker.run_directory import NEW
 
 logger = logging.getLogger("stayer.worker")
 
-_SHARED = ("LANG", "LANGUAGE", "LC_*", "LD_LIBRARY_PATH", "PATH", "PYTHON*", "TZ")
+_SHARED_VARIABLES = ("LANG", "LANGUAGE", "LC_*", "LD_LIBRARY_PATH", "PATH", "PYTHON*", "TZ")
 """Variables of the worker that its tasks get too: where programs are, and how to read and write.
 All others may be secrets of root's."""
-_PATIENCE = 60.0
-"""For how long a trial may take, in seconds."""
-_LONGEST = 65536
-"""Of what it says, in bytes; shorter than what a pipe holds."""
-_WORD = b"a task of this user was here"
+_TRIAL_TIMEOUT_S = 60.0
+"""How long a trial may take."""
+_TRIAL_ANSWER_BYTES = 65536
+"""How much a trial may answer: no more than a pipe holds."""
+_TRIAL_CONTENT = b"a task of this user was here"
 GUARD = """
 import os
 from stayer.keeper.kernel import die_with_parent, set_dumpable
@@ -48,7 +48,7 @@ die_with_parent(os.getppid())
 """
 """What a process of this user's does first, if it is to tell its worker something: no other one of
 that user can look into it then, or write to its pipes. It still can before that."""
-_TRIAL = """
+_TRIAL_PROGRAM = """
 import json, os, sys
 try:
     exec(sys.argv[1])
@@ -117,7 +117,9 @@ class TaskUser(Struct, frozen=True):
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The variables of a process of this user's, from those of the worker."""
-        kept = {name: value for name, value in inherited.items() if any_matches(name, _SHARED)}
+        kept = {
+            name: value for name, value in inherited.items() if any_matches(name, _SHARED_VARIABLES)
+        }
         own = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name, "SHELL": self.shell}
         return {**kept, **own}
 
@@ -198,17 +200,20 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
     about = {
         "cwd": os.getcwd(),
         "folder": str(folder),
-        "word": _WORD.decode(),
+        "word": _TRIAL_CONTENT.decode(),
         "program": program,
     }
     try:
         os.chown(folder, user.uid, user.gid)
         trouble = _try(user, about)
-        if trouble is None and safe_files.read(folder / "trial", len(_WORD)) != _WORD:
+        if (
+            trouble is None
+            and safe_files.read(folder / "trial", len(_TRIAL_CONTENT)) != _TRIAL_CONTENT
+        ):
             trouble = "can't write its files"
     except OSError as error:
         trouble = f"can't be given files of its own by this worker: {error.strerror}"
-    except Disturbed as error:
+    except ProcessInterrupted as error:
         logger.warning("--task-user %s could not be tried out: %s", user.name, error)
         return
     finally:
@@ -218,12 +223,12 @@ def try_out(user: TaskUser, runs: Path, program: str | None) -> None:
 
 
 def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
-    """What is wrong; None if nothing is. Raises Disturbed."""
+    """What is wrong; None if nothing is. Raises ProcessInterrupted."""
     # Nothing is waited for that other processes of this user could hold open, or keep silent; and
     # nothing of theirs runs in it: they may write to the folders in which Python looks for theirs.
     try:
         trial = subprocess.Popen(
-            [sys.executable, "-s", "-P", "-c", _TRIAL, GUARD],
+            [sys.executable, "-s", "-P", "-c", _TRIAL_PROGRAM, GUARD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -249,11 +254,11 @@ def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
         code = trial.wait()
         complaint = _complaint(trial.stderr.fileno())
     if line is None:
-        raise Disturbed("it did not end in time")
+        raise ProcessInterrupted("it did not end in time")
     if line:
         return _found_in(line)
     if code < 0:
-        raise Disturbed(killed_by(code))
+        raise ProcessInterrupted(killed_by(code))
     return f"can't run {_python()}: {complaint}"
 
 
@@ -261,7 +266,7 @@ def _complaint(descriptor: int) -> str:
     """The last line of what is there."""
     os.set_blocking(descriptor, False)
     try:
-        said = os.read(descriptor, _LONGEST)
+        said = os.read(descriptor, _TRIAL_ANSWER_BYTES)
     except BlockingIOError:
         said = b""
     last = said.decode(errors="replace").strip().splitlines()[-1:]
@@ -270,11 +275,11 @@ def _complaint(descriptor: int) -> str:
 
 def _line_of(descriptor: int) -> bytes | None:
     """What comes before the end of a line, or the end of all; None if neither comes in time."""
-    until, line = time.monotonic() + _PATIENCE, b""
-    while (left := until - time.monotonic()) > 0 and len(line) < _LONGEST:
+    until, line = time.monotonic() + _TRIAL_TIMEOUT_S, b""
+    while (left := until - time.monotonic()) > 0 and len(line) < _TRIAL_ANSWER_BYTES:
         if not select.select([descriptor], [], [], left)[0]:
             return None
-        piece = os.read(descriptor, _LONGEST)
+        piece = os.read(descriptor, _TRIAL_ANSWER_BYTES)
         line += piece
         if not piece or line.endswith(b"\n"):
             return line
@@ -288,7 +293,7 @@ def _found_in(line: bytes) -> str | None:
         found = 0
     if found is None or isinstance(found, str):
         return found
-    raise Disturbed("somebody else spoke for it")
+    raise ProcessInterrupted("somebody else spoke for it")
 
 
 def _python() -> str:

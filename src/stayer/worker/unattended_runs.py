@@ -11,7 +11,7 @@ from stayer.worker.run_directory import Run
 from stayer.worker.state_directory import lock_holders
 
 
-class Unattended(Struct, frozen=True):
+class UnattendedRun(Struct, frozen=True):
     """A run with a keeper and no worker."""
 
     task: str
@@ -19,7 +19,7 @@ class Unattended(Struct, frozen=True):
     folder: Path
 
 
-def unattended(state: Path) -> list[Unattended]:
+def unattended(state: Path) -> list[UnattendedRun]:
     """All of a state directory; none while a worker looks after it. Changes nothing."""
     try:
         if lock_holders(os.stat(state / "lock").st_ino):
@@ -30,10 +30,10 @@ def unattended(state: Path) -> list[Unattended]:
     return [_described(run) for run in map(Run, folders) if run.is_kept()]
 
 
-def _described(run: Run) -> Unattended:
+def _described(run: Run) -> UnattendedRun:
     said = run.running or {}
     try:
         task = str(run.about["task"]["id"])
     except (OSError, ValueError, KeyError, TypeError):
         task = run.folder.name
-    return Unattended(task, "fenced" in said.get("stopped", ()), run.folder)
+    return UnattendedRun(task, "fenced" in said.get("stopped", ()), run.folder)

@@ -16,20 +16,20 @@ from stayer.core.model import RUNNING, Fault, Task
 if TYPE_CHECKING:
     from stayer.worker.threads.process import PoolProcess
 
-_LONGEST_PAUSE, _QUESTIONS = 5.0, 8
-"""Ask so often in a lease, and in any case after so many seconds."""
-_LONGEST_SILENCE, _PART = 10.0, 2
-"""Threads are stuck that have not answered for this part of a lease, or for so many seconds."""
-_LOOK = 1.0
-"""How often to look who is past its time, in seconds."""
+_LONGEST_PING_PAUSE_S, _PINGS_A_LEASE = 5.0, 8
+"""How many pings are sent in a lease, but no longer apart than so many seconds."""
+_LONGEST_SILENCE_S, _SILENCES_A_LEASE = 10.0, 2
+"""Threads are stuck that have not answered for a lease divided by this, or for so many seconds."""
+_OVERDUE_CHECK_S = 1.0
+"""How often to look for tasks that are past their time."""
 
 
 class Watchdog:
     """Asks one pool after the other whether it answers."""
 
     def __init__(self, lease: float, grace: float, time_limit: float | None) -> None:
-        self._pause = min(_LONGEST_PAUSE, lease / _QUESTIONS)
-        self._enough = min(_LONGEST_SILENCE, lease / _PART)
+        self._pause = min(_LONGEST_PING_PAUSE_S, lease / _PINGS_A_LEASE)
+        self._enough = min(_LONGEST_SILENCE_S, lease / _SILENCES_A_LEASE)
         self._grace = grace
         self._time_limit = time_limit
         self._next_question = 0.0
@@ -51,7 +51,7 @@ class Watchdog:
         """Whether to look again who is past its time."""
         if now < self._next_look:
             return False
-        self._next_look = now + _LOOK
+        self._next_look = now + _OVERDUE_CHECK_S
         return True
 
     def overdue(

@@ -15,20 +15,20 @@ from stayer.core.model import RUNNING, Change, Fault, Handles, Task
 from stayer.service import tracing
 from stayer.service.lease.repeated_ends import is_told
 from stayer.store import Meanwhile, Store
-from stayer.worker.threads.executor import InHand
+from stayer.worker.threads.executor import Job
 
 logger = logging.getLogger("stayer.pool")
 
 
-_PAUSE = 1.0
-"""When to tell again, in seconds, what could not be told while other things could."""
-_SPOKEN, _WHILE = 10, 10.0
-"""How many failures are told one by one in how many seconds: thousands may fail in one."""
-_SHORT = 1.0
-"""Of what began less than so many seconds ago nobody needs to know when that was, or the end."""
+_REFUSED_RETRY_S = 1.0
+"""When to commit again what was refused because its part of the store was away."""
+_LOGGED_FAILURES, _LOGGED_FAILURES_PERIOD_S = 10, 10.0
+"""How many failures are logged one by one in which time: thousands may fail in a second."""
+_UNREMARKABLE_S = 1.0
+"""What ran for less is committed without the times of its start and end."""
 
 
-class Failures:
+class FailureLog:
     """Tells the log of tasks that failed; where there are many, how many."""
 
     def __init__(self) -> None:
@@ -38,29 +38,29 @@ class Failures:
     def tell(self, text: str) -> None:
         """One more."""
         now = time.monotonic()
-        if now - self._since >= _WHILE:
+        if now - self._since >= _LOGGED_FAILURES_PERIOD_S:
             if self._untold:
                 logger.warning("%d more tasks failed in the meantime", self._untold)
             self._told, self._untold, self._since = 0, 0, now
-        if self._told < _SPOKEN:
+        if self._told < _LOGGED_FAILURES:
             self._told += 1
             logger.warning("%s", text)
         else:
             self._untold += 1
 
 
-class Settling:
+class OutcomeCommitter:
     """What waits to be told to the store; it waits until the store has answered."""
 
     def __init__(self, store: Store, worker: str, pid: int) -> None:
         self._store = store
         self._worker = worker
         self._start = Start(pid)
-        self._started: dict[InHand, None] = {}
-        self._ended: dict[InHand, None] = {}
-        self._away: list[InHand] = []
+        self._started: dict[Job, None] = {}
+        self._ended: dict[Job, None] = {}
+        self._away: list[Job] = []
         self._away_until = 0.0
-        self._failures = Failures()
+        self._failures = FailureLog()
 
     @property
     def waiting(self) -> bool:
@@ -76,18 +76,18 @@ class Settling:
         """How many ends there are to tell."""
         return len(self._ended)
 
-    def add_start(self, job: InHand) -> None:
+    def add_start(self, job: Job) -> None:
         """It has been running for a while."""
         self._started[job] = None
 
-    def add(self, job: InHand) -> None:
+    def add(self, job: Job) -> None:
         """It has an outcome."""
         self._started.pop(job, None)
         self._ended[job] = None
 
     def turn(
         self, queues: Sequence[str], limit: int, handles: Handles, meanwhile: Meanwhile
-    ) -> tuple[list[InHand], Sequence[Task]]:
+    ) -> tuple[list[Job], Sequence[Task]]:
         """Tell it and take more: those about which nothing is left to say, and the new ones."""
         now, ended = time.monotonic(), list(self._ended)
         ends = {job: _end(job, now) for job in ended if _is_of_interest(job, now)}
@@ -104,13 +104,13 @@ class Settling:
         self._started.clear()
         for job in ended:  # others may have come meanwhile
             del self._ended[job]
-        refused: dict[InHand, None] = {}
+        refused: dict[Job, None] = {}
         for job, done in zip(started, applied, strict=False):
             if done:
                 job.task = replace(job.task, state="started")
             else:
                 refused[job] = None
-        settled: list[InHand] = []
+        settled: list[Job] = []
         is_traced = tracing.is_active()
         for job, done in zip(ended, applied[len(started) :], strict=True):
             if not done:
@@ -122,18 +122,18 @@ class Settling:
             settled += self._look_again([job for job in refused if job.task.queue == queue])
         return settled, tasks
 
-    def _tell(self, job: InHand, end: Change | None, is_traced: bool) -> None:
+    def _tell(self, job: Job, end: Change | None, is_traced: bool) -> None:
         """Whoever traces tasks, and whoever reads the log."""
         if is_traced:
             tracing.attempt(job.task, end or job.change())
         if isinstance(job.outcome, Fail):
             self._failures.tell(account(job.task, job.change(), None))
 
-    def _look_again(self, refused: list[InHand]) -> list[InHand]:
+    def _look_again(self, refused: list[Job]) -> list[Job]:
         """An order came in between, or it was told before, or it is no longer ours; those that are
         over.
         """
-        over: list[InHand] = []
+        over: list[Job] = []
         try:
             current = self._store.get([job.task.id for job in refused])
             told = self._told_before(refused, current)
@@ -141,7 +141,7 @@ class Settling:
             # Their queue may be away, while others are not.
             logger.warning("%s; telling again what was refused", error)
             self._away += refused
-            self._away_until = time.monotonic() + _PAUSE
+            self._away_until = time.monotonic() + _REFUSED_RETRY_S
             return []
         for job, task in zip(refused, current, strict=True):
             if task is not None and _is_running(job, task):
@@ -156,9 +156,7 @@ class Settling:
                     logger.warning("the outcome of task %s is refused: it is not ours", job.task.id)
         return over
 
-    def _told_before(
-        self, refused: Sequence[InHand], current: Sequence[Task | None]
-    ) -> set[InHand]:
+    def _told_before(self, refused: Sequence[Job], current: Sequence[Task | None]) -> set[Job]:
         """Those whose ends the store has. A part of it may have taken them, and its replicas may
         not: so they are told once more, which is refused, but confirmed.
         """
@@ -173,7 +171,7 @@ class Settling:
             self._store.commit([job.change() for job in told])
         return told
 
-    def _find_what_is_refused(self, ended: list[InHand]) -> None:
+    def _find_what_is_refused(self, ended: list[Job]) -> None:
         """One of them the store can't keep: tell them one by one, and of that one say so."""
         for job in ended:
             try:
@@ -183,29 +181,29 @@ class Settling:
                 job.end_with(Fail(Fault("NotStorable", "what came out of it can't be stored")))
 
 
-def _is_running(job: InHand, task: Task) -> bool:
+def _is_running(job: Job, task: Task) -> bool:
     """As the store sees it, in the hands of the same pool."""
     mine = task.worker, task.attempt
     return mine == (job.task.worker, job.task.attempt) and task.state in RUNNING
 
 
-def _is_of_interest(job: InHand, now: float) -> bool:
+def _is_of_interest(job: Job, now: float) -> bool:
     """It did not come and go in a moment."""
-    return job.begun_at is not None and now - job.begun_at >= _SHORT
+    return job.begun_at is not None and now - job.begun_at >= _UNREMARKABLE_S
 
 
-def _is_unsaid(job: InHand) -> bool:
+def _is_unsaid(job: Job) -> bool:
     """It ran for a while, of which the store, which was away, has not heard."""
     ran = (job.ended_at or 0.0) - (job.begun_at or 0.0)
-    return job.task.state == "reserved" and ran >= _SHORT
+    return job.task.state == "reserved" and ran >= _UNREMARKABLE_S
 
 
-def _end(job: InHand, now: float) -> Change:
+def _end(job: Job, now: float) -> Change:
     """What becomes of it, and how long ago it ended if the store could not be told at once: in
     tenths of a second, so that many may be alike."""
     assert job.outcome is not None
     ago = now - (job.ended_at or now)
-    ago = round(ago, 1) if ago >= _SHORT else 0.0
+    ago = round(ago, 1) if ago >= _UNREMARKABLE_S else 0.0
     if _is_unsaid(job):
         return decide(replace(job.task, state="started"), job.outcome, ago)
     return told_late(job.change(), ago)

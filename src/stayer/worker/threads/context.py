@@ -89,7 +89,7 @@ class ThreadContext(Context):
     def log(self) -> logging.Logger:
         """Writes to the task's log, with the time."""
         logger = logging.Logger("stayer.task", logging.INFO)
-        handler = logging.StreamHandler(_Lines(self))
+        handler = logging.StreamHandler(_LogStream(self))
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(handler)
         return logger
@@ -191,7 +191,7 @@ def _call(stop_by: Callable[[], object]) -> None:
         stop_by()
 
 
-class _Lines:
+class _LogStream:
     """The task's log as a stream."""
 
     def __init__(self, context: ThreadContext) -> None:

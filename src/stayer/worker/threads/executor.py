@@ -17,26 +17,27 @@ from stayer.core.lifecycle import Happening, decide
 from stayer.core.model import Change, Task
 from stayer.worker.threads.call import ThreadApp, call, call_async
 from stayer.worker.threads.context import ThreadContext
-from stayer.worker.threads.in_flight import Begun
+from stayer.worker.threads.in_flight import InFlightFile
 
 logger = logging.getLogger("stayer.pool")
 
-_SHORT = 0.0001
-"""Tasks that take less (in seconds) run one after the other: more threads would only fight over the
+_SHORT_TASK_S = 0.0001
+"""Tasks that take less run one after the other: more threads would only fight over the
 GIL, with each other and with the loop that talks to the store."""
-_LONG = 0.005
+_LONG_TASK_S = 0.005
 """One that has taken so long is not short, whatever those before it were."""
-_FEW, _MANY = 5, 50
-"""After how many tasks they can be told to be long, and after how many it is looked anew. One of
-them may have been kept waiting by others: the longest is left out."""
-_A_WHILE = 1.0
-"""For how long all threads are used before it is looked again how long tasks take."""
-_TRIAL = 3.0
-_STRAY = 70
+_JUDGE_AFTER_TASKS, _REMEASURE_AFTER_TASKS = 5, 50
+"""After how many tasks they can be judged to be long, and after how many they are measured
+anew. One of them may have been kept waiting by others: the longest is left out."""
+_REMEASURE_AFTER_S = 1.0
+"""How long all threads are used before it is measured again how long tasks take."""
+_SUSPECT_TRIAL_S = 3.0
+"""How long a suspect runs without another suspect beside it."""
+_STRAY_EXIT_CODE = 70
 """The exit code of a copy of this process: what becomes of a task is not for it to say."""
 
 
-class InHand:
+class Job:
     """An attempt that the pool has: waiting for a hand, running, or ended but not yet told."""
 
     begun_at: float | None = None
@@ -87,11 +88,11 @@ class InHand:
         return "" if found is None else "".join(traceback.format_stack(found))
 
 
-class Hands:
+class Executor:
     """Runs up to so many tasks at once. What can't begin yet waits, in the order it came."""
 
     def __init__(
-        self, app: ThreadApp, number: int, begun: Begun, on_end: Callable[[InHand], None]
+        self, app: ThreadApp, number: int, begun: InFlightFile, on_end: Callable[[Job], None]
     ) -> None:
         self._app = app
         self._process = os.getpid()
@@ -99,9 +100,9 @@ class Hands:
         self._begun = begun
         self._on_end = on_end
         self._lock = threading.Lock()
-        self._waiting: deque[InHand] = deque()
-        self._running: set[InHand] = set()
-        self._trial: InHand | None = None
+        self._waiting: deque[Job] = deque()
+        self._running: set[Job] = set()
+        self._trial: Job | None = None
         self._wanted = 1  # how many are to run at once
         self._wide_until = 0.0
         # How many ran alone since it was looked anew, for how long, and the longest of them.
@@ -109,7 +110,7 @@ class Hands:
         self._took = self._longest = 0.0
         self._threads = 0
         self._idle = 0
-        self._jobs: queue.SimpleQueue[InHand] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -123,11 +124,11 @@ class Hands:
         return len(self._waiting) > self._number
 
     @property
-    def running(self) -> list[InHand]:
+    def running(self) -> list[Job]:
         with self._lock:
             return list(self._running)
 
-    def take(self, tasks: Iterable[InHand]) -> None:
+    def take(self, tasks: Iterable[Job]) -> None:
         """These are next."""
         with self._lock:
             self._waiting.extend(tasks)
@@ -156,13 +157,15 @@ class Hands:
             if now >= self._wide_until:
                 oldest = min((job.begun_at or now for job in self._running), default=now)
                 usual = (self._took - self._longest) / max(1, self._alone - 1)
-                if now - oldest > _LONG or (self._alone >= _FEW and usual > _SHORT):
-                    self._wide_until = now + _A_WHILE
-            if self._alone >= _MANY or now < self._wide_until:
+                if now - oldest > _LONG_TASK_S or (
+                    self._alone >= _JUDGE_AFTER_TASKS and usual > _SHORT_TASK_S
+                ):
+                    self._wide_until = now + _REMEASURE_AFTER_S
+            if self._alone >= _REMEASURE_AFTER_TASKS or now < self._wide_until:
                 self._alone, self._took, self._longest = 0, 0.0, 0.0
         return self._number if now < self._wide_until else 1
 
-    def let_go(self, wanted: Callable[[InHand], bool]) -> list[InHand]:
+    def let_go(self, wanted: Callable[[Job], bool]) -> list[Job]:
         """Those of the waiting that are wanted back; they will not begin."""
         with self._lock:
             given = {job: None for job in self._waiting if wanted(job)}
@@ -170,10 +173,10 @@ class Hands:
                 self._waiting = deque(job for job in self._waiting if job not in given)
         return list(given)
 
-    def _pick(self, number: int) -> list[InHand]:
+    def _pick(self, number: int) -> list[Job]:
         """Who begins now, if so many are to run. Under the lock."""
-        picked: list[InHand] = []
-        later: list[InHand] = []
+        picked: list[Job] = []
+        later: list[Job] = []
         while self._waiting and len(self._running) < number:
             job = self._waiting.popleft()
             if job.is_suspect and self._on_trial():
@@ -195,9 +198,9 @@ class Hands:
         trial = self._trial
         if trial is None or trial not in self._running:
             return False
-        return time.monotonic() - (trial.begun_at or 0.0) < _TRIAL
+        return time.monotonic() - (trial.begun_at or 0.0) < _SUSPECT_TRIAL_S
 
-    def _after(self, job: InHand) -> InHand | None:
+    def _after(self, job: Job) -> Job | None:
         """One has ended, another begins in its place; it, if this thread should do it."""
         self._on_end(job)
         with self._lock:
@@ -210,7 +213,7 @@ class Hands:
         self._launch(following)
         return None
 
-    def _succeed(self, job: InHand) -> InHand | None:
+    def _succeed(self, job: Job) -> Job | None:
         """Who begins in its place, if anybody does. Under the lock."""
         running, now = self._running, time.monotonic()
         number = len(running)
@@ -236,7 +239,7 @@ class Hands:
         following.begun_at = now
         return following
 
-    def _launch(self, job: InHand) -> None:
+    def _launch(self, job: Job) -> None:
         if job.is_async:
             loop = self._event_loop()
             loop.call_soon_threadsafe(self._begin_coroutine, loop, job)
@@ -262,7 +265,7 @@ class Hands:
         else:
             self._jobs.put(job)
 
-    def _work(self, job: InHand | None) -> None:
+    def _work(self, job: Job | None) -> None:
         me = threading.get_ident()
         while True:
             while job is not None:
@@ -282,13 +285,13 @@ class Hands:
                 ).start()
             return self._loop
 
-    def _begin_coroutine(self, loop: asyncio.AbstractEventLoop, job: InHand) -> None:
+    def _begin_coroutine(self, loop: asyncio.AbstractEventLoop, job: Job) -> None:
         own = job.coroutine = loop.create_task(self._await(job))
         job.context.abort = lambda: loop.call_soon_threadsafe(own.cancel)
         if job.context.why not in (None, "interrupt"):  # it was asked just now
             loop.call_soon(own.cancel)  # after its first step, else it would never begin to end
 
-    async def _await(self, job: InHand) -> None:
+    async def _await(self, job: Job) -> None:
         outcome = await call_async(self._app, job.context)
         self._end_if_stray()
         job.ended_at, job.outcome = time.monotonic(), outcome
@@ -297,7 +300,7 @@ class Hands:
     def _end_if_stray(self) -> None:
         """A process that a task forked may come back from the task like its parent."""
         if os.getpid() != self._process:
-            os._exit(_STRAY)
+            os._exit(_STRAY_EXIT_CODE)
 
 
 def _run_for_good(loop: asyncio.AbstractEventLoop) -> None:

@@ -21,7 +21,7 @@ from stayer.keeper import kernel
 from stayer.stores import open_store
 from stayer.task.load_code import load_app
 from stayer.worker.threads.call import ThreadApp
-from stayer.worker.threads.in_flight import Begun
+from stayer.worker.threads.in_flight import InFlightFile
 from stayer.worker.threads.pool import Pool
 from stayer.worker.threads.protocol import Link, Ping, Pong, Setup
 
@@ -29,8 +29,8 @@ CAN_NOT_BEGIN = 70
 LOST_LEASE = 71
 LOCK = "pool.lock"
 BEGUN = "pool.begun"
-_GARBAGE = 20_000
-_SWITCH = 0.001
+_GC_THRESHOLD = 20_000
+_SWITCH_INTERVAL_S = 0.001
 """How long a thread may go on while another wants to (5 ms, if nobody says otherwise). The loop has
 to come in a dozen times in each turn, and would wait longer than all else takes."""
 
@@ -56,8 +56,8 @@ def begin(descriptor: int) -> NoReturn:
         _leave(CAN_NOT_BEGIN)
     sys.argv = [setup.app]
     _collect_less_often()
-    sys.setswitchinterval(_SWITCH)
-    begun = Begun(Path(setup.state) / BEGUN, setup.threads)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    begun = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
     pool = Pool(setup, open_store(setup.store), app, begun, link)
     if setup.pings:
         with suppress(OSError):  # the worker is gone
@@ -76,7 +76,7 @@ def _collect_less_often() -> None:
     few hundred, and through all that the app has imported, would cost more than running it."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_GARBAGE, *gc.get_threshold()[1:])
+    gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
 def _listen(link: Link, pool: Pool) -> None:

@@ -22,43 +22,44 @@ from stayer.service.degraded.partial import held_by
 from stayer.service.upkeep import due_work
 from stayer.store import Store, Waiter
 from stayer.worker.threads.call import ThreadApp
-from stayer.worker.threads.commit_outcomes import Settling
+from stayer.worker.threads.commit_outcomes import OutcomeCommitter
 from stayer.worker.threads.context import ThreadContext
-from stayer.worker.threads.executor import Hands, InHand
-from stayer.worker.threads.in_flight import Begun
+from stayer.worker.threads.executor import Executor, Job
+from stayer.worker.threads.in_flight import InFlightFile
 from stayer.worker.threads.protocol import (
     Ask,
     Confine,
-    Confined,
-    Delivered,
+    ConfineDone,
     Finish,
     Link,
     Message,
     News,
+    NewsDelivered,
     Setup,
 )
 from stayer.worker.threads.rules import handles_of, refusal
 
 logger = logging.getLogger("stayer.pool")
 
-_AHEAD = 0.1
-"""What ended in so many seconds is how many tasks are taken beyond those that run at once."""
+_AHEAD_S = 0.1
+"""As many tasks as ended in this time are taken beyond those that run at once."""
 _TURNS_AHEAD = 2
-"""How many turns' worth at most: the hands have something to do while the store is at the next."""
-_BREATH = 0.002
-"""How long the end of a short task waits for those of others, if the hands have more to do."""
-_PATIENCE = 1.0
-"""How long a task waits here for a hand before it is handed back, and runs before it is told."""
-_LONGEST_SLEEP = 60.0
-_A_NAP = 1.0
-_BACKOFF = (0.05, 5.0)
+"""How many turns' worth at most: threads have something to do while the store is at the next."""
+_GATHER_ENDS_S = 0.002
+"""How long the end of a short task waits for those of others, if the executor has more to do."""
+_QUEUED_LIMIT_S = 1.0
+"""How long a task waits here for a thread before it is handed back, and how long it runs before the
+store is told that it has started."""
+_LONGEST_SLEEP_S = 60.0
+_SHORTEST_SUSPEND_S = 1.0
+_STORE_BACKOFF_S = (0.05, 5.0)
 
 
 class Pool:
     """Takes tasks, has them run and settles them, until it is told to finish."""
 
     def __init__(
-        self, setup: Setup, store: Store, app: ThreadApp, begun: Begun, link: Link
+        self, setup: Setup, store: Store, app: ThreadApp, begun: InFlightFile, link: Link
     ) -> None:
         self._setup = setup
         self._queues = setup.confined
@@ -68,15 +69,15 @@ class Pool:
         self._link = link
         self._handles = handles_of(app.names)
         self._refusals = Refusals()
-        self._hands = Hands(app, setup.threads, begun, self._on_end)
-        self._held: dict[tuple[str, int], InHand] = {}
+        self._hands = Executor(app, setup.threads, begun, self._on_end)
+        self._held: dict[tuple[str, int], Job] = {}
         self._arrived: Sequence[Task] = ()
         """Given to us by the last turn, and not yet looked at: there is time for that while the
         store is at the next one."""
-        self._ended: deque[InHand] = deque()
+        self._ended: deque[Job] = deque()
         self._messages: deque[Message] = deque()
-        self._settling = Settling(store, setup.worker, os.getpid())
-        self._untold: dict[int, InHand] = {}
+        self._settling = OutcomeCommitter(store, setup.worker, os.getpid())
+        self._untold: dict[int, Job] = {}
         self._telling = threading.Lock()
         self._told = self._delivered = 0
         self._recent: deque[tuple[float, int]] = deque()
@@ -88,7 +89,7 @@ class Pool:
         self._next_due = 0.0
         self._next_look = 0.0
         self._next_reckoning = 0.0
-        self._pause = _BACKOFF[0]
+        self._pause = _STORE_BACKOFF_S[0]
         self._turns = 0
         self._finishing = False
 
@@ -99,7 +100,7 @@ class Pool:
         self._messages.append(message)
         self._wake()
 
-    def _on_end(self, job: InHand) -> None:
+    def _on_end(self, job: Job) -> None:
         self._ended.append(job)
         self._wake()
 
@@ -114,19 +115,19 @@ class Pool:
         while not self._finished():
             try:
                 self._once()
-                self._pause = _BACKOFF[0]
+                self._pause = _STORE_BACKOFF_S[0]
             except StoreError as error:
                 logger.warning("asking the store again in %.1f s: %s", self._pause, error)
                 self._unsure = True
                 self._take_arrived()
                 time.sleep(self._pause)
-                self._pause = min(self._pause * 2, _BACKOFF[1], self._setup.lease / 8)
+                self._pause = min(self._pause * 2, _STORE_BACKOFF_S[1], self._setup.lease / 8)
             except LeaseLost:
                 raise
             except Exception:
                 logger.exception("something went wrong, going on")
                 self._unsure = True
-                time.sleep(_BACKOFF[1])
+                time.sleep(_STORE_BACKOFF_S[1])
 
     def _finished(self) -> bool:
         return self._finishing and not self._held and not self._arrived
@@ -141,7 +142,7 @@ class Pool:
         room = self._room()
         if self._settling.waiting or (room and self._stirred):
             if self._hands.are_busy and self._settling.ended < self._store.a_turn // 4:
-                time.sleep(_BREATH)
+                time.sleep(_GATHER_ENDS_S)
                 self._collect_ended()
             # Before all else: somebody may be waiting for it.
             self._turn(min(room, self._store.a_turn))
@@ -158,7 +159,7 @@ class Pool:
             match self._messages.popleft():
                 case Ask(orders=orders):
                     self._obey(orders)
-                case Delivered(number=number, but=but):
+                case NewsDelivered(number=number, but=but):
                     self._delivered = max(self._delivered, number)
                     for told in [key for key in self._untold if key <= number and key not in but]:
                         self._settling.add(self._untold.pop(told))
@@ -182,7 +183,7 @@ class Pool:
             if not has_news or not self._tell_last_news(job):
                 self._settling.add(job)
 
-    def _tell_last_news(self, job: InHand) -> bool:
+    def _tell_last_news(self, job: Job) -> bool:
         """Whether the end has to wait until they have arrived."""
         try:
             report = job.context.gather() or Report(id=job.task.id, attempt=job.task.attempt)
@@ -199,22 +200,22 @@ class Pool:
         now = time.monotonic()
         if now < self._next_look:
             return
-        self._next_look = now + _PATIENCE / 2
+        self._next_look = now + _QUEUED_LIMIT_S / 2
         for job in self._hands.running:
             self._look_at(job, now)
         waited = self._hands.let_go(
-            lambda job: not job.is_suspect and now - job.taken_at > _PATIENCE
+            lambda job: not job.is_suspect and now - job.taken_at > _QUEUED_LIMIT_S
         )
         self._hand_back(waited, "no thread became free for it")
         if not self._has_slept:
             self._promote()  # it can't have heard of something that is due sooner
         self._has_slept = False
 
-    def _look_at(self, job: InHand, now: float) -> None:
+    def _look_at(self, job: Job, now: float) -> None:
         if (report := job.context.gather()) is not None:
             self._tell(job.context, report)
         ran = now - (job.begun_at or now)
-        if ran > _PATIENCE and job.task.state == "reserved":
+        if ran > _QUEUED_LIMIT_S and job.task.state == "reserved":
             self._settling.add_start(job)
         limit = job.task.policy.time_limit or self._setup.time_limit
         if limit is not None and ran > limit and job.context.why is None:
@@ -225,7 +226,7 @@ class Pool:
         slept, and once a lease.
         """
         now, asleep = time.monotonic(), slept()
-        if asleep - self._slept > _A_NAP:
+        if asleep - self._slept > _SHORTEST_SUSPEND_S:
             self._slept, self._unsure = asleep, True
         if not self._unsure and now < self._next_reckoning:
             return
@@ -245,7 +246,7 @@ class Pool:
         if self._finishing or not self._queues:
             return 0
         now = time.monotonic()
-        while self._recent and now - self._recent[0][0] > _AHEAD:
+        while self._recent and now - self._recent[0][0] > _AHEAD_S:
             self._recent.popleft()
         most = _TURNS_AHEAD * self._store.a_turn
         ahead = min(most, sum(number for _, number in self._recent))
@@ -296,11 +297,11 @@ class Pool:
             self._hands.begin()
 
     def _take(self, tasks: Iterable[Task]) -> None:
-        fresh: list[InHand] = []
+        fresh: list[Job] = []
         now = time.monotonic()
         for task in tasks:
             context = ThreadContext(task, self._store, self._tell)
-            job = InHand(task, context, self._app.is_async(task.name or ""), now)
+            job = Job(task, context, self._app.is_async(task.name or ""), now)
             self._held[job.key] = job
             if task.cancel_wanted:
                 self._settle(job, Stop())
@@ -316,7 +317,7 @@ class Pool:
                 fresh.append(job)
         self._hands.take(fresh)
 
-    def _is_elsewhere(self, job: InHand) -> bool:
+    def _is_elsewhere(self, job: Job) -> bool:
         """It is of a queue in which nobody answers for our lease."""
         return job.task.queue not in self._queues
 
@@ -328,19 +329,19 @@ class Pool:
         if self._confinement is None or self._runs_something_elsewhere():
             return
         with suppress(OSError):  # the worker is gone: so will be this process
-            self._link.send(Confined(self._confinement))
+            self._link.send(ConfineDone(self._confinement))
         self._confinement = None
 
-    def _settle(self, job: InHand, happening: Happening) -> None:
+    def _settle(self, job: Job, happening: Happening) -> None:
         """It ends without having begun."""
         job.outcome = happening
         self._settling.add(job)
 
-    def _hand_back(self, jobs: Iterable[InHand], note: str) -> None:
+    def _hand_back(self, jobs: Iterable[Job], note: str) -> None:
         for job in jobs:
             self._settle(job, Interrupt(note))
 
-    def _give_up(self, job: InHand) -> None:
+    def _give_up(self, job: Job) -> None:
         """The store says that it is not ours any more."""
         if job.outcome is not None:
             return  # telling it will show
@@ -364,7 +365,7 @@ class Pool:
                 case verb:
                     self._answer(job, f"stayer: {verb}: not possible, it runs in a thread\n")
 
-    def _answer(self, job: InHand, text: str) -> None:
+    def _answer(self, job: Job, text: str) -> None:
         """To its log, at once: somebody waits for it."""
         job.context.write_log(text)
         if (report := job.context.gather()) is not None:
@@ -400,8 +401,8 @@ class Pool:
     def _promote(self) -> None:
         """See to what is due: the waiter hears of it as of any other."""
         following = due_work.elapse(self._store)
-        ahead = _LONGEST_SLEEP if following is None else following - self._store.now()
-        self._next_due = time.monotonic() + min(max(0.0, ahead), _LONGEST_SLEEP)
+        ahead = _LONGEST_SLEEP_S if following is None else following - self._store.now()
+        self._next_due = time.monotonic() + min(max(0.0, ahead), _LONGEST_SLEEP_S)
 
     def _tell(self, context: ThreadContext, report: Report, urgent: bool = False) -> None:
         """News for the next beat, or for one at once; from any thread."""

@@ -21,8 +21,8 @@ from stayer.worker.threads.in_flight import read_begun
 from stayer.worker.threads.main import BEGUN, LOCK
 from stayer.worker.wakeup import Bell
 
-_EXCUSE = "excuse"
-_POOL = (sys.executable, "-P", "-m", "stayer.worker.threads")
+_EXCUSE_FILE = "excuse"
+_POOL_COMMAND = (sys.executable, "-P", "-m", "stayer.worker.threads")
 
 
 class PoolProcess:
@@ -51,7 +51,7 @@ class PoolProcess:
         arguments = (str(theirs), str(lease), str(setup.lease), str(os.getpid()))
         try:
             self._guard = subprocess.Popen(
-                [*_POOL, *arguments],
+                [*_POOL_COMMAND, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -140,13 +140,13 @@ class PoolProcess:
                 self.news.append(message)
                 if message.urgent:
                     self._bell.ring()
-            elif isinstance(message, protocol.Confined):
+            elif isinstance(message, protocol.ConfineDone):
                 self._on_confined(message)
             elif isinstance(message, protocol.Pong):
                 self._ready_at = self._ready_at or awake()
                 self._answered = max(self._answered, message.number)
 
-    def _on_confined(self, message: protocol.Confined) -> None:
+    def _on_confined(self, message: protocol.ConfineDone) -> None:
         with self._confining:
             if message.number == self._confinement:  # the answer to what was asked last
                 self.queues = frozenset(self._confined_to)
@@ -171,7 +171,7 @@ def had_begun(state: Path) -> set[tuple[str, int]]:
 
 def forget_begun(state: Path) -> None:
     """All of that is settled."""
-    for name in (BEGUN, _EXCUSE):
+    for name in (BEGUN, _EXCUSE_FILE):
         (state / name).unlink(missing_ok=True)
 
 
@@ -180,12 +180,12 @@ def excuse(state: Path, why: str) -> None:
     blame for its end.
     """
     with suppress(OSError):
-        safe_files.write(state / _EXCUSE, why.encode())
+        safe_files.write(state / _EXCUSE_FILE, why.encode())
 
 
 def why_it_ended(state: Path) -> tuple[str, bool]:
     """The last pool, as far as is known; and whether what it ran may be to blame."""
     try:
-        return (state / _EXCUSE).read_text(), False
+        return (state / _EXCUSE_FILE).read_text(), False
     except OSError:
         return "its worker died", True

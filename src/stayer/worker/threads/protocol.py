@@ -42,7 +42,7 @@ class News(Struct, frozen=True, tag=True):
     urgent: bool = False
 
 
-class Delivered(Struct, frozen=True, tag=True):
+class NewsDelivered(Struct, frozen=True, tag="Delivered"):
     """From the worker: the store has all news up to this number, but for some."""
 
     number: int
@@ -69,7 +69,7 @@ class Confine(Struct, frozen=True, tag=True):
     queues: tuple[str, ...]
 
 
-class Confined(Struct, frozen=True, tag=True):
+class ConfineDone(Struct, frozen=True, tag="Confined"):
     """From the pool: nothing of other queues runs any more."""
 
     number: int
@@ -87,7 +87,9 @@ class Pong(Struct, frozen=True, tag=True):
     number: int
 
 
-Message: TypeAlias = Setup | News | Delivered | Ask | Finish | Confine | Confined | Ping | Pong
+Message: TypeAlias = (
+    Setup | News | NewsDelivered | Ask | Finish | Confine | ConfineDone | Ping | Pong
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

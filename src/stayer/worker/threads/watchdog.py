@@ -15,9 +15,9 @@ from stayer.keeper import kernel, tree
 from stayer.keeper.folder import Lease
 
 _LOOKS_IN_A_LEASE = 16
-_LONGEST_LOOK = 1.0
-_A_NAP = 0.01
-"""What two clocks may differ by though the machine did not sleep, in seconds."""
+_LONGEST_LOOK_S = 1.0
+_CLOCK_TOLERANCE_S = 0.01
+"""How far two clocks may differ though the machine did not sleep."""
 
 
 def guard(lease_path: str, length: float, parent: int, descriptor: int) -> None:
@@ -29,7 +29,7 @@ def guard(lease_path: str, length: float, parent: int, descriptor: int) -> None:
         kernel.die_with_parent(me)
         return
     os.close(descriptor)  # it is the pool's
-    _watch(pool, Lease(lease_path), min(_LONGEST_LOOK, length / _LOOKS_IN_A_LEASE))
+    _watch(pool, Lease(lease_path), min(_LONGEST_LOOK_S, length / _LOOKS_IN_A_LEASE))
 
 
 def _watch(pool: int, lease: Lease, pause: float) -> NoReturn:
@@ -66,7 +66,7 @@ class _Fence:
                 self._stopped_at = None
                 self._arm()
                 tree.thaw(os.getpid())
-        elif lease.good or kernel.slept() - self._slept < _A_NAP:
+        elif lease.good or kernel.slept() - self._slept < _CLOCK_TOLERANCE_S:
             self._arm()
         else:
             self._stop()

@@ -34,9 +34,9 @@ from stayer.service.degraded.partial import held_by
 from stayer.service.lease.heartbeat import moment
 from stayer.service.upkeep.queue_stats import Sampler
 from stayer.store import Store
-from stayer.worker.base import TICK, BeatingWorker
-from stayer.worker.beat_size import A_BEAT, weight
-from stayer.worker.retention import Tidying
+from stayer.worker.base import TICK_S, BeatingWorker
+from stayer.worker.beat_size import BEAT_LIMIT_BYTES, weight
+from stayer.worker.retention import Purger
 from stayer.worker.state_directory import StateDirectory
 from stayer.worker.threads import protocol
 from stayer.worker.threads.main import LOST_LEASE
@@ -53,10 +53,10 @@ from stayer.worker.watchdog import Watchdog
 
 logger = logging.getLogger("stayer.worker")
 
-_PAUSE = 0.01
-_RESTART = (0.2, 30.0)
+_TIDY_PAUSE_S = 0.01
+_RESTART_BACKOFF_S = (0.2, 30.0)
 _WHAT_THREADS_HELD = "what its threads held"
-_LONG_LIFE = 60.0
+_LONG_LIFE_S = 60.0
 """A pool that lived so long is started again at once."""
 
 
@@ -95,13 +95,13 @@ class ThreadsWorker(BeatingWorker):
         self._why, self._charged = why_it_ended(state.path)
         self._started_at = self._ended_at = 0.0
         self._start_at = 0.0
-        self._restart_pause = _RESTART[0]
+        self._restart_pause = _RESTART_BACKOFF_S[0]
         self._kill_at: float | None = None
         self._watchdog = Watchdog(options.lease, options.grace, options.time_limit)
         self._answered_at: float | None = None
         """When the threads last answered, by the store's clock, if they don't any more."""
         self._overdue: Mapping[tuple[str, int], Happening] = {}
-        self._tidying = Tidying(store, options.retention)
+        self._tidying = Purger(store, options.retention)
 
     def _begin(self) -> None:
         if any(self._state.runs()):
@@ -125,7 +125,7 @@ class ThreadsWorker(BeatingWorker):
         self._tidy_up()
 
     def _wait(self) -> None:
-        self._bell.sleep(_PAUSE if self._tidying.has_more else TICK)
+        self._bell.sleep(_TIDY_PAUSE_S if self._tidying.has_more else TICK_S)
 
     # Beginning and end
 
@@ -281,11 +281,11 @@ class ThreadsWorker(BeatingWorker):
             how = f"exit code {code}" if code < 128 else _signal_name(code - 128)
             self._why, self._charged = f"the process of its thread ended by {how}", True
             logger.error("the process with the threads ended by %s", how)
-        if moment() - self._started_at > _LONG_LIFE or code <= 0:
-            self._restart_pause = _RESTART[0]
+        if moment() - self._started_at > _LONG_LIFE_S or code <= 0:
+            self._restart_pause = _RESTART_BACKOFF_S[0]
         else:
             self._start_at = moment() + self._restart_pause
-            self._restart_pause = min(self._restart_pause * 2, _RESTART[1])
+            self._restart_pause = min(self._restart_pause * 2, _RESTART_BACKOFF_S[1])
 
     def _let_go_of_pool(self, pool: PoolProcess) -> None:
         pool.close()
@@ -319,7 +319,7 @@ class ThreadsWorker(BeatingWorker):
                 changes.append(decide(task, Interrupt(self._why), ago))
         answers = self._store.commit(changes) if changes else []
         if None in answers:
-            raise _SomebodyWasFaster
+            raise _TaskChanged
         if held:
             logger.warning("handed back %d tasks: %s", len(held), self._why)
         self._overdue = {}
@@ -403,7 +403,7 @@ class ThreadsWorker(BeatingWorker):
             untold = [news for news in gathered if news.report.id in answer.untold]
             pool.news.extendleft(replace(news, urgent=False) for news in reversed(untold))
             but = tuple(news.number for news in untold)
-            pool.say(protocol.Delivered(gathered[-1].number, but))
+            pool.say(protocol.NewsDelivered(gathered[-1].number, but))
 
     def _is_good_for_all_that_runs(self, proven: Sequence[str] | None) -> bool:
         """Threads can't stand still one by one: while the lease is renewed in some queues only, the
@@ -428,17 +428,17 @@ class ThreadsWorker(BeatingWorker):
         """Do what needs the store; if that fails, leave it for later."""
         try:
             return super()._try(step, queue)
-        except _SomebodyWasFaster:
+        except _TaskChanged:
             return False
 
 
-class _SomebodyWasFaster(Exception):
+class _TaskChanged(Exception):
     """A task changed between look and deed: look again."""
 
 
 def _as_many_as_fit(news: list[protocol.News]) -> list[protocol.News]:
     """The first of them, for one beat; one in any case."""
-    room = A_BEAT
+    room = BEAT_LIMIT_BYTES
     for number, each in enumerate(news):
         room -= weight(each.report)
         if room < 0 and number:
