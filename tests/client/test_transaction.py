@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stayer import BadInput, Client, Refused
+from stayer.store import Store
 from tests.client.actors import hear, process, take, thread, transact, until
 
 
@@ -107,7 +108,7 @@ def test_what_is_no_connection_is_refused(client: Client) -> None:
 def test_a_store_without_transactions_refuses(
     client: Client, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(type(client.store), "submit_on")
+    monkeypatch.setattr(type(client.store), "submit_on", Store.submit_on)
     with pytest.raises(Refused, match="only an SQL database can"):
         client.get_queue("q").enqueue(1, connection=connection)
     assert client.get_queue("q").count() == 0

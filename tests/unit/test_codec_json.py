@@ -18,11 +18,12 @@ from stayer.core.submit.json import parse_submission
 NAMES = (
     "id queue name command cwd env parameters state held attempt failures interruptions ending "
     "priority owner tags result error progress node worker pid created updated eta started_at "
-    "finished_at orders paused usage start_before flow part upstreams key unique unique_while "
-    "unique_for notify checkpoint_at fingerprint "
-    "retries retry_wait retry_backoff retry_cap retry_on give_up_on time_limit silence_limit "
-    "memory_limit grace fence time_growth time_most memory_growth memory_most when_failed near "
-    "near_wait"
+    "finished_at paused usage checkpoint_at "
+    "orders start_before flow part upstreams key unique unique_while "
+    "unique_for notify fingerprint retries retry_wait retry_backoff retry_cap retry_on give_up_on "
+    "time_limit "
+    "silence_limit memory_limit grace fence when_failed time_growth time_most memory_growth "
+    "memory_most near near_wait"
 )
 
 

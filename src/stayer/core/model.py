@@ -128,13 +128,13 @@ class Policy(Struct, frozen=True, omit_defaults=True):
     grace: Seconds | None = None
     fence: Literal["freeze", "kill"] | None = None
     """None, here and in the limits: what the worker was told."""
+    when_failed: WhenFailed = "cancel"
+    """What becomes of it when a task that it is to run after ends failed or cancelled."""
     time_growth: float = 1.0
     time_most: Seconds | None = None
     memory_growth: float = 1.0
     memory_most: ByteCount | None = None
     """The try after one that exceeded its limit has so many times as much, up to the most."""
-    when_failed: WhenFailed = "cancel"
-    """What becomes of it when a task that it is to run after ends failed or cancelled."""
     near: str | None = None
     """The one of the tasks it runs after on whose node it is to run, if that can be."""
     near_wait: Seconds | None = None
@@ -185,7 +185,9 @@ class NewTask(Struct, frozen=True, kw_only=True):
 
 
 class Task(Struct, frozen=True):
-    """A task as the store has it; `core.fields` says what of it is in the public record."""
+    """A task as the store has it; `core.fields` says what of it is in the public record, which is
+    in this order.
+    """
 
     id: str
     queue: str
@@ -216,13 +218,15 @@ class Task(Struct, frozen=True):
     finished_at: EpochSeconds | None = None
     policy: Policy = Policy()
     losses: int = 0
-    orders: tuple[Order, ...] = ()
     last_order: int = 0
     returned_from: str | None = None
     paused: bool = False
     """Its process stands still because somebody asked for it."""
     usage: Usage | None = None
     """The newest of its attempt."""
+    checkpoint_at: EpochSeconds | None = None
+    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
+    orders: tuple[Order, ...] = ()
     start_before: EpochSeconds | None = None
     """If it has not been started by then, it never will be."""
     flow: str | None = None
@@ -237,8 +241,6 @@ class Task(Struct, frozen=True):
     unique_for: Seconds = 0.0
     notify: tuple[str, ...] = ()
     """Whom to tell of what becomes of it, besides those whom its queue tells."""
-    checkpoint_at: EpochSeconds | None = None
-    """When it last saved its work, in whichever attempt; None: never, or that is forgotten."""
     near_node: str | None = None
     """The node that has it for itself while it is pending, and until when."""
     near_until: EpochSeconds | None = None

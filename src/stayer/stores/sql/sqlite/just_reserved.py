@@ -86,7 +86,7 @@ def just_reserved(
             None if parameters is None else codec.unpack(parameters),
             "reserved", False, attempt, 0, 0, None, priority, owner, (), None, None, None, node,
             worker, None, first_created if created is None else float(created), tx.now, None, None,
-            None, _DEFAULT_POLICY, 0, (), last_order,
+            None, _DEFAULT_POLICY, 0, last_order,
         )  # fmt: skip
     if len(tasks) < len(seqs):
         unusual = unusual or [seq for seq in seqs if seq not in tasks]
