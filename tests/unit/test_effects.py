@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stayer.core.effects import done, effect
+from stayer.core.effects import completion, effect
 from stayer.core.lifecycle import (
     TABLE,
     Ask,
@@ -21,8 +21,8 @@ from stayer.core.lifecycle import (
     Retry,
     Start,
     Tell,
+    date_back,
     decide,
-    told_late,
     with_checkpoint,
 )
 from stayer.core.model import (
@@ -212,7 +212,7 @@ def test_what_is_said_of_a_change(
 
 def test_tasks_that_ran_to_their_end_share_one_effect() -> None:
     one, other = (decide(a_task("started", id=id), Done(id)) for id in "ab")
-    assert one.effect is other.effect is done("started", "w")
+    assert one.effect is other.effect is completion("started", "w")
     assert (one.result, other.result) == ("a", "b")
 
 
@@ -226,5 +226,5 @@ def test_a_checkpoint_that_comes_with_the_end_says_that_it_was_not_lost_in_vain(
 
 
 def test_only_what_an_attempt_does_is_told_late() -> None:
-    assert told_late(decide(a_task("started"), Done()), 60.0).ago == 60.0
-    assert told_late(decide(a_task("pending"), Cancel()), 60.0).ago == 0.0
+    assert date_back(decide(a_task("started"), Done()), 60.0).ago == 60.0
+    assert date_back(decide(a_task("pending"), Cancel()), 60.0).ago == 0.0

@@ -38,7 +38,7 @@ from stayer.core.lifecycle import (
     Tell,
     acknowledge,
     decide,
-    raised,
+    read_exception,
 )
 from stayer.core.model import (
     FINISHED,
@@ -550,12 +550,12 @@ def test_a_held_task_that_waits_once_more_is_released():
 def test_a_wait_that_is_no_time_is_not_believed(said: Any) -> None:
     """Thread tasks and listeners say it in Python, where anything may be said."""
     fault = Fault("Snooze")
-    assert raised(errors.Snooze(said), fault) == Fail(fault)
-    assert raised(errors.Retry(after=said), fault) == Fail(fault)
+    assert read_exception(errors.Snooze(said), fault) == Fail(fault)
+    assert read_exception(errors.Retry(after=said), fault) == Fail(fault)
 
 
 def test_a_wait_that_is_one_is() -> None:
     fault = Fault("Retry")
-    assert raised(errors.Snooze(5), fault) == Snooze(5.0)
-    assert raised(errors.Snooze(-5.0), fault) == Snooze(0.0)
-    assert raised(errors.Retry(after=0.5), fault) == Fail(fault, after=0.5)
+    assert read_exception(errors.Snooze(5), fault) == Snooze(5.0)
+    assert read_exception(errors.Snooze(-5.0), fault) == Snooze(0.0)
+    assert read_exception(errors.Retry(after=0.5), fault) == Fail(fault, after=0.5)

@@ -14,7 +14,7 @@ class Reach(Struct, frozen=True):
     """The others, and why."""
 
 
-def told(away: dict[str, str]) -> str:
+def describe_away(away: dict[str, str]) -> str:
     """What is to be said of them where a list has nothing of theirs."""
     names = sorted(away)
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

@@ -85,7 +85,7 @@ def effect(
 
 
 @lru_cache(maxsize=256)
-def done(state: State, worker: str | None) -> Effect:
+def completion(state: State, worker: str | None) -> Effect:
     """What it does that a task ran to its end: of all effects the most frequent, so it is shared.
 
     The worker is named, for the end is welcome late: then nobody holds the task any more.
@@ -94,7 +94,7 @@ def done(state: State, worker: str | None) -> Effect:
     return effect(state, "complete", sets, ending="done")
 
 
-def _leaving(state: State, to: State) -> dict[str, Any]:
+def _fields_cleared(state: State, to: State) -> dict[str, Any]:
     """The fields that are cleared on the way from one state to another."""
     cleared: dict[str, Any] = {}
     if to == state:
@@ -110,7 +110,7 @@ def _leaving(state: State, to: State) -> dict[str, Any]:
     return cleared
 
 
-_FOLLOWS = {(state, to): _leaving(state, to) for state in STATES for to in STATES}
+_FOLLOWS = {(state, to): _fields_cleared(state, to) for state in STATES for to in STATES}
 
 
 def _moment(to: State) -> Literal["started_at", "finished_at"] | None:

@@ -39,7 +39,7 @@ def below_queue(queue: str, drawn: str) -> str:
     return f"{queue}:{drawn}"
 
 
-def drawn_anew(id: str) -> str:
+def redraw(id: str) -> str:
     """Another id in place of one that was drawn, with whatever stands in front of that."""
     return id[:-LENGTH] + generate()
 

@@ -61,7 +61,7 @@ def matches(word: str, pattern: str, *, as_path: bool = False) -> bool:
         return False
     if is_literal(pattern):
         return word == pattern
-    return _compiled(pattern, as_path).fullmatch(word) is not None
+    return _compile(pattern, as_path).fullmatch(word) is not None
 
 
 def any_matches(word: str, patterns: Sequence[str], *, as_path: bool = False) -> bool:
@@ -123,7 +123,7 @@ def _set(inside: str) -> OneOf:
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, as_path: bool) -> re.Pattern[str]:
+def _compile(pattern: str, as_path: bool) -> re.Pattern[str]:
     """What follows a star is looked for once, where it comes first: no later place would do better,
     because the next star can stand for whatever is left in between.
     """

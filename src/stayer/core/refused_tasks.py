@@ -22,15 +22,15 @@ def no_handler(task: Task) -> str:
     """Why it is refused by who has nothing for such tasks."""
     if task.kind is None:
         return "nothing here runs tasks without name and command"
-    return f"nothing here runs {listed([task.kind])}"
+    return f"nothing here runs {list_some([task.kind])}"
 
 
 def other_queue(task: Task) -> str:
     """Why it is refused by who works for other queues."""
-    return f"it is of queue {listed([task.queue])}, which is none of those of its worker"
+    return f"it is of queue {list_some([task.queue])}, which is none of those of its worker"
 
 
-def listed(words: Sequence[str]) -> str:
+def list_some(words: Sequence[str]) -> str:
     """Some of them, whatever is in them."""
     few = [word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…" for word in words[:_FEW]]
     text = ", ".join(word if word.isprintable() else repr(word) for word in few)

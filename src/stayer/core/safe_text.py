@@ -29,13 +29,13 @@ class PrintableLines(logging.Formatter):
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: object) -> str:  # noqa: N802
-        return _indented(super().formatException(ei))  # type: ignore[arg-type]
+        return _indent(super().formatException(ei))  # type: ignore[arg-type]
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802
-        return _indented(super().formatStack(stack_info))
+        return _indent(super().formatStack(stack_info))
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.splitlines())
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Never
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import UNIT, shown
+from stayer.core.limits import UNIT, quote
 
 MINUTE, HOUR, DAY, WEEK = 60.0, 3600.0, 86400.0, 604800.0
 CENTURY = 36525 * DAY
@@ -119,7 +119,7 @@ def moment(text: str | float, now: float) -> float:
     """Epoch seconds, from RFC 3339, an ISO date or time of the local zone, `HH:MM` (the next one),
     `+10m`, `now`, or epoch seconds.
     """
-    found = _moment(_written(text), now) if isinstance(text, str) else text
+    found = _moment(_quote(text), now) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     if found > now + CENTURY:
@@ -129,13 +129,13 @@ def moment(text: str | float, now: float) -> float:
 
 def instant(text: str | float) -> float:
     """Epoch seconds, from what needs no clock to be understood: RFC 3339, ISO, epoch seconds."""
-    found = _calendar(_written(text)) if isinstance(text, str) else text
+    found = _calendar(_quote(text)) if isinstance(text, str) else text
     if isinstance(found, bool) or not 0 <= found <= _LATEST:
         _refuse(text, "a moment between the years 1970 and 9999", MOMENT_EXAMPLES)
     return float(found)
 
 
-def _written(text: str) -> str:
+def _quote(text: str) -> str:
     return _short(text, "a moment", MOMENT_EXAMPLES)
 
 
@@ -236,5 +236,5 @@ def rfc3339(epoch: float) -> str:
 
 
 def _refuse(text: object, wanted: str, examples: str) -> Never:
-    said = text if isinstance(text, str) else shown(text)
-    raise BadInput(f"{shown(said)} is not {wanted}: {examples}")
+    quoted = text if isinstance(text, str) else quote(text)
+    raise BadInput(f"{quote(quoted)} is not {wanted}: {examples}")

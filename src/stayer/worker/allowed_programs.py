@@ -38,7 +38,7 @@ def check_pattern(pattern: str) -> None:
         raise BadConfig(f"--allow-command {pattern}: give the path of a program, without . and ..")
 
 
-def asked_for(patterns: Sequence[str]) -> tuple[str, ...]:
+def program_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
     """The words of tasks that may mean a program that these allow, as patterns for the store. In
     the folder of a program somebody may call it by `./NAME`.
     """
@@ -62,13 +62,13 @@ def is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
 
 
-def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
+def resolve_program(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple[str, str]:
     """What to execute for the first word of a command, and what to call it; raises NotAllowed, or
     Missing if it is allowed but not there.
     """
     try:
         if "/" in word:
-            found = _allowed_path(word, patterns, folder)
+            found = _resolve_path(word, patterns, folder)
             return found, found
         names = [pattern for pattern in patterns if "/" not in pattern]
         if not any(matches(word, pattern, as_path=True) for pattern in names):
@@ -78,12 +78,12 @@ def allowed(word: str, patterns: Sequence[str], path: str, folder: str) -> tuple
         raise NotAllowed("its program can't be the name of a file") from None
 
 
-def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
+def _resolve_path(word: str, patterns: Sequence[str], folder: str) -> str:
     if ".." in word.split("/"):
         raise NotAllowed(f"the path of its program, {_short(word)}, has .. in it")
     if not os.path.isabs(word):
-        word = _named_from(folder, word, patterns)
-    found = _resolved_folder(word)
+        word = _find_named(folder, word, patterns)
+    found = _resolve_folder(word)
     fitting = [each for each in patterns if "/" in each and _allows(each, found)]
     if not fitting:
         raise NotAllowed(f"no --allow-command names the program {_short(found)}")
@@ -100,20 +100,20 @@ def _allowed_path(word: str, patterns: Sequence[str], folder: str) -> str:
     return found
 
 
-def _named_from(folder: str, word: str, patterns: Sequence[str]) -> str:
+def _find_named(folder: str, word: str, patterns: Sequence[str]) -> str:
     """The program that a pattern names and that somebody in this folder calls so. The folder itself
     is not looked at: it is the submitter's, and may be on a disk that does not answer.
     """
     path = os.path.normpath(os.path.join(folder, word))
     for pattern in patterns:
         if "/" in pattern and is_literal(pattern) and ".." not in folder.split("/"):
-            resolved = _resolved_folder(pattern)
+            resolved = _resolve_folder(pattern)
             if path in (os.path.normpath(pattern), resolved):
                 return resolved
     raise NotAllowed(f"no --allow-command names the program {_short(path)}")
 
 
-def _resolved_folder(path: str) -> str:
+def _resolve_folder(path: str) -> str:
     head, tail = os.path.split(path)
     return os.path.join(os.path.realpath(head), tail)
 
@@ -121,7 +121,7 @@ def _resolved_folder(path: str) -> str:
 def _allows(pattern: str, found: str) -> bool:
     """Whether the pattern, with the folders that it names resolved, stands for the path."""
     if is_literal(pattern):
-        return found == _resolved_folder(pattern)
+        return found == _resolve_folder(pattern)
     folders = pattern.split("/")
     plain = next(number for number, part in enumerate(folders) if not is_literal(part))
     fixed = os.path.realpath("/".join(folders[:plain]) or "/")

@@ -56,10 +56,10 @@ class HeldAttempt:
         self.task = task
         self.run = run
         self.is_fresh = fresh
-        self._asked = self._since = moment()
+        self._checked_at = self._since = moment()
         self.known = True
         """`task` is what the store says, not only what the run directory does."""
-        self.order_seen: int = run.asked.get("seen", 0)
+        self.order_seen: int = run.keeper_orders.get("seen", 0)
         self.stop_grace: float | None = None
         self.lost = False
         self.lost_at = 0.0
@@ -68,19 +68,19 @@ class HeldAttempt:
         self.watched_until = 0.0
         self._log_sent = 0
         self._report_read = 0
-        self._checkpoint_sent = run.given_checkpoint()
+        self._checkpoint_sent = run.read_given_checkpoint()
         self._first: tuple[float, float] | None = None
         self._last: Progress | None = None
         self._missing_since: float | None = None
         self._alone_since: float | None = None
         self._usage_sent: Usage | None = None
         self._paused_sent = False if fresh else None
-        self._gathered: _News | None = None
+        self._sent_news: _News | None = None
         self.was_cut_short = False
         """The last beat had no room for all that is new."""
         self._first_news: set[str] = set()
         self._refused: str | None = None
-        self.to_tell: deque[Tell] = deque()
+        self.unsent_notes: deque[Tell] = deque()
         """What the store's history of the task should say."""
 
     @property
@@ -105,37 +105,37 @@ class HeldAttempt:
 
     def is_overdue(self) -> bool:
         """No keeper has taken it up, though it was asked for a while ago."""
-        if moment() - self._asked < _KEEPER_OVERDUE_S or self.run.is_kept():
+        if moment() - self._checked_at < _KEEPER_OVERDUE_S or self.run.has_keeper():
             return False
-        self._asked = moment()
+        self._checked_at = moment()
         return True
 
     def waits_in_vain(self) -> bool:
         """No keeper has taken it up for so long that none should any more: the nursery hangs."""
         if self.task.state != "reserved" or moment() - self._since < _KEEPER_OVERDUE_S:
             return False
-        if self.run.running is not None or self.run.has_ended() or self.run.is_kept():
+        if self.run.process_status is not None or self.run.has_ended() or self.run.has_keeper():
             return False
-        return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.asked
+        return moment() - self._since > _KEEPER_TIMEOUT_S or "stop" in self.run.keeper_orders
 
     def age(self) -> float:
         """How long ago its process began, in seconds; 0 if it has not."""
-        started = (self.run.running or {}).get("started")
+        started = (self.run.process_status or {}).get("started")
         return max(0.0, moment() - started / os.sysconf("SC_CLK_TCK")) if started else 0.0
 
     def is_fenced(self) -> bool:
         """Its keeper has frozen it, for want of a lease."""
-        running = self.run.running
+        running = self.run.process_status
         return running is not None and "fenced" in running["stopped"] and not self.run.has_ended()
 
     @property
     def fenced_since(self) -> float:
         """When its keeper froze it, the last time that it did."""
-        return _as_number((self.run.running or {}).get("fenced_since"))
+        return _as_number((self.run.process_status or {}).get("fenced_since"))
 
-    def tell_of_standstill(self) -> None:
+    def note_freeze(self) -> None:
         """Once for each: when its keeper has let it go on, and for how long it had stood still."""
-        running = self.run.running
+        running = self.run.process_status
         if running is None or "fenced" in running["stopped"]:
             return  # it stands still, or did until it was killed
         since = self.fenced_since
@@ -144,13 +144,13 @@ class HeldAttempt:
         self._standstill_told = since
         until, slept = (_as_number(running.get(name)) for name in ("fenced_until", "slept"))
         still = max(0.0, (until or moment()) - since)
-        said = f"stood still for {format_duration(still)} without a lease"
+        text = f"stood still for {format_duration(still)} without a lease"
         if slept:
-            said = f"{said}, after its machine slept for {format_duration(slept)}"
-        logger.warning("task %s goes on: it %s", self.task.id, said)
-        self.to_tell.append(Tell("thawed", said))
+            text = f"{text}, after its machine slept for {format_duration(slept)}"
+        logger.warning("task %s goes on: it %s", self.task.id, text)
+        self.unsent_notes.append(Tell("thawed", text))
 
-    def take_away(self) -> None:
+    def end_as_lost(self) -> None:
         """It is not ours any more: have it end at once."""
         self.lost, self.lost_at = True, time.monotonic()
         self.ask(stop={"why": "fence", "grace": 0.0})
@@ -190,14 +190,14 @@ class HeldAttempt:
 
     def is_abandoned(self) -> bool:
         """Neither its keeper nor its nursery will say how it ended."""
-        if not self.run.is_left_alone():
+        if not self.run.is_orphan():
             self._alone_since = None
             return False
         if self._alone_since is None:
             self._alone_since = moment()
         return self.run.nursery_is_gone() or moment() - self._alone_since > _KEEPER_TIMEOUT_S
 
-    def left(self) -> int:
+    def count_unsent_bytes(self) -> int:
         """How many bytes of log and checkpoint have not been sent."""
         is_new = self._checkpoint_signature() != self._checkpoint_sent
         checkpoint = self._size("checkpoint") if is_new else 0
@@ -210,10 +210,10 @@ class HeldAttempt:
         return self._read_checkpoint()
 
     def gather(self, room: int) -> Report | None:
-        """The news, with so many bytes of log and checkpoint at most; `delivered` says that they
-        arrived, else they are gathered again.
+        """The news, with so many bytes of log and checkpoint at most; `mark_delivered` says that
+        they arrived, else they are gathered again.
         """
-        self._gathered = None
+        self._sent_news = None
         self.was_cut_short = False
         try:
             return self._gather(room)
@@ -228,7 +228,7 @@ class HeldAttempt:
         log, log_sent = self._read_log(room - len(checkpoint or b""))
         progress, report_read = self._read_report()
         usage, paused = self._usage(), self._is_paused()
-        self._gathered = _News(log_sent, report_read, signature, usage, paused)
+        self._sent_news = _News(log_sent, report_read, signature, usage, paused)
         new_usage = None if usage == self._usage_sent else usage
         new_pause = None if paused == self._paused_sent else paused
         if not log and all(new is None for new in (progress, checkpoint, new_usage, new_pause)):
@@ -243,9 +243,9 @@ class HeldAttempt:
             paused=new_pause,
         )
 
-    def delivered(self) -> None:
+    def mark_delivered(self) -> None:
         """The beat with the news got through."""
-        news, self._gathered = self._gathered, None
+        news, self._sent_news = self._sent_news, None
         if news is not None:
             self._log_sent, self._report_read = news.log_sent, news.report_read
             self._checkpoint_sent = news.checkpoint
@@ -272,18 +272,18 @@ class HeldAttempt:
         return len(self._first_news) > before
 
     def _is_paused(self) -> bool:
-        running = self.run.running
+        running = self.run.process_status
         return running is not None and "paused" in running["stopped"] and not self.run.has_ended()
 
     def _usage(self) -> Usage | None:
         """What the keeper said last."""
-        said = self.run.exit or self.run.running or {}
-        used = said.get("usage")
+        report = self.run.exit or self.run.process_status or {}
+        used = report.get("usage")
         if not isinstance(used, dict) or not used:
             return None
         try:
             return Usage(
-                ran=round(float(said.get("ran", 0.0)), 3),
+                ran=round(float(report.get("ran", 0.0)), 3),
                 cpu=round(float(used.get("cpu", 0.0)), 3),
                 rss=int(used.get("rss", 0)),
                 peak=int(used.get("peak", 0)),
@@ -362,7 +362,7 @@ class HeldAttempt:
         try:
             return self.run.part.read("checkpoint", codec.CHECKPOINT_LIMIT)
         except safe_files.TooLong:
-            found, limit = self.run.part.seen("checkpoint"), format_size(codec.CHECKPOINT_LIMIT)
+            found, limit = self.run.part.stat("checkpoint"), format_size(codec.CHECKPOINT_LIMIT)
             size = format_size(found.st_size) if found else "too large"
             self._refuse_checkpoint(
                 f"it is {size}, the limit is {limit}: keep the data elsewhere, and where it is here"
@@ -377,20 +377,20 @@ class HeldAttempt:
         """Once for each reason: a task that saves every minute would fill its history with it."""
         if why != self._refused:
             self._refused = why
-            self.to_tell.append(Tell("checkpoint not kept", why))
+            self.unsent_notes.append(Tell("checkpoint not kept", why))
             logger.warning("a checkpoint of task %s is not kept: %s", self.task.id, why)
 
     def _checkpoint_signature(self) -> object:
         return signature(self.run.part.folder / "checkpoint")
 
     def _size(self, name: str) -> int:
-        found = self.run.part.seen(name)
+        found = self.run.part.stat(name)
         return 0 if found is None else found.st_size
 
 
-def _as_number(said: object) -> float:
+def _as_number(value: object) -> float:
     """What a keeper wrote, or a task in its place; 0 if it is no number."""
-    return float(said) if isinstance(said, int | float) and math.isfinite(said) else 0.0
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def parse_report(line: str) -> Progress | None:

@@ -69,7 +69,7 @@ class HeldAttempts:
         """The queues of what is held under that name."""
         return {held.task.queue for held in self.ours()}
 
-    def fenced(self) -> list[HeldAttempt]:
+    def list_fenced(self) -> list[HeldAttempt]:
         """What its keepers have frozen, for want of a lease."""
         return [held for held in self if held.is_fenced()]
 
@@ -93,7 +93,7 @@ class HeldAttempts:
             "leaves tasks running"
         )
 
-    def counted(self, what: str) -> str:
+    def describe_number(self, what: str) -> str:
         """So many of these."""
         return f"{len(self)} {what}" + ("" if len(self) == 1 else "s")
 
@@ -101,9 +101,9 @@ class HeldAttempts:
         """All of it was taken from us: the lease is void, and the keepers are to see that now."""
         for held in self:
             if not held.lost:
-                held.take_away()
+                held.end_as_lost()
 
-    def still_dying(self) -> bool:
+    def has_dying(self) -> bool:
         """Something that was taken from us has not ended, and may still move.
 
         What is not gone after a while hangs in the kernel, and dies when it comes out of there.
@@ -124,7 +124,10 @@ class HeldAttempts:
         """Somebody watches: let the keepers look every second."""
         now = moment()
         for held in self:
-            if held.watched_until < now + _WATCHED_FOR_S / 3 and held.run.running is not None:
+            if (
+                held.watched_until < now + _WATCHED_FOR_S / 3
+                and held.run.process_status is not None
+            ):
                 held.watched_until = now + _WATCHED_FOR_S
                 held.ask(watched=held.watched_until)
 
@@ -149,16 +152,16 @@ class HeldAttempts:
         first = next((i for i, held in enumerate(ours) if held.key == self._next_in_turn), 0)
         return sorted(ours[first:] + ours[:first], key=lambda held: not held.run.has_ended())
 
-    def delivered(self, untold: Collection[str] = ()) -> None:
+    def mark_delivered(self, undelivered: Collection[str] = ()) -> None:
         """The beat got through, but for the news of these tasks."""
         for held in self:
-            if held.task.id not in untold:
-                held.delivered()
+            if held.task.id not in undelivered:
+                held.mark_delivered()
 
     def adopt(self, run: Run) -> HeldAttempt | None:
         """A run directory from before: take up what lives or has ended; None if it is neither."""
         try:
-            about = run.about
+            about = run.description
             task = Task(
                 about["task"]["id"],
                 about["task"]["queue"],
@@ -170,21 +173,21 @@ class HeldAttempts:
             logger.error("%s is no run directory that can be read: left alone", run.folder)
             return None
         ours = task.worker == self._state.worker_id
-        kept = run.is_kept() or (ours and run.keeper_lives())
+        kept = run.has_keeper() or (ours and run.keeper_lives())
         if not run.has_ended() and not kept:
             # Of another identity (before a reboot, or copied from elsewhere) only an outcome that a
             # keeper wrote is believed: the original may be running. Burial sees to the rest.
             if not ours or not run.void() or not sweep_strays(run.folder):
                 return None
             never = {"not_started": "its worker died before it could begin", "node": True}
-            note: dict[str, Any] = {"keeper_died": None} if run.running else never
-            run.declare_ended(note)
+            note: dict[str, Any] = {"keeper_died": None} if run.process_status else never
+            run.declare_end(note)
         held = HeldAttempt(task, run)
         held.known = False
         self.take_up(held)
         if kept and not ours:
             # Whoever we were was given up: the store may have given it away, even to us.
-            held.take_away()
+            held.end_as_lost()
         logger.info("adopted task %s, attempt %d", task.id, task.attempt)
         return held
 

@@ -65,9 +65,9 @@ class Backoff:
         except StoreError as error:
             pause = self.next_pause()
             self.rest(pause)
-            log_once.tell(logger, f"asking the store again in {pause:.1f} s", error)
+            log_once.warn_once(logger, f"asking the store again in {pause:.1f} s", error)
             return False
-        self.succeeded()
+        self.reset()
         return True
 
     def _do(self, step: Callable[[], object]) -> None:
@@ -82,19 +82,19 @@ class Backoff:
             self._asks = False
             signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def hasten(self) -> None:
+    def shorten_call(self) -> None:
         """If the store is being asked just now, let that be over soon: called by a signal."""
         if any(each._asks for each in (self, *self._parts.values())):
             signal.setitimer(signal.ITIMER_REAL, _BRIEF_TIMEOUT_S)
 
-    def call_away(self) -> bool:
+    def take_interrupt(self) -> bool:
         """The store is being asked just now, and whoever does that may be interrupted: once."""
-        asked = [each for each in (self, *self._parts.values()) if each._asks]
-        for each in asked:
+        asking = [each for each in (self, *self._parts.values()) if each._asks]
+        for each in asking:
             each._asks = False
-        return bool(asked)
+        return bool(asking)
 
-    def succeeded(self) -> None:
+    def reset(self) -> None:
         """The next pause is a short one again."""
         self._pause = SHORTEST_PAUSE_S
 
@@ -102,7 +102,7 @@ class Backoff:
         """Ask nothing of the store for so long."""
         self._not_before = moment() + seconds
 
-    def left(self) -> float:
+    def remaining_s(self) -> float:
         """How long nothing may be asked."""
         return max(0.0, self._not_before - moment())
 

@@ -53,27 +53,27 @@ class Starter:
         self._handlers = handlers
         self._nursery = nursery
         self._cgroup: str | None = None
-        self._patience = Backoff(longest=_LONGEST_REST_S)
+        self._backoff = Backoff(longest=_LONGEST_REST_S)
         self._refusals = Refusals()
 
     @property
     def rests(self) -> bool:
         """This node could not start a task just now, and is to take no more for a while."""
-        return self._patience.left() > 0
+        return self._backoff.remaining_s() > 0
 
     def rest(self, task: Task) -> None:
         """It can't be started here: handed back, it would come to us again at once. Longer each
         time, until one has begun.
         """
         if not self.rests:
-            pause = self._patience.next_pause()
-            self._patience.rest(pause)
-            said = "task %s could not be started here: this worker takes no more for %s"
-            logger.error(said, task.id, format_duration(pause))
+            pause = self._backoff.next_pause()
+            self._backoff.rest(pause)
+            text = "task %s could not be started here: this worker takes no more for %s"
+            logger.error(text, task.id, format_duration(pause))
 
-    def succeeded(self) -> None:
+    def reset_backoff(self) -> None:
         """One has begun."""
-        self._patience.succeeded()
+        self._backoff.reset()
 
     def use_cgroups(self) -> None:
         """Give each task one, if this worker may make any."""
@@ -90,7 +90,7 @@ class Starter:
                 return
             saved = self._store.checkpoint(task.id) if task.attempt > 1 else None
             given = (
-                upstream_results.shown(upstream_results.of(self._store, task))
+                upstream_results.results_json(upstream_results.of(self._store, task))
                 if task.upstreams
                 else None
             )
@@ -112,7 +112,7 @@ class Starter:
             if started is not None:
                 holdings.remove(started)
             self.rest(task)
-            if self._is_void(run):
+            if self._void(run):
                 self._store.commit([decide(task, Interrupt(f"can't be started here: {error}"))])
                 run.remove()
 
@@ -137,7 +137,7 @@ class Starter:
             control.settle(self._store, task, happening)
 
     @staticmethod
-    def _is_void(run: Run) -> bool:
+    def _void(run: Run) -> bool:
         """No keeper starts there; also where not even a folder could be made."""
         try:
             return run.void()

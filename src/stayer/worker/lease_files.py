@@ -43,9 +43,9 @@ class Leases:
         else:
             self._until_in = {**self._until_in, **dict.fromkeys(proven, until)}
         self._state.write_lease(until, self.length)
-        self.tell(queues)
+        self.write(queues)
 
-    def tell(self, queues: Iterable[str]) -> None:
+    def write(self, queues: Iterable[str]) -> None:
         """What is known, to the keepers of tasks of these queues."""
         for queue in set(queues) if self._is_parted else ():
             self._state.write_lease(self.until(queue), self.length, queue)
@@ -56,7 +56,7 @@ class Leases:
 
     def path(self, queue: str) -> Path:
         """The file for a new task."""
-        self.tell([queue])
+        self.write([queue])
         return self._state.lease_path_of(queue) if self._is_parted else self._state.lease_path
 
     def forget(self) -> None:

@@ -53,8 +53,8 @@ class Logind:
 
     def delay_sleep(self) -> int:
         """A descriptor: until it is closed, or a few seconds are over, the machine stays awake."""
-        said = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
-        self._ask(_MANAGER, "Inhibit", *said)
+        arguments = ("sleep", "Stayer", "tasks are stopped before the machine sleeps", "delay")
+        self._ask(_MANAGER, "Inhibit", *arguments)
         if not self._descriptors:
             raise OSError("logind gave no lock")
         return self._descriptors.pop(0)
@@ -132,21 +132,21 @@ def _call(
     """A method call with texts as its arguments."""
     body = b""
     for text in texts:
-        body = _padded(body, 4) + _text(text)
+        body = _pad(body, 4) + _text(text)
     named = [(_PATH, "o", path), (_INTERFACE, "s", interface), (_MEMBER, "s", member)]
     fields = b""
     for code, kind, value in [*named, (_DESTINATION, "s", destination)]:
-        fields = _padded(fields, 8) + bytes((code, 1)) + kind.encode() + b"\0" + _text(value)
+        fields = _pad(fields, 8) + bytes((code, 1)) + kind.encode() + b"\0" + _text(value)
     if texts:
         signature = bytes((len(texts),)) + b"s" * len(texts) + b"\0"
-        fields = _padded(fields, 8) + bytes((_SIGNATURE, 1)) + b"g\0" + signature
+        fields = _pad(fields, 8) + bytes((_SIGNATURE, 1)) + b"g\0" + signature
     fixed = struct.pack("<4B3I", ord("l"), _CALL, 0, 1, len(body), serial, len(fields))
-    return _padded(fixed + fields, 8) + body
+    return _pad(fixed + fields, 8) + body
 
 
 def _text(text: str) -> bytes:
     return struct.pack("<I", len(text.encode())) + text.encode() + b"\0"
 
 
-def _padded(data: bytes, width: int) -> bytes:
+def _pad(data: bytes, width: int) -> bytes:
     return data + bytes(-len(data) % width)

@@ -55,20 +55,20 @@ def outcome(
         return Fail(Fault("NotStarted", why, exit_code=NOT_FOUND))
     stop = exit.get("stop")
     if stop is not None:
-        return _stopped(stop, exit, tail)
+        return _read_stop(stop, exit, tail)
     if exit.get("signal") is not None:
-        return _killed(exit, tail)
+        return _read_signal(exit, tail)
     if exit["exit_code"] == 0:
         return Done()
     if error is not None:
-        return _raised(error, exit["exit_code"])
+        return _read_exception(error, exit["exit_code"])
     if exit.get("oom"):  # of a shell, which says that what it ran was killed
         return Fail(Fault("OutOfMemory", _OUT_OF_MEMORY, tail or None, exit["exit_code"]), "oom")
-    said = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
-    return Fail(said)
+    fault = Fault("ExitCode", f"exit code {exit['exit_code']}", tail or None, exit["exit_code"])
+    return Fail(fault)
 
 
-def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:
+def _read_stop(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening:
     match stop["why"]:
         case "cancel":
             return Stop()
@@ -85,7 +85,7 @@ def _stopped(stop: dict[str, Any], exit: dict[str, Any], tail: str) -> Happening
             return Interrupt(f"stopped: {why}")
 
 
-def _killed(exit: dict[str, Any], tail: str) -> Fail:
+def _read_signal(exit: dict[str, Any], tail: str) -> Fail:
     number = exit["signal"]
     name = signals.Signals(number).name if number in signals.valid_signals() else str(number)
     if exit.get("oom") and number == signals.SIGKILL:
@@ -93,7 +93,7 @@ def _killed(exit: dict[str, Any], tail: str) -> Fail:
     return Fail(Fault("Killed", f"killed by {name}", tail or None, signal=number), "killed")
 
 
-def _raised(error: dict[str, Any], exit_code: int) -> Happening:
+def _read_exception(error: dict[str, Any], exit_code: int) -> Happening:
     """What a task in Python raised, with what it wants to become of it."""
     delay, after = as_wait(error.get("snooze")), as_wait(error.get("after"))
     if delay is not None:

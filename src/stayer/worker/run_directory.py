@@ -107,7 +107,7 @@ class Run:
         return self.folder.exists() and (not self.part.is_apart or self.task_folder.exists())
 
     @property
-    def about(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """What `task.json` says."""
         content: dict[str, Any] = json.loads(
             safe_files.read(self.folder / "task.json", _JSON_LIMIT_BYTES)
@@ -117,33 +117,33 @@ class Run:
     @property
     def fence(self) -> str | None:
         """What the keeper was told to do without a lease."""
-        return self._told_keeper().get("fence")
+        return self._keeper_settings().get("fence")
 
     @property
     def first_limits(self) -> dict[str, Any]:
         """Those that the keeper was told of at the start."""
-        limits = self._told_keeper().get("limits")
+        limits = self._keeper_settings().get("limits")
         return limits if isinstance(limits, dict) else {}
 
     @property
     def is_runner(self) -> bool:
         """Its process is a runner of ours, for a class or an app."""
-        return self._told_keeper().get("stack_signal") is not None
+        return self._keeper_settings().get("stack_signal") is not None
 
-    def _told_keeper(self) -> dict[str, Any]:
+    def _keeper_settings(self) -> dict[str, Any]:
         keeper = (self._read("task.json") or {}).get("keeper")
         return keeper if isinstance(keeper, dict) else {}
 
-    def given_checkpoint(self) -> object:
+    def read_given_checkpoint(self) -> object:
         """What tells the checkpoint that the attempt was given from one that it wrote."""
         given = (self._read("task.json") or {}).get("given_checkpoint")
         return tuple(given) if isinstance(given, list) else None
 
     @property
-    def running(self) -> dict[str, Any] | None:
+    def process_status(self) -> dict[str, Any] | None:
         """What the keeper says, once the process runs; None if it is not its words."""
         found = self._read_if_new("running")
-        return found if found is not None and _is_said_by_a_keeper(found) else None
+        return found if found is not None and _is_from_keeper(found) else None
 
     @property
     def exit(self) -> dict[str, Any] | None:
@@ -151,31 +151,31 @@ class Run:
         return self._read_if_new("exit")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def keeper_orders(self) -> dict[str, Any]:
         """What has been asked of the keeper."""
         return self._read("go") or {}
 
     def has_ended(self) -> bool:
-        return self._seen_from_keeper("exit") is not None
+        return self._stat_keeper_file("exit") is not None
 
-    def said_to_have_ended_at(self) -> float | None:
+    def end_recorded_at(self) -> float | None:
         """When somebody wrote how it ended, by the wall clock."""
-        found = self._seen_from_keeper("exit")
+        found = self._stat_keeper_file("exit")
         return None if found is None else found.st_mtime
 
-    def declare_ended(self, content: dict[str, Any]) -> None:
+    def declare_end(self, content: dict[str, Any]) -> None:
         """Say how it ended in the place of a keeper that can't any more."""
-        said = json.dumps(content)
+        text = json.dumps(content)
         try:
-            self._replace("exit", said)
+            self._replace("exit", text)
         except OSError as error:
             if error.errno not in _DISK_FULL_ERRORS:
                 raise
             reserved = self.folder / "exit.tmp"  # by the keeper, for this
-            safe_files.write(reserved, said.encode())
+            safe_files.write(reserved, text.encode())
             reserved.replace(self.folder / "exit")
 
-    def is_kept(self) -> bool:
+    def has_keeper(self) -> bool:
         """A keeper holds the lock."""
         try:
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -212,9 +212,9 @@ class Run:
 
         What can't be asked to end, for want of even the space that was laid by, is ended.
         """
-        asked = json.dumps({**self.asked, **wanted}).encode()
+        content = json.dumps({**self.keeper_orders, **wanted}).encode()
         try:
-            self._ask(_in_blocks(asked))
+            self._ask(_in_blocks(content))
         except OSError:
             if "stop" not in wanted or not self.signal_keeper(signal.SIGKILL):
                 raise
@@ -237,7 +237,7 @@ class Run:
     def _ask_on_a_full_disk(self, words: bytes) -> None:
         """Write over the spare file; the one whose place it takes becomes the spare one."""
         go, spare, old = (self.folder / name for name in ("go", "go.spare", "go.old"))
-        found = safe_files.seen(spare)
+        found = safe_files.stat_file(spare)
         if found is None or found.st_size < len(words):
             raise OSError(errno.ENOSPC, "no space for an order", str(go))
         safe_files.write(spare, words.ljust(found.st_size))
@@ -263,7 +263,7 @@ class Run:
     def pidfd(self) -> int | None:
         """A descriptor that becomes readable when the keeper ends."""
         if self._pidfd is None:
-            running = self.running
+            running = self.process_status
             if running is not None:
                 self.has_begun = True
                 self._pidfd = _pidfd_of(running["keeper"], running["keeper_started"])
@@ -272,10 +272,10 @@ class Run:
         return self._pidfd
 
     def keeper_lives(self) -> bool:
-        """The keeper that `running` names does; whether or not it has the lock."""
-        return self.pidfd() is not None and not self.keeper_ended()
+        """The keeper that `process_status` names does; whether or not it has the lock."""
+        return self.pidfd() is not None and not self.is_keeper_gone()
 
-    def keeper_ended(self) -> bool:
+    def is_keeper_gone(self) -> bool:
         """The keeper that was watched is gone; False also if none was."""
         if self._pidfd is None:
             return False
@@ -283,13 +283,13 @@ class Run:
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(0))
 
-    def is_left_alone(self) -> bool:
+    def is_orphan(self) -> bool:
         """Its keeper began, is gone, and did not say how it ended."""
         if self.pidfd() is None:
-            begun = self.has_begun or safe_files.seen(self.folder / "exit.tmp") is not None
-            if not begun or self.is_kept():
+            has_begun = self.has_begun or safe_files.stat_file(self.folder / "exit.tmp") is not None
+            if not has_begun or self.has_keeper():
                 return False
-        return (self._pidfd is None or self.keeper_ended()) and not self.has_ended()
+        return (self._pidfd is None or self.is_keeper_gone()) and not self.has_ended()
 
     def nursery_is_gone(self) -> bool:
         """The parent of its keeper, which would speak for it; False if it is not known."""
@@ -326,7 +326,7 @@ class Run:
 
     def has_refused_result(self) -> bool:
         """The store would not take it, at an earlier try to tell the outcome."""
-        return self.part.seen(_REFUSED_RESULT_FILE) is not None
+        return self.part.stat(_REFUSED_RESULT_FILE) is not None
 
     def error(self) -> dict[str, Any] | None:
         """What a Python task said of its failure."""
@@ -334,7 +334,7 @@ class Run:
 
     def log_tail(self, size: int = 2000) -> str:
         """The last lines of its output."""
-        found = self.part.seen("log")
+        found = self.part.stat("log")
         if found is None:
             return ""
         start = max(0, found.st_size - size)
@@ -358,7 +358,7 @@ class Run:
 
     def _read_if_new(self, name: str) -> dict[str, Any] | None:
         """These are replaced when they change, and asked for many times in between."""
-        found = self._seen_from_keeper(name)
+        found = self._stat_keeper_file(name)
         if found is None:
             return None
         signature = found.st_ino, found.st_mtime_ns, found.st_size
@@ -367,10 +367,10 @@ class Run:
             known = self._seen[name] = signature, self._read(name)
         return known[1]
 
-    def _seen_from_keeper(self, name: str) -> os.stat_result | None:
+    def _stat_keeper_file(self, name: str) -> os.stat_result | None:
         """Its keeper renames a file over whatever is there, but can't over a folder."""
         path = self.folder / name
-        found = safe_files.seen(path)
+        found = safe_files.stat_file(path)
         if found is None:
             safe_files.make_way(path)
         return found
@@ -433,7 +433,7 @@ def _give(
 
 def remove(folder: Path) -> None:
     """Remove a run directory, but for a result that the store refused."""
-    if refused_result(folder) is None:
+    if find_refused_result(folder) is None:
         discard(folder)
     else:
         strip(folder)
@@ -453,10 +453,10 @@ def discard(folder: Path) -> None:
     remove_later.remove(gone)
 
 
-def refused_result(folder: Path) -> Path | None:
+def find_refused_result(folder: Path) -> Path | None:
     """The result in it that the store refused, if there is one."""
     paths = (folder / _TASK_PART / _REFUSED_RESULT_FILE, folder / _REFUSED_RESULT_FILE)
-    return next((path for path in paths if safe_files.seen(path) is not None), None)
+    return next((path for path in paths if safe_files.stat_file(path) is not None), None)
 
 
 def strip(folder: Path) -> None:
@@ -464,12 +464,12 @@ def strip(folder: Path) -> None:
     whose = task_of(folder)
     if whose is not None and not (folder / _REFUSED_OWNER_FILE).exists():
         safe_files.write(folder / _REFUSED_OWNER_FILE, json.dumps({"id": whose}).encode())
-    remove_later.in_passing(folder, partial(_strip, folder))
+    remove_later.remove_in_background(folder, partial(_strip, folder))
 
 
 def _strip(folder: Path, steps: Iterator[int]) -> bool:
-    for path in _beside_refused(folder):
-        if refused_result(folder) is None:
+    for path in _list_other_files(folder):
+        if find_refused_result(folder) is None:
             return True  # by now it is another's
         if next(steps, None) is None:
             return False
@@ -479,7 +479,7 @@ def _strip(folder: Path, steps: Iterator[int]) -> bool:
     return True
 
 
-def _beside_refused(folder: Path) -> Iterator[Path]:
+def _list_other_files(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.name == _TASK_PART and path.is_dir() and not path.is_symlink():
             yield from (each for each in path.iterdir() if each.name != _REFUSED_RESULT_FILE)
@@ -548,7 +548,7 @@ def signature(path: Path) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _is_said_by_a_keeper(content: dict[str, Any]) -> bool:
+def _is_from_keeper(content: dict[str, Any]) -> bool:
     numbers = (content.get(name) for name in ("pid", "keeper", "keeper_started"))
     return all(isinstance(number, int) for number in numbers) and isinstance(
         content.get("stopped"), list

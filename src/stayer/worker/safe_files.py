@@ -45,9 +45,9 @@ class Part:
             return None
         return cls(folder, None if found.st_uid == os.geteuid() else found.st_uid, is_apart=True)
 
-    def seen(self, name: str) -> os.stat_result | None:
+    def stat(self, name: str) -> os.stat_result | None:
         """Of a plain file; None if there is none."""
-        found = seen(self.folder / name)
+        found = stat_file(self.folder / name)
         return found if found is not None and self.is_theirs(found) else None
 
     def read(self, name: str, most: int) -> bytes:
@@ -72,7 +72,7 @@ class TooLong(OSError):
     """It is larger than anything that belongs there."""
 
 
-def seen(path: Path) -> os.stat_result | None:
+def stat_file(path: Path) -> os.stat_result | None:
     """Of a plain file; None if there is none."""
     try:
         found = os.lstat(path)

@@ -179,7 +179,7 @@ class StateDirectory:
         """Every run directory that is there."""
         for folder in self.run_folders():
             run = Run(folder)
-            if (folder / "task.json").exists() or run.is_kept():
+            if (folder / "task.json").exists() or run.has_keeper():
                 yield run
 
     def run_folders(self) -> list[Path]:
@@ -214,20 +214,20 @@ class StateDirectory:
                 f"another worker (process {holder or '?'}) has {self.path}: stop it, take over "
                 "from it with --take-over, or give this one a --state-dir of its own"
             )
-        asked: dict[int, float] = {}
+        asked_at: dict[int, float] = {}
         said_at = time.monotonic() - _LOG_WAITING_EVERY_S
         while not self._try_lock():
             holder = self._holder()
             # Whoever takes over while we wait is asked in its turn: the last one stays. And again:
             # under nohup one is deaf until it has begun to listen.
             now = time.monotonic()
-            if holder is not None and now >= asked.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
-                asked[holder] = now
+            if holder is not None and now >= asked_at.get(holder, -math.inf) + _ASK_HOLDER_EVERY_S:
+                asked_at[holder] = now
                 with suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGHUP)
             if time.monotonic() >= said_at + _LOG_WAITING_EVERY_S:
                 said_at = time.monotonic()
-                _say_what_is_awaited(holder, self.path)
+                _log_lock_holder(holder, self.path)
             time.sleep(_LOCK_POLL_S)
 
     def _try_lock(self) -> bool:
@@ -239,11 +239,11 @@ class StateDirectory:
 
     def _holder(self) -> int | None:
         """Who has the lock and has said so; None while the next one has not yet."""
-        said = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
+        text = os.pread(self._lock, _NUMBER_WIDTH, 0).decode(errors="replace").strip()
         holders = lock_holders(os.fstat(self._lock).st_ino)
-        if not said.isdecimal() or (holders and int(said) not in holders):
+        if not text.isdecimal() or (holders and int(text) not in holders):
             return None
-        return int(said)
+        return int(text)
 
     def _take_identity(self) -> None:
         try:
@@ -282,7 +282,7 @@ def lock_holders(inode: int) -> set[int]:
     }
 
 
-def _say_what_is_awaited(holder: int | None, path: Path) -> None:
+def _log_lock_holder(holder: int | None, path: Path) -> None:
     fields = None if holder is None else tree.stat(str(holder))
     stopped = fields is not None and fields[tree.STATE] in (b"T", b"t")
     hint = ": it is stopped, continue or kill it" if stopped else ""

@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from stayer.core.errors import BadConfig
 from stayer.core.patterns import any_matches
-from stayer.core.refused_tasks import listed
+from stayer.core.refused_tasks import list_some
 from stayer.worker import safe_files
 from stayer.worker.allowed_programs import NotAllowed
-from stayer.worker.ask_process import ProcessInterrupted, killed_by
+from stayer.worker.ask_process import ProcessInterrupted, describe_signal
 from stayer.worker.run_directory import NEW
 
 logger = logging.getLogger("stayer.worker")
@@ -93,7 +93,7 @@ class TaskUser(Struct, frozen=True):
     shell: str
 
     @classmethod
-    def named(cls, name: str) -> TaskUser:
+    def from_name(cls, name: str) -> TaskUser:
         """Raises BadConfig if there is no such user, or if it is root."""
         try:
             found = pwd.getpwnam(name)
@@ -148,7 +148,9 @@ class TaskUsers(Struct, frozen=True):
         """
         user = self.by_queue.get(queue, self.others)
         if user is None and self.by_queue:
-            raise NotAllowed(f"no --task-user names whose processes those of {listed([queue])} are")
+            raise NotAllowed(
+                f"no --task-user names whose processes those of {list_some([queue])} are"
+            )
         return user
 
     def all(self) -> list[TaskUser]:
@@ -170,7 +172,7 @@ def task_users(wanted: Sequence[str], queues: Iterable[str]) -> TaskUsers:
     others: TaskUser | None = None
     for each in wanted:
         queue, separator, name = each.rpartition("=")
-        user = TaskUser.named(name)
+        user = TaskUser.from_name(name)
         if not separator:
             if others is not None:
                 raise BadConfig(
@@ -256,9 +258,9 @@ def _try(user: TaskUser, about: Mapping[str, object]) -> str | None:
     if line is None:
         raise ProcessInterrupted("it did not end in time")
     if line:
-        return _found_in(line)
+        return _parse_answer(line)
     if code < 0:
-        raise ProcessInterrupted(killed_by(code))
+        raise ProcessInterrupted(describe_signal(code))
     return f"can't run {_python()}: {complaint}"
 
 
@@ -266,10 +268,10 @@ def _complaint(descriptor: int) -> str:
     """The last line of what is there."""
     os.set_blocking(descriptor, False)
     try:
-        said = os.read(descriptor, _TRIAL_ANSWER_BYTES)
+        answer = os.read(descriptor, _TRIAL_ANSWER_BYTES)
     except BlockingIOError:
-        said = b""
-    last = said.decode(errors="replace").strip().splitlines()[-1:]
+        answer = b""
+    last = answer.decode(errors="replace").strip().splitlines()[-1:]
     return last[0][:1000] if last else "it said nothing"
 
 
@@ -286,7 +288,7 @@ def _line_of(descriptor: int) -> bytes | None:
     return None
 
 
-def _found_in(line: bytes) -> str | None:
+def _parse_answer(line: bytes) -> str | None:
     try:
         found = json.loads(line)
     except ValueError:

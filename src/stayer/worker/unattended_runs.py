@@ -27,13 +27,13 @@ def unattended(state: Path) -> list[UnattendedRun]:
         folders = sorted((state / "run").iterdir())
     except OSError:
         return []
-    return [_described(run) for run in map(Run, folders) if run.is_kept()]
+    return [_describe(run) for run in map(Run, folders) if run.has_keeper()]
 
 
-def _described(run: Run) -> UnattendedRun:
-    said = run.running or {}
+def _describe(run: Run) -> UnattendedRun:
+    status = run.process_status or {}
     try:
-        task = str(run.about["task"]["id"])
+        task = str(run.description["task"]["id"])
     except (OSError, ValueError, KeyError, TypeError):
         task = run.folder.name
-    return UnattendedRun(task, "fenced" in said.get("stopped", ()), run.folder)
+    return UnattendedRun(task, "fenced" in status.get("stopped", ()), run.folder)

@@ -76,14 +76,14 @@ class Watchdog:
         return found
 
     def _grace_of(self, task: Task) -> float:
-        asked = [order.arguments.get("grace") for order in task.orders if order.verb == "cancel"]
-        given = next((each for each in asked if isinstance(each, int | float)), task.policy.grace)
+        graces = [order.arguments.get("grace") for order in task.orders if order.verb == "cancel"]
+        given = next((each for each in graces if isinstance(each, int | float)), task.policy.grace)
         return self._grace if given is None else float(given)
 
 
 def _timeout(silence: float) -> Fail:
-    said = (
+    text = (
         f"it ran longer than its time limit, and was killed with the other threads of its worker, "
         f"which could not run for {silence:.0f} s"
     )
-    return Fail(Fault("TimeLimit", said), "timeout")
+    return Fail(Fault("TimeLimit", text), "timeout")

@@ -145,7 +145,7 @@ class Ended(Struct, frozen=True):
     """How it ended does not matter."""
 
 
-def kept_out(id: str, holder: str) -> str:
+def explain_unique_conflict(id: str, holder: str) -> str:
     """What is wrong with tasks that belong together, one of which can't be accepted."""
     return (
         f"task {id} can't be accepted while task {holder} holds its unique word, and others belong "
@@ -191,16 +191,16 @@ def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
         for each in of:
             followers.setdefault(each, []).append(name)
     ready = [name for name, of in open_ends.items() if not of]
-    ordered: list[str] = []
+    order: list[str] = []
     for name in ready:
-        ordered.append(name)
+        order.append(name)
         for follower in followers.get(name, ()):
             open_ends[follower].discard(name)
             if not open_ends[follower]:
                 ready.append(follower)
-    if len(ordered) < len(after):
+    if len(order) < len(after):
         raise BadInput(_circle({name: of for name, of in open_ends.items() if of}))
-    return ordered
+    return order
 
 
 def _circle(stuck: dict[str, set[str]]) -> str:
@@ -217,7 +217,7 @@ def _circle(stuck: dict[str, set[str]]) -> str:
     return f"these wait for each other in a circle: {shown}. Take one `after` out"
 
 
-def relayed(
+def decide_waiting(
     task: Task, ended: Sequence[Ended], left: int, upstream: Task | None = None
 ) -> Change | None:
     """What becomes of a waiting task now that these have ended and so many have not; None if it
@@ -304,7 +304,7 @@ class _Lines:
             self._follows.add(id)
         if id in self._anew:
             # One that follows another stands behind whatever that one stands behind.
-            return self._before(behind) + ([] if follows else self._taken_after(id))
+            return self._before(behind) + ([] if follows else self._find_active_after(id))
         if not follows or id not in self._waiting:
             return []
         before = self._before(behind)
@@ -327,7 +327,7 @@ class _Lines:
                 look += following
         return found
 
-    def _taken_after(self, id: str) -> list[str]:
+    def _find_active_after(self, id: str) -> list[str]:
         """Those after it that run, or may at any time."""
         look, seen = [id], {id}
         for each in look:

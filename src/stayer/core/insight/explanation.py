@@ -60,14 +60,14 @@ def record(explanation: Explanation) -> dict[str, JSON]:
         "forecast": None
         if forecast is None
         else {
-            "starts": _shown(forecast.starts),
-            "ends": _shown(forecast.ends),
+            "starts": _span_json(forecast.starts),
+            "ends": _span_json(forecast.ends),
             "samples": forecast.samples,
         },
     }
 
 
-def _shown(span: Span | None) -> JSON:
+def _span_json(span: Span | None) -> JSON:
     if span is None:
         return None
     return {name: rfc3339(getattr(span, name)) for name in Span.__struct_fields__}

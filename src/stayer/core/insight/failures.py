@@ -73,7 +73,7 @@ class Failures(Struct, frozen=True, kw_only=True):
     tasks: int = 0
 
 
-def gathered(parts: Iterable[Part]) -> list[Group]:
+def group_by_fault(parts: Iterable[Part]) -> list[Group]:
     """By fault, the most frequent first, then those that came last."""
     found: dict[str, list[Part]] = {}
     for part in parts:
@@ -85,7 +85,7 @@ def gathered(parts: Iterable[Part]) -> list[Group]:
     return sorted(groups, key=lambda group: (-group.count, -group.parts[0].last))
 
 
-def described(
+def describe_groups(
     groups: Sequence[Group],
     examples: Mapping[str, Example],
     lately: Mapping[str, Sequence[int]],

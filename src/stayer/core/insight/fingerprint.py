@@ -43,8 +43,8 @@ def fingerprint(kind: str, ending: Ending, fault: Fault | None) -> str:
 
 def digest(shape: str, kind: str) -> str:
     """A short word for it. Scripts of stores make the same."""
-    said = f"{shape}\n{kind}".encode("utf-8", "surrogatepass")
-    return hashlib.sha1(said, usedforsecurity=False).hexdigest()[:LENGTH]
+    text = f"{shape}\n{kind}".encode("utf-8", "surrogatepass")
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:LENGTH]
 
 
 def shape(ending: Ending, fault: Fault | None) -> str:

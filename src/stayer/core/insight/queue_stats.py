@@ -61,7 +61,7 @@ def together(points: Iterable[Figures], step: float) -> list[Figures]:
     for point in points:
         at = math.floor(point.at / step) * step
         known = found.get((at, point.queue))
-        found[at, point.queue] = _moved(point, at) if known is None else _joined(known, point)
+        found[at, point.queue] = _at_time(point, at) if known is None else _join(known, point)
     return [found[key] for key in sorted(found)]
 
 
@@ -71,11 +71,11 @@ def total(points: Iterable[Figures]) -> list[Figures]:
     for point in points:
         known = found.get(point.at)
         whole = replace(point, queue="")
-        found[point.at] = whole if known is None else _added(known, whole)
+        found[point.at] = whole if known is None else _add(known, whole)
     return [found[at] for at in sorted(found)]
 
 
-def _added(one: Figures, other: Figures) -> Figures:
+def _add(one: Figures, other: Figures) -> Figures:
     sums: dict[str, Any] = {}
     for name in (*MEASURED, *COUNTED):
         known = [value for value in (getattr(one, name), getattr(other, name)) if value is not None]
@@ -83,12 +83,12 @@ def _added(one: Figures, other: Figures) -> Figures:
     return replace(one, **sums)
 
 
-def _moved(point: Figures, at: float) -> Figures:
+def _at_time(point: Figures, at: float) -> Figures:
     values = {name: getattr(point, name) for name in (*MEASURED, *COUNTED)}
     return Figures(at=at, queue=point.queue, **values)
 
 
-def _joined(one: Figures, other: Figures) -> Figures:
+def _join(one: Figures, other: Figures) -> Figures:
     values: dict[str, Any] = {
         name: max(
             (each for each in (getattr(one, name), getattr(other, name)) if each is not None),

@@ -18,7 +18,7 @@ from msgspec import Struct
 from stayer.core import codec
 from stayer.core.errors import BadInput
 from stayer.core.fields import MOST
-from stayer.core.limits import HOOK, check_count, check_length, shown
+from stayer.core.limits import HOOK, check_count, check_length, quote
 from stayer.core.model import FINISHED, JSON, QUEUED, State, Task
 from stayer.core.units import rfc3339
 
@@ -122,7 +122,7 @@ def parse(written: str) -> str:
     if isinstance(written, str):
         check_length("notify", written, HOOK)
     if not isinstance(written, str) or not written.strip():
-        raise BadInput(f"notify {shown(written)}: say whom to tell: {_EXAMPLE}")
+        raise BadInput(f"notify {quote(written)}: say whom to tell: {_EXAMPLE}")
     hook = written.strip()
     found = _HOOK.fullmatch(hook)
     words, target = (found[1], found[2].strip()) if found else (ENDED, hook)
@@ -138,7 +138,7 @@ def parse(written: str) -> str:
 def parse_all(written: Sequence[str]) -> tuple[str, ...]:
     """Hooks as the stores keep them, each once."""
     if isinstance(written, str) or not isinstance(written, Sequence):
-        raise BadInput(f"notify {shown(written)}: give a list, such as [{shown(written)}]")
+        raise BadInput(f"notify {quote(written)}: give a list, such as [{quote(written)}]")
     check_count("notify", written, MOST["notify"].items)
     return tuple(dict.fromkeys(map(parse, written)))
 
@@ -192,7 +192,7 @@ def meaning(before: State, to: State, ending: str | None) -> tuple[str, ...]:
     return ()
 
 
-def told(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
+def list_targets(hooks: Iterable[str], happened: Sequence[str]) -> list[str]:
     """Whom these hooks want told of what happened, each once."""
     targets: dict[str, None] = {}
     for hook in hooks:
@@ -208,7 +208,7 @@ def notice_id(task: str, at: float, number: int, target: str) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:24]
 
 
-def bounded(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
+def notice_record_of(task: Task, also: Sequence[str] = ()) -> dict[str, JSON]:
     """The task's record as a notice has it: without its variables and hooks, which may be secret,
     and without what is long; `left_out` names that, and what is not known anymore.
     """
@@ -258,12 +258,12 @@ def sentence(notice: Notice) -> str:
     """The same in a line for people."""
     shown = notice.record
     what = shown.get("name") or " ".join(map(str, _list(shown.get("command"))))
-    said = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
-    said += " is being retried" if notice.event == "retrying" else f" {notice.event}"
+    text = f"{notice.task} ({what[:80]})" if isinstance(what, str) and what else notice.task
+    text += " is being retried" if notice.event == "retrying" else f" {notice.event}"
     error = shown.get("error")
     if notice.event in ("failed", "retrying") and isinstance(error, dict):
-        said += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
-    return f"{said} [queue {notice.queue}, attempt {notice.attempt}]"
+        text += f": {error.get('type')}: {str(error.get('message', ''))[:200]}".rstrip(": ")
+    return f"{text} [queue {notice.queue}, attempt {notice.attempt}]"
 
 
 def _list(value: JSON) -> list[JSON]:

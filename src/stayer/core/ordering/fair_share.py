@@ -53,7 +53,7 @@ class Turns:
         for name, since in running:
             self._add(name, now - since)
 
-    def used(self, share: str) -> int:
+    def usage_ms(self, share: str) -> int:
         """In milliseconds: the less, the earlier it is its turn."""
         return math.floor(self._used.get(share, 0.0) * 1000 + 0.5)
 

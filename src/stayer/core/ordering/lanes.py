@@ -18,7 +18,7 @@ def lane_of(task: Task) -> str:
     return "" if task.name is None else f"name {task.name}"
 
 
-def handled(lane: str, handles: Handles) -> bool:
+def handles_lane(lane: str, handles: Handles) -> bool:
     """Whether who can run these takes tasks from this lane."""
     if handles is EVERYTHING:
         return True
@@ -34,10 +34,12 @@ def handled(lane: str, handles: Handles) -> bool:
 
 def takes(task: Task, handles: Handles) -> bool:
     """Whether who can run these runs this task."""
-    return handled(lane_of(task), handles) and not refused_variables(task, handles.variables)
+    return handles_lane(lane_of(task), handles) and not find_refused_variables(
+        task, handles.variables
+    )
 
 
-def refused_variables(task: Task, allowed: Sequence[str]) -> list[str]:
+def find_refused_variables(task: Task, allowed: Sequence[str]) -> list[str]:
     """The variables that the task brings along and that these patterns don't allow. The context of
     a trace is always welcome: nothing runs by it.
     """

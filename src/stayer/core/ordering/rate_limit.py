@@ -10,7 +10,7 @@ import re
 from msgspec import Struct
 
 from stayer.core.errors import BadInput
-from stayer.core.limits import UNIT, shown
+from stayer.core.limits import UNIT, quote
 from stayer.core.model import Rate
 from stayer.core.units import DAY, HOUR, MINUTE, duration
 
@@ -32,8 +32,8 @@ class Bucket(Struct, frozen=True):
         """
         if self.at is None or self.at - now > self.rate.per:
             return float(self.rate.count)
-        grown = max(0.0, now - self.at) * self.rate.count / self.rate.per
-        return min(float(self.rate.count), self.tokens + grown)
+        refill = max(0.0, now - self.at) * self.rate.count / self.rate.per
+        return min(float(self.rate.count), self.tokens + refill)
 
     def room(self, now: float) -> int:
         """The same as a whole number."""
@@ -53,7 +53,7 @@ def parse(written: str) -> Rate:
     found = _WRITTEN.fullmatch(written.strip()) if is_short else None
     if found is None:
         raise BadInput(
-            f"rate {shown(written)}: write how many in which time, such as 100/1h or 5/10s"
+            f"rate {quote(written)}: write how many in which time, such as 100/1h or 5/10s"
         )
     text = found[2] if found[2][0].isdigit() else f"1{found[2]}"
     try:
@@ -69,12 +69,12 @@ def check(rate: Rate) -> None:
     """BadInput if it can't be."""
     if not 1 <= rate.count < 2**31 or not 0.001 <= rate.per <= 366 * 86400.0:
         raise BadInput(
-            f"rate {shown(rate.count)}/{rate.per:g}s: give at least 1, in a time of a millisecond "
+            f"rate {quote(rate.count)}/{rate.per:g}s: give at least 1, in a time of a millisecond "
             "to a year; to let nothing begin, pause the queue"
         )
 
 
-def written(rate: Rate) -> str:
+def format_rate(rate: Rate) -> str:
     """As people write it, and `parse` reads it."""
     for name, unit in (("d", DAY), ("h", HOUR), ("m", MINUTE)):
         if rate.per >= unit and rate.per % unit == 0:

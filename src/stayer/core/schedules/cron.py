@@ -74,7 +74,7 @@ def next_tick(schedule: Schedule, after: float) -> float | None:
     return next(_ticks(schedule.cron, schedule.zone, after), None)
 
 
-def following(schedule: Schedule, after: float, number: int) -> list[float]:
+def next_ticks(schedule: Schedule, after: float, number: int) -> list[float]:
     """The next so many."""
     return list(islice(_ticks(schedule.cron, schedule.zone, after), number))
 
@@ -136,7 +136,7 @@ def _ticks(expression: str, zone: str, after: float) -> Iterator[float]:
         if len(fields) != 5:
             raise CronSimError("wrong number of fields")
         passing = any(field.startswith("*") for field in fields[:2])
-        times = _passing if passing else _on_calendar
+        times = _ticks_by_interval if passing else _on_calendar
         yield from times(written, place, after)
     except CronSimError as error:
         raise BadInput(
@@ -155,7 +155,7 @@ def _on_calendar(expression: str, place: ZoneInfo, after: float) -> Iterator[flo
             yield tick
 
 
-def _passing(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
+def _ticks_by_interval(expression: str, place: ZoneInfo, after: float) -> Iterator[float]:
     """Ticks by time that passes: with the clock as it stands, until it is set."""
     begin: float | None = after
     while begin is not None:

@@ -61,7 +61,7 @@ class Firing(Struct, frozen=True, kw_only=True):
     waiting: bool = False
 
 
-def overtaken(name: str) -> str:
+def explain_conflict(name: str) -> str:
     """What to say to whoever changes a schedule that has been changed since they looked."""
     return f"schedule {name} has been changed or removed meanwhile: look at it and try again"
 
@@ -69,7 +69,7 @@ def overtaken(name: str) -> str:
 _decode = msgspec.json.Decoder(NewTask).decode
 
 
-def packed_task(task: NewTask) -> str:
+def pack_task(task: NewTask) -> str:
     """What a schedule submits, as JSON. Raises BadInput for parameters that can't be kept."""
     parameters = task.parameters
     codec.pack(parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
@@ -79,7 +79,7 @@ def packed_task(task: NewTask) -> str:
     return msgspec.json.encode(replace(task, parameters=kept)).decode()
 
 
-def unpacked_task(text: str | bytes) -> NewTask:
+def unpack_task(text: str | bytes) -> NewTask:
     """The way back."""
     task = _decode(text)
     kept: Any = task.parameters

@@ -36,7 +36,7 @@ _HOLE = msgspec.Raw(b"\0")
 _encode = msgspec.json.Encoder().encode
 
 
-def accepted(task: Task) -> bytes:
+def encode_accepted(task: Task) -> bytes:
     """The record of a fresh task, and that it is fresh."""
     if _rare(task) != _NOTHING or isinstance(task.parameters, bytes):
         return _encode({**codec.record(task), "fresh": True})

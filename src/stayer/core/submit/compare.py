@@ -6,7 +6,7 @@ from stayer.core import codec
 from stayer.core.model import NewTask, Task
 
 
-def differing(new: NewTask, there: Task) -> list[str]:
+def find_differences(new: NewTask, there: Task) -> list[str]:
     """The fields that say what is to be run, as far as they differ."""
     found = [
         field

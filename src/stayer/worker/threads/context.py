@@ -31,14 +31,14 @@ class ThreadContext(Context):
     """The running task, seen from inside its thread or coroutine."""
 
     # In the class, what most tasks never change: short ones make many of these.
-    noticed = False
+    stop_noticed = False
     """The task has seen that it must stop."""
     why: Why | None = None
     """Why it must."""
     abort: Callable[[], object] | None = None
     """Stops a coroutine from outside."""
     has_news = False
-    told = 0
+    last_news = 0
     """The number of the last news that was told."""
     _cancelled = False
     _stop_by = None
@@ -113,7 +113,7 @@ class ThreadContext(Context):
     @property
     def cancelled(self) -> bool:
         """Whether it was asked to stop. Who has seen that it was, and ends, has been stopped."""
-        self.noticed |= self._cancelled
+        self.stop_noticed |= self._cancelled
         return self._cancelled
 
     def sleep(self, seconds: float) -> bool:
@@ -128,13 +128,13 @@ class ThreadContext(Context):
         stop_by = self.request_stop()
         if stop_by is not None:
             if first:
-                self.noticed = True
+                self.stop_noticed = True
                 # Whatever it does, and however long that takes, the pool goes on.
                 threading.Thread(target=_call, args=(stop_by,), name="stop", daemon=True).start()
         elif self.abort is not None and why != "interrupt":
             self.abort()
 
-    def stopped(self) -> Happening:
+    def read_stop(self) -> Happening:
         """How it ended, since it has seen that it must stop."""
         match self.why:
             case "cancel":

@@ -92,12 +92,12 @@ class Executor:
     """Runs up to so many tasks at once. What can't begin yet waits, in the order it came."""
 
     def __init__(
-        self, app: ThreadApp, number: int, begun: InFlightFile, on_end: Callable[[Job], None]
+        self, app: ThreadApp, number: int, begun_file: InFlightFile, on_end: Callable[[Job], None]
     ) -> None:
         self._app = app
         self._process = os.getpid()
         self._number = number
-        self._begun = begun
+        self._begun_file = begun_file
         self._on_end = on_end
         self._lock = threading.Lock()
         self._waiting: deque[Job] = deque()
@@ -124,7 +124,7 @@ class Executor:
         return len(self._waiting) > self._number
 
     @property
-    def running(self) -> list[Job]:
+    def running_jobs(self) -> list[Job]:
         with self._lock:
             return list(self._running)
 
@@ -136,7 +136,7 @@ class Executor:
     def begin(self) -> None:
         """Let one begin, or all that can if tasks are not as short as that."""
         if self._waiting:
-            self._fill(self._reckon())
+            self._fill(self._choose_width())
 
     def fill(self) -> None:
         """Let all begin that can: nobody else has anything to do."""
@@ -150,7 +150,7 @@ class Executor:
         for job in startable:
             self._launch(job)
 
-    def _reckon(self) -> int:
+    def _choose_width(self) -> int:
         """How many are to run at once, by how long tasks took that ran alone."""
         now = time.monotonic()
         with self._lock:
@@ -182,7 +182,7 @@ class Executor:
             if job.is_suspect and self._on_trial():
                 later.append(job)
                 continue
-            job.place = self._begun.enter(*job.key)
+            job.place = self._begun_file.enter(*job.key)
             job.begun_at = time.monotonic()
             if job.is_suspect:
                 self._trial = job
@@ -229,13 +229,13 @@ class Executor:
             or number > self._wanted
         ):
             running.discard(job)
-            self._begun.leave(job.place)
+            self._begun_file.leave(job.place)
             return next(iter(self._pick(min(number, self._wanted))), None)
         following = self._waiting.popleft()
         running.remove(job)
         running.add(following)
         following.place = job.place
-        self._begun.replace(job.place, *following.key)
+        self._begun_file.replace(job.place, *following.key)
         following.begun_at = now
         return following
 
@@ -259,7 +259,7 @@ class Executor:
                 with self._lock:
                     self._threads -= 1
                     self._running.discard(job)
-                    self._begun.leave(job.place)
+                    self._begun_file.leave(job.place)
                     job.begun_at = None
                     self._waiting.appendleft(job)
         else:

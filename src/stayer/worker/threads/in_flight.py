@@ -43,7 +43,7 @@ class InFlightFile:
         self._free.append(place // _PLACE_BYTES)
 
 
-def read_begun(path: Path) -> set[tuple[str, int]]:
+def read_in_flight(path: Path) -> set[tuple[str, int]]:
     """Who was at it when the pool went: ids and attempts."""
     try:
         data = path.read_bytes()

@@ -57,8 +57,8 @@ def begin(descriptor: int) -> NoReturn:
     sys.argv = [setup.app]
     _collect_less_often()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    begun = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
-    pool = Pool(setup, open_store(setup.store), app, begun, link)
+    begun_file = InFlightFile(Path(setup.state) / BEGUN, setup.threads)
+    pool = Pool(setup, open_store(setup.store), app, begun_file, link)
     if setup.pings:
         with suppress(OSError):  # the worker is gone
             link.send(Pong(0))  # ready; a task may keep it from answering from the first moment on
@@ -85,7 +85,7 @@ def _listen(link: Link, pool: Pool) -> None:
             with suppress(OSError):
                 link.send(Pong(message.number))
         else:
-            pool.hear(message)
+            pool.receive(message)
     _leave(CAN_NOT_BEGIN)  # the worker is gone
 
 
