@@ -527,7 +527,8 @@ class UpkeepStore(StoreBase, Protocol):
         task is taken from the set of what a dependent waits for, and
         `core.flows.model.decide_waiting` says what becomes of the dependent. A note leaves the
         outbox when all dependents have heard of it, or when its task is not ended any more; one
-        that was deleted before its end counts as `cancelled`. Passing on twice, or being killed in the midst of it, does no harm.
+        that was deleted before its end counts as `cancelled`. Passing on twice, or being killed in
+        the midst of it, does no harm.
 
         The answer may lie in the past: then there are more, call again; or `due_schedules` has
         some.

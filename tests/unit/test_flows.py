@@ -16,7 +16,7 @@ from stayer.core.flows.model import (
     decide_waiting,
     in_order,
 )
-from stayer.core.lifecycle import Await, Retry
+from stayer.core.lifecycle import Retry, WaitAgain
 from stayer.core.model import NewTask, Policy, State, Task
 
 
@@ -90,7 +90,7 @@ def test_a_flow_goes_on_from_where_it_failed() -> None:
 def test_what_was_held_for_a_failure_waits_once_more() -> None:
     tasks = flow(a="failed") | {"b": Task("b", "q", state="pending", held=True)}
     plan = again(tasks, {"a": Upstreams(), "b": Upstreams(("a",))}, {}, now=0.0)
-    assert [happening for _, happening in plan] == [Retry(), Await(("a",))]
+    assert [happening for _, happening in plan] == [Retry(), WaitAgain(("a",))]
 
 
 def test_a_line_that_is_retried_never_has_two_at_once() -> None:
@@ -126,7 +126,7 @@ def test_what_is_retried_stands_behind_all_of_its_line_that_may_run() -> None:
     assert [(task.id, happening) for task, happening in plan] == [
         ("a", Retry(("b",))),
         ("c", Retry(("b", "a"))),
-        ("d", Await(("c", "bad"), held=True)),
+        ("d", WaitAgain(("c", "bad"), held=True)),
     ]
 
 

@@ -56,7 +56,7 @@ class Ready(Struct, frozen=True):
     """The node that has it for itself, and for how many seconds."""
 
 
-class Forsake(Struct, frozen=True):
+class UpstreamFailed(Struct, frozen=True):
     """What it waits for has ended badly: its policy says what becomes of it."""
 
     upstream: str
@@ -102,7 +102,7 @@ class Interrupt(Struct, frozen=True):
     note: str | None = None
 
 
-class Lose(Struct, frozen=True):
+class WorkerLost(Struct, frozen=True):
     """Its worker is dead: not its fault, unless it happens again and again."""
 
     note: str | None = None
@@ -137,7 +137,7 @@ class Ask(Struct, frozen=True):
     arguments: dict[str, JSON] = {}
 
 
-class Tell(Struct, frozen=True):
+class Note(Struct, frozen=True):
     """Something worth remembering happened to the running task; nothing follows from it."""
 
     event: str
@@ -163,7 +163,7 @@ class Retry(Struct, frozen=True):
     """It is due when it was before; else at once. See `is_early`."""
 
 
-class Await(Struct, frozen=True):
+class WaitAgain(Struct, frozen=True):
     """What it was to run after is run again: it waits for it once more."""
 
     waits: tuple[str, ...]
@@ -181,47 +181,47 @@ class Release(Struct, frozen=True):
 
 Happening: TypeAlias = (
     Ready
-    | Forsake
+    | UpstreamFailed
     | Due
     | Reserve
     | Start
     | Done
     | Fail
     | Interrupt
-    | Lose
+    | WorkerLost
     | Snooze
     | Stop
     | Expire
     | Cancel
     | Ask
-    | Tell
+    | Note
     | Set
     | Retry
-    | Await
+    | WaitAgain
     | Hold
     | Release
 )
 
 TABLE: dict[tuple[State, type[Happening]], tuple[State, ...]] = {
     ("waiting", Ready): ("pending", "scheduled"),
-    ("waiting", Forsake): ("waiting", "pending", "scheduled", "cancelled"),
+    ("waiting", UpstreamFailed): ("waiting", "pending", "scheduled", "cancelled"),
     ("scheduled", Due): ("pending",),
     ("pending", Reserve): ("reserved",),
     ("reserved", Start): ("started",),
     **{(state, Done): ("complete",) for state in RUNNING},
     **{(state, Fail): ("failed", "pending", "scheduled", "cancelled") for state in RUNNING},
     **{(state, Interrupt): ("pending", "cancelled") for state in RUNNING},
-    **{(state, Lose): ("pending", "failed", "cancelled") for state in RUNNING},
+    **{(state, WorkerLost): ("pending", "failed", "cancelled") for state in RUNNING},
     **{(state, Snooze): ("scheduled", "cancelled") for state in RUNNING},
     **{(state, Stop): ("cancelled",) for state in RUNNING},
     **{(state, Expire): ("failed",) for state in QUEUED},
     **{(state, Cancel): ("cancelled",) for state in QUEUED},
     **{(state, Cancel): (state,) for state in RUNNING},
     **{(state, Ask): (state,) for state in RUNNING},
-    **{(state, Tell): (state,) for state in RUNNING},
+    **{(state, Note): (state,) for state in RUNNING},
     **{(state, Set): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Retry): ("pending", "scheduled", "waiting") for state in FINISHED},
-    **{(state, Await): ("waiting",) for state in QUEUED},
+    **{(state, WaitAgain): ("waiting",) for state in QUEUED},
     **{(state, Hold): (state,) for state in (*QUEUED, *RUNNING)},
     **{(state, Release): (state,) for state in (*QUEUED, *RUNNING)},
 }
@@ -268,7 +268,7 @@ def _decide(task: Task, happening: Happening) -> Change:
         case Ready(near=near):
             to = _ready(task)
             return _change(task, to, near=near if to == "pending" else None)
-        case Forsake():
+        case UpstreamFailed():
             return _forsake(task, happening)
         case Due():
             return _change(task, "pending")
@@ -284,7 +284,7 @@ def _decide(task: Task, happening: Happening) -> Change:
             # An attempt that never began says nothing about those that were lost before it.
             began = task.state == "started"
             return _hand_back(task, "interrupted", note, losses=0 if began else UNSET)
-        case Lose(note=note):
+        case WorkerLost(note=note):
             return _lose(task, note)
         case Snooze(delay=delay, note=note):
             if task.cancel_wanted:
@@ -309,13 +309,13 @@ def _decide(task: Task, happening: Happening) -> Change:
             return _ask(task, "cancel", {} if grace is None else {"grace": grace})
         case Ask(verb=verb, arguments=arguments):
             return _ask(task, verb, arguments)
-        case Tell(event=event, note=note):
+        case Note(event=event, note=note):
             return _change(task, task.state, word=event, note=note)
         case Set():
             return _set(task, happening)
         case Retry():
             return _retry(task, happening)
-        case Await(waits=waits, held=held):
+        case WaitAgain(waits=waits, held=held):
             return _change(task, "waiting", word="waits again", order=True, waits=waits, held=held)
         case Hold():
             return _change(task, task.state, word="held", order=True, held=True)
@@ -404,7 +404,7 @@ def _ready(task: Task) -> State:
     return "pending" if task.eta is None else "scheduled"
 
 
-def _forsake(task: Task, forsake: Forsake) -> Change:
+def _forsake(task: Task, forsake: UpstreamFailed) -> Change:
     to: State = _ready(task) if forsake.last else "waiting"
     match task.policy.when_failed:
         case "cancel":

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stayer.core import codec
-from stayer.core.lifecycle import Tell
+from stayer.core.lifecycle import Note
 from stayer.core.model import LogPiece, Progress, Report, Task, Usage
 from stayer.core.units import format_duration, format_size
 from stayer.service.lease.heartbeat import moment
@@ -80,7 +80,7 @@ class HeldAttempt:
         """The last beat had no room for all that is new."""
         self._first_news: set[str] = set()
         self._refused: str | None = None
-        self.unsent_notes: deque[Tell] = deque()
+        self.unsent_notes: deque[Note] = deque()
         """What the store's history of the task should say."""
 
     @property
@@ -148,7 +148,7 @@ class HeldAttempt:
         if slept:
             text = f"{text}, after its machine slept for {format_duration(slept)}"
         logger.warning("task %s goes on: it %s", self.task.id, text)
-        self.unsent_notes.append(Tell("thawed", text))
+        self.unsent_notes.append(Note("thawed", text))
 
     def end_as_lost(self) -> None:
         """It is not ours any more: have it end at once."""
@@ -377,7 +377,7 @@ class HeldAttempt:
         """Once for each reason: a task that saves every minute would fill its history with it."""
         if why != self._refused:
             self._refused = why
-            self.unsent_notes.append(Tell("checkpoint not kept", why))
+            self.unsent_notes.append(Note("checkpoint not kept", why))
             logger.warning("a checkpoint of task %s is not kept: %s", self.task.id, why)
 
     def _checkpoint_signature(self) -> object:

@@ -16,8 +16,8 @@ from stayer.core.lifecycle import (
     Fail,
     Happening,
     Interrupt,
-    Lose,
     Start,
+    WorkerLost,
     decide,
     with_checkpoint,
 )
@@ -101,7 +101,7 @@ def _steps(store: Store, held: HeldAttempt, happening: Happening) -> list[Change
     ):  # what ends stands still no more, and has said so
         task = replace(task, paused=bool(orders["paused"]))
     # What kills its keeper at once must not escape being counted for it.
-    never_ran = isinstance(happening, Lose) and not running and not held.run.has_begun
+    never_ran = isinstance(happening, WorkerLost) and not running and not held.run.has_begun
     ago = seconds_since_end(held.run) - _set_back(store, held)
     if task.state == "started" or isinstance(happening, Interrupt) or never_ran:
         return [_with_checkpoint(held, decide(task, happening, ago))]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from stayer.core.errors import StayerError
-from stayer.core.lifecycle import Tell, decide
+from stayer.core.lifecycle import Note, decide
 from stayer.core.model import RUNNING, Beat, Report, Task, Worker
 from stayer.core.version import __version__
 from stayer.service.lease.heartbeat import Heart, moment
@@ -137,7 +137,7 @@ class WorkerLoop(BeatingWorker):
 
     def _take_up(self, held: HeldAttempt) -> None:
         if refresh(self._store, held) and not held.run.has_ended():
-            adopted = Tell("adopted", f"by process {os.getpid()} of its worker")
+            adopted = Note("adopted", f"by process {os.getpid()} of its worker")
             self._store.commit([decide(held.task, adopted)])
 
     def _register(self) -> Heart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as signals
 from typing import Any
 
-from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Lose, Snooze, Stop
+from stayer.core.lifecycle import Done, Fail, Happening, Interrupt, Snooze, Stop, WorkerLost
 from stayer.core.model import Fault
 from stayer.core.units import as_wait, format_duration, format_limit
 
@@ -47,7 +47,7 @@ def outcome(
     `own` and `loads` see `node_trouble`.
     """
     if "keeper_died" in exit:
-        return Lose(exit.get("note") or "its keeper was killed")
+        return WorkerLost(exit.get("note") or "its keeper was killed")
     if exit.get("stop") is None and (why := node_trouble(exit, error, own=own, loads=loads)):
         return Interrupt(why[:_TYPE_LIMIT])
     if "not_started" in exit:

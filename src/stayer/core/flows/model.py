@@ -8,7 +8,15 @@ from msgspec import Struct
 
 from stayer.core import limits
 from stayer.core.errors import BadInput, TooLarge
-from stayer.core.lifecycle import Await, Forsake, Happening, Ready, Retry, decide, is_early
+from stayer.core.lifecycle import (
+    Happening,
+    Ready,
+    Retry,
+    UpstreamFailed,
+    WaitAgain,
+    decide,
+    is_early,
+)
 from stayer.core.model import (
     FINISHED,
     JSON,
@@ -225,7 +233,7 @@ def decide_waiting(
     """
     bad = next((each for each in ended if each.state != "complete" and not each.anyhow), None)
     if bad is not None and task.policy.when_failed != "run":
-        return decide(task, Forsake(f"{bad.id}, which is {bad.state}", last=not left))
+        return decide(task, UpstreamFailed(f"{bad.id}, which is {bad.state}", last=not left))
     if left:
         return None
     found = near(task, upstream)
@@ -263,11 +271,11 @@ def again(
         if id in targets:
             plan.append((task, Retry(tuple(waits), from_start, is_early(task, now))))
         elif id in forgiven:
-            plan.append((task, Await(tuple(waits))))
+            plan.append((task, WaitAgain(tuple(waits))))
         elif ahead:
             # What failed outside the flow may be news to it yet.
             bad = [each for each in of.after if others.get(each) in ("failed", "cancelled")]
-            plan.append((task, Await((*waits, *bad), held=task.held)))
+            plan.append((task, WaitAgain((*waits, *bad), held=task.held)))
     return plan
 
 

@@ -29,10 +29,10 @@ from stayer.core.lifecycle import (
     Cancel,
     Happening,
     Hold,
-    Lose,
     Release,
     Retry,
     Set,
+    WorkerLost,
     decide,
     is_early,
 )
@@ -391,7 +391,7 @@ def lose(store: WorkerStore, tasks: Iterable[Task]) -> int:
     lost = {task.id: task for task in tasks}
     returned = 0
     while lost:
-        changes = [decide(task, Lose(f"worker {task.worker} lost")) for task in lost.values()]
+        changes = [decide(task, WorkerLost(f"worker {task.worker} lost")) for task in lost.values()]
         answers = store.commit(changes)
         returned += sum(answer is not None for answer in answers)
         refused = [task for task, answer in zip(lost.values(), answers, strict=True) if not answer]

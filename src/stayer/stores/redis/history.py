@@ -12,8 +12,8 @@ from stayer.core.history.attempt_times import moment_of
 from stayer.core.history.gaps import DROPPED, keep_across_gap, note
 from stayer.core.model import Attempt, Event, Fault, State
 from stayer.stores.redis.record import (
-    BORN_SCHEDULED,
-    BORN_WAITING,
+    INITIALLY_SCHEDULED,
+    INITIALLY_WAITING,
     created_and_seq,
     record_end,
     task,
@@ -78,8 +78,8 @@ def history(value: bytes, older: Sequence[bytes]) -> Iterator[Moment]:
 def events(value: bytes, older: Sequence[bytes]) -> list[Event]:
     """The events of a task; the first is in its record."""
     (created, seq), known = created_and_seq(value), task(value)
-    initial: State = "scheduled" if value[0] & BORN_SCHEDULED else "pending"
-    if value[0] & BORN_WAITING:
+    initial: State = "scheduled" if value[0] & INITIALLY_SCHEDULED else "pending"
+    if value[0] & INITIALLY_WAITING:
         initial = "waiting"
     id, queue = known.id, known.queue
     found = [Event(number=seq, at=created, id=id, queue=queue, event=initial)]

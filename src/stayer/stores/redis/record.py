@@ -52,7 +52,7 @@ NUMBER_OF = {_NAMES[number]: number for number in sorted(_NAMES)}
 _KIND = [_NUMBERED[number] for number in range(len(OWN) + 1, len(FIELDS) + 1)]
 
 PARAMETERS_TEXT, PARAMETERS_BYTES, RESULT_TEXT, RESULT_BYTES = 1, 2, 4, 8
-BORN_SCHEDULED, BORN_WAITING = 16, 32
+INITIALLY_SCHEDULED, INITIALLY_WAITING = 16, 32
 """The flags: which values have keys of their own, and in which form; the state that it began in."""
 
 SHORT = 1024

@@ -20,10 +20,10 @@ from stayer.core.lifecycle import (
     NOT_TO_THREADS,
     Happening,
     Interrupt,
-    Lose,
+    Note,
     Start,
     Stop,
-    Tell,
+    WorkerLost,
     decide,
 )
 from stayer.core.model import RUNNING, Beat, Change, Kept, Orders, Report, Task, Worker
@@ -367,7 +367,7 @@ class ThreadsWorker(BeatingWorker):
         task = self._store.get([orders.id])[0] if refused else None
         ours = self._state.worker_id, orders.attempt
         if task is not None and task.state in RUNNING and (task.worker, task.attempt) == ours:
-            tell = (Tell("refused", f"{verb}: it runs in a thread") for verb in refused)
+            tell = (Note("refused", f"{verb}: it runs in a thread") for verb in refused)
             self._store.commit([decide(task, each) for each in tell])
 
     def _send_urgent_news(self) -> None:
@@ -450,7 +450,7 @@ def _make_lost(task: Task, why: str, ago: float) -> list[Change]:
     """It had begun, though the store may not know; that nothing of it is left, we do."""
     if task.cancel_wanted:
         return [decide(task, Stop(), ago)]
-    return _make_ended(task, Lose(why), ago)
+    return _make_ended(task, WorkerLost(why), ago)
 
 
 def _make_ended(task: Task, happening: Happening, ago: float) -> list[Change]:
