@@ -10,19 +10,21 @@ WORTH_SAYING = 1.0
 
 
 def account(task: Task, change: Change, took: float | None, still: float = 0.0) -> str:
-    """`task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit code 1)`."""
+    """Describe how an attempt ended: `task a (ffmpeg) failed after 5m 03s (error, ExitCode: exit
+    code 1)`.
+    """
     after = "" if took is None else f" after {describe_duration(took, still)}"
     return f"{describe_task(task)} {_describe_end(change)}{after}{_why(change)}{_next(change)}"
 
 
 def describe_duration(took: float, still: float) -> str:
-    """`5m 03s`, and how much of that it did nothing because it was paused or frozen."""
+    """Format how long it took: `5m 03s`, and how much of that it was paused or frozen."""
     stood = f", of which it stood still for {format_duration(still)}"
     return format_duration(took) + (stood if still >= WORTH_SAYING else "")
 
 
 def describe_task(task: Task) -> str:
-    """`task a (ffmpeg)`, and which try it is if it is not the first."""
+    """Name a task: `task a (ffmpeg)`, and which attempt it is if it is not the first."""
     kind = f" ({_line(task.kind, 40)})" if task.kind else ""
     return f"task {task.id}{kind}" + (f", attempt {task.attempt}" if task.attempt > 1 else "")
 
@@ -50,7 +52,7 @@ def _why(change: Change) -> str:
 
 
 def _line(text: str, longest: int) -> str:
-    """What a task says of itself must not make lines of its own."""
+    """Put a task's own words on one line, cut to a length."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text[: longest + 1])
     return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 

@@ -15,7 +15,7 @@ class Reach(Struct, frozen=True):
 
 
 def describe_away(away: dict[str, str]) -> str:
-    """What is to be said of them where a list has nothing of theirs."""
+    """Say which queues can't be reached, for a list that has nothing of theirs."""
     names = sorted(away)
     listed = ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
     one = len(names) == 1

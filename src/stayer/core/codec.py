@@ -87,7 +87,9 @@ UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 def pack(value: Value, what: str, limit: int) -> str | bytes | None:
-    """The stored form: JSON text, or bytes; large ones compressed. Raises BadInput, TooLarge."""
+    """Return a value's stored form: JSON text, or bytes; large ones compressed. Raises BadInput,
+    TooLarge.
+    """
     if value is None:
         return None
     if isinstance(value, _BYTES_LIKE):
@@ -152,7 +154,9 @@ def _too_large(what: str, size: int, limit: int) -> TooLarge:
 
 
 def unpack(stored: str | bytes | None) -> Value:
-    """The value of a stored form. Never fails: text that is no JSON is itself, and so are bytes."""
+    """Return the value of a stored form. Never fails: text that is no JSON is itself, and so are
+    bytes.
+    """
     if isinstance(stored, str):
         return _decode_or(stored, stored)
     if isinstance(stored, bytes) and stored.startswith(_MAGIC):
@@ -179,7 +183,7 @@ def _unwrap(stored: bytes) -> Value:
 
 
 def _inflate(body: bytes) -> bytes | None:
-    """What was compressed, or None where it is damaged."""
+    """Decompress, or return None where it is damaged."""
     inflater = zlib.decompressobj()
     try:
         form = inflater.decompress(body, _INFLATED_LIMIT)
@@ -224,8 +228,8 @@ def _complain(value: object, what: str, steps: Iterable[int] = ()) -> None:
 def _find_fault(
     value: object, what: str, steps: Iterator[int], depth: int = 0
 ) -> tuple[list[str], str] | None:
-    """What JSON can't hold, and the way to it, its end first. The way is made on the way back:
-    there may be millions of values, and each of them below a key of megabytes.
+    """Find what JSON can't hold, and the path to it, its end first. The path is built on the way
+    back: there may be millions of values, and each of them below a key of megabytes.
     """
     if next(steps, None) is None:
         raise _Weary
@@ -252,7 +256,7 @@ def _find_fault(
 
 
 def _parts(value: object) -> Iterator[tuple[Any, Any]]:
-    """What is in the value, with its place, key or name there."""
+    """Yield what is in the value, with its place, key or name there."""
     if isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, dict):
@@ -318,7 +322,9 @@ def _surrogate(text: str) -> int | None:
 
 
 def record(task: Task) -> dict[str, JSON]:
-    """The public record, the same names everywhere, and what was decided about its life."""
+    """Return a task's public record: the same names everywhere, and what was decided about its
+    life.
+    """
     return {**_record_json(task, RECORD), **_policy_json(task.policy)}
 
 
@@ -336,22 +342,22 @@ def _policy_json(policy: Policy) -> dict[str, JSON]:
 
 
 def attempt_record(attempt: Attempt) -> dict[str, JSON]:
-    """One try at a task."""
+    """Return the public record of one attempt."""
     return _record_json(attempt)
 
 
 def usage_record(usage: Usage) -> dict[str, JSON]:
-    """What an attempt had used at a moment."""
+    """Return what an attempt had used at a moment, as JSON."""
     return _record_json(usage)
 
 
 def checkpoint_record(checkpoint: Checkpoint) -> dict[str, JSON]:
-    """What a task saved last."""
+    """Return what a task saved last, as JSON."""
     return _record_json(checkpoint)
 
 
 def log_record(piece: LogPiece) -> dict[str, JSON]:
-    """A piece of a log."""
+    """Return a piece of a log, as JSON."""
     return _record_json(piece)
 
 
@@ -361,7 +367,7 @@ def event_record(event: Event) -> dict[str, JSON]:
 
 
 def queue_record(queue: QueueInfo) -> dict[str, JSON]:
-    """A queue, with a count for every state."""
+    """Return a queue as JSON, with a count for every state."""
     shown = _record_json(queue)
     if queue.rate is not None:
         shown["rate"] = rate_limit.format_rate(queue.rate)
@@ -369,7 +375,7 @@ def queue_record(queue: QueueInfo) -> dict[str, JSON]:
 
 
 def worker_record(worker: Worker) -> dict[str, JSON]:
-    """A worker, as the store knows it."""
+    """Return a worker as JSON, as the store knows it."""
     return _record_json(worker)
 
 
@@ -387,7 +393,7 @@ def _record_json(record: Struct, names: tuple[str, ...] = ()) -> dict[str, JSON]
 
 @cache
 def _special(names: tuple[str, ...]) -> frozenset[str]:
-    """Those of the fields that are shown as something else."""
+    """Return those of the fields that are shown as something else."""
     return frozenset(
         name
         for name in names
@@ -418,7 +424,7 @@ def encode_pretty(value: JSON) -> str:
 
 
 def parse(text: str | bytes, what: str) -> Value:
-    """A value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
+    """Read a value that somebody wrote as JSON; `{"base64": "…"}` stands for bytes."""
     try:
         value: JSON = _decode(text)
     except UNREADABLE as error:
@@ -427,7 +433,7 @@ def parse(text: str | bytes, what: str) -> Value:
 
 
 def as_value(value: Value, what: str) -> Value:
-    """What somebody wrote: `{"base64": …}` stands for bytes."""
+    """Convert decoded JSON to a value: `{"base64": …}` stands for bytes."""
     if not isinstance(value, dict) or value.keys() != {"base64"}:
         return value
     text = value["base64"]

@@ -410,7 +410,7 @@ def _kind(hint: Any) -> Kind:
 
 
 def _fields() -> Iterator[Field]:
-    """Every field once; LookupError if a class and the table do not have the same ones."""
+    """Return every field once; LookupError if a class and the table do not have the same ones."""
     declared: dict[type[Struct], dict[str, Any]] = {
         home: {found.name: found for found in msgspec.structs.fields(home)}
         for home in (Task, NewTask, Policy)

@@ -357,8 +357,8 @@ def _change(
     result: Value | UnsetType = UNSET,
     **sets: Unpack[_Sets],
 ) -> Change:
-    """The change of a task as it is now. `order`: it takes the next number, so that whoever read
-    the task before must read it again; the rest is as in `effects.effect`.
+    """Make the change of a task as it is now. `order`: it takes the next number, so that whoever
+    read the task before must read it again; the rest is as in `effects.effect`.
     """
     return Change(
         id=task.id,
@@ -468,7 +468,7 @@ def _hand_back(task: Task, ending: Ending, note: str | None, **sets: Unpack[_Set
 
 
 def _is_to_pause(task: Task) -> bool:
-    """What was asked last counts, if it is still to be done."""
+    """Return whether it is to be paused: the last order that is still open counts."""
     verbs = [order.verb for order in task.orders if order.verb in ("pause", "resume")]
     return verbs[-1] == "pause" if verbs else task.paused
 
@@ -536,7 +536,8 @@ def _retry(task: Task, retry: Retry) -> Change:
 
 
 def is_early(task: Task, now: float) -> bool:
-    """Whether the moment that its submitter chose is still to come: then a retry waits for it.
+    """Return whether the moment that its submitter chose is still to come: then a retry waits for
+    it.
 
     Once it has been tried, its eta is that of a retry or of a snooze, which are over with its end.
     """
@@ -544,7 +545,9 @@ def is_early(task: Task, now: float) -> bool:
 
 
 def read_exception(error: BaseException, fault: Fault) -> Happening:
-    """What an exception that ended a task's code means for its life; `fault` describes it."""
+    """Translate an exception that ended a task's code into what happened to it; `fault` describes
+    it.
+    """
     match error:
         case errors.Snooze(delay=delay) if (wait := as_wait(delay)) is not None:
             return Snooze(wait)
@@ -555,7 +558,9 @@ def read_exception(error: BaseException, fault: Fault) -> Happening:
 
 
 def acknowledge(orders: tuple[Order, ...], number: int) -> tuple[Order, ...]:
-    """The orders still open once those up to `number` are carried out; a cancel stays wanted."""
+    """Return the orders still open once those up to `number` are carried out; a cancel stays
+    wanted.
+    """
     return tuple(
         Order(order.number, order.verb, order.arguments, acknowledged=True)
         if order.number <= number

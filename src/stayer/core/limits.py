@@ -86,7 +86,7 @@ FILTER: dict[str, Most] = {
 
 
 def quote(value: object) -> str:
-    """A value as errors quote it: no more of it than a reader needs."""
+    """Quote a value for an error message: no more of it than a reader needs."""
     if isinstance(value, int) and value.bit_length() > 200:
         return "so long a number"
     if isinstance(value, str):

@@ -39,7 +39,7 @@ class WrittenSettings(TypedDict, total=False):
 
 
 def read(written: WrittenSettings) -> QueueSettings:
-    """The settings that are meant, or BadInput that says what to mend."""
+    """Read the settings that are meant, or raise BadInput that says what to fix."""
     found: QueueSettings = {}
     if "paused" in written:
         found["paused"] = bool(written["paused"])
@@ -87,7 +87,7 @@ def _single(limits: Mapping[str, int | None]) -> dict[str, int | None]:
 
 
 def merge_key_limits(there: Mapping[str, int], changed: Mapping[str, int | None]) -> dict[str, int]:
-    """The limits of single keys with these changes; BadInput if they are too many then."""
+    """Merge these changes into the limits of single keys; BadInput if they are too many then."""
     both = {**there, **changed}
     kept = {key: limit for key, limit in both.items() if limit is not None}
     if len(kept) > len(there):

@@ -15,7 +15,7 @@ _SPREAD = 0.5
 
 
 def is_retry_allowed(policy: Policy, failures: int, ending: Ending, fault: Fault) -> bool:
-    """May it run again after so many failures, the last of this kind?"""
+    """Return whether it may run again after so many failures, the last of this kind."""
     if failures > policy.retries or _matches_any(policy.give_up_on, ending, fault):
         return False
     return not policy.retry_on or _matches_any(policy.retry_on, ending, fault)
@@ -35,7 +35,7 @@ def wait(policy: Policy, failures: int, id: str) -> float:
 
 
 def raise_limits(policy: Policy, ending: Ending) -> Policy:
-    """What the next try may use, if this one had too little."""
+    """Return the policy for the next try, with higher limits if this one had too little."""
     if ending == "oom" and policy.memory_limit:
         larger = _step(policy.memory_limit, policy.memory_growth, policy.memory_most)
         return replace(policy, memory_limit=int(larger))
@@ -50,6 +50,8 @@ def _step(limit: float, growth: float, most: float | None) -> float:
 
 
 def _matches_any(patterns: tuple[str, ...], ending: Ending, fault: Fault) -> bool:
-    """A pattern means an ending (`oom`), or a type of error, with or without its module."""
+    """Return whether a pattern matches: it means an ending (`oom`), or a type of error, with or
+    without its module.
+    """
     names = (ending, fault.type, fault.type.rpartition(".")[2])
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)

@@ -8,7 +8,7 @@ FORM = "%(asctime)s %(levelname)s %(message)s"
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text with whatever a terminal might obey written as an escape; `lines` keeps lines."""
+    """Escape whatever a terminal might obey; `lines` keeps lines."""
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""

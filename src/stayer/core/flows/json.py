@@ -54,8 +54,8 @@ def parse_flow(
     retries: int = 0,
     cwd: str | None = None,
 ) -> tuple[NewFlow, list[NewTask]]:
-    """The flow that a file describes; `what` is the file's name in errors, the rest is for tasks
-    that don't say. `cwd` is where commands run.
+    """Read the flow that a file describes; `what` is the file's name in errors, the rest is for
+    tasks that don't say. `cwd` is where commands run.
     """
     try:
         written = _decode(text)
@@ -92,7 +92,9 @@ class _Said(NamedTuple):
     known: dict[str, Any]
 
     def over(self, defaults: _Said) -> _Said:
-        """Of a part, together with what the defaults say and it does not, not even with null."""
+        """Return a part's options over the defaults, which count where it says nothing, not even
+        null.
+        """
         if not defaults.fields:
             return self
         ties = {
@@ -168,7 +170,7 @@ def _for_items(
 
 
 def for_item(pattern: NewTask, item: Value) -> NewTask:
-    """The task of a map for one item."""
+    """Return the task of a map for one item."""
     command = None if pattern.command is None else fill_command(pattern.command, item)
     return replace(pattern, parameters=item, command=command)
 
@@ -191,7 +193,7 @@ def _object(fields: dict[str, msgspec.Raw]) -> bytes:
 
 
 def _explain(message: str, allowed: tuple[str, ...], dot: str = "") -> str:
-    """What is wrong, the place in front."""
+    """Say what is wrong, the place in front."""
     problem, where = decode_errors.split(message)
     if "unknown field" in problem:
         problem = f"{problem.removeprefix('Object ')}: allowed are {', '.join(allowed)}"

@@ -76,12 +76,14 @@ class FlowInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> State:
-        """As if it were one task: it fails once nothing of it can go on and something failed."""
+        """The state of the flow as if it were one task: it fails once nothing of it can go on and
+        something failed.
+        """
         return state_of(self.totals)
 
 
 def state_of(counts: Mapping[State, int]) -> State:
-    """Of several tasks as if they were one."""
+    """Return the state of several tasks as if they were one."""
     if any(counts.get(state) for state in RUNNING):
         return "started"
     order: tuple[State, ...] = ("pending", "scheduled", "waiting", "failed", "cancelled")
@@ -89,7 +91,7 @@ def state_of(counts: Mapping[State, int]) -> State:
 
 
 def record(flow: FlowInfo) -> dict[str, JSON]:
-    """The flow as JSON shows it."""
+    """Return the flow as JSON shows it."""
     parts: list[JSON] = []
     for part in flow.parts:
         counts = flow.counts.get(part.name, {})
@@ -132,12 +134,14 @@ class Upstreams(Struct, frozen=True):
 
 
 def task_id(flow: str, part: str, place: int | None = None) -> str:
-    """The id of a part's task, or of the one at a place of a map."""
+    """Return the id of a part's task, or of the one at a place of a map."""
     return f"{flow}.{part}" if place is None else f"{flow}.{part}.{place}"
 
 
 def part_of(flow: str | None, id: str) -> tuple[str, int | None]:
-    """The part of the flow that a task is, and its place in a map; of any other task its id."""
+    """Return the part of the flow that a task is, and its place in a map; of any other
+    task its id.
+    """
     if flow is None or not id.startswith(f"{flow}."):
         return id, None
     part, _, place = id.removeprefix(f"{flow}.").partition(".")
@@ -154,7 +158,7 @@ class Ended(Struct, frozen=True):
 
 
 def explain_unique_conflict(id: str, holder: str) -> str:
-    """What is wrong with tasks that belong together, one of which can't be accepted."""
+    """Say why tasks that belong together are refused when one of them can't be accepted."""
     return (
         f"task {id} can't be accepted while task {holder} holds its unique word, and others belong "
         "to it: wait for its end. Nothing was accepted"
@@ -192,7 +196,9 @@ def check_ties(number: int) -> None:
 
 
 def in_order(after: Mapping[str, Sequence[str]]) -> list[str]:
-    """The keys, each behind those of them that it comes after; BadInput if they go in a circle."""
+    """Sort the keys, each behind those of them that it comes after; BadInput if they go in a
+    circle.
+    """
     open_ends = {name: {each for each in of if each in after} for name, of in after.items()}
     followers: dict[str, list[str]] = {}
     for name, of in open_ends.items():
@@ -228,8 +234,8 @@ def _circle(stuck: dict[str, set[str]]) -> str:
 def decide_waiting(
     task: Task, ended: Sequence[Ended], left: int, upstream: Task | None = None
 ) -> Change | None:
-    """What becomes of a waiting task now that these have ended and so many have not; None if it
-    just waits on. `upstream` is the one that it is to run near.
+    """Decide what becomes of a waiting task now that these have ended and so many have not; None if
+    it just waits on. `upstream` is the one that it is to run near.
     """
     bad = next((each for each in ended if each.state != "complete" and not each.anyhow), None)
     if bad is not None and task.policy.when_failed != "run":
@@ -248,9 +254,9 @@ def again(
     now: float,
     from_start: bool = False,
 ) -> list[tuple[Task, Happening]]:
-    """What is to happen to the tasks of a flow so that it goes on from where it failed: those that
-    failed or were cancelled once more, each behind what it runs after; what was held for such a
-    failure waits once more; what is complete stays.
+    """Decide what is to happen to the tasks of a flow so that it goes on from where it failed:
+    those that failed or were cancelled once more, each behind what it runs after; what was held for
+    such a failure waits once more; what is complete stays.
 
     `others` are the states of tasks outside the flow that some of it run after.
     """
@@ -323,7 +329,7 @@ class _Lines:
         return id in self._waiting and id not in self._anew
 
     def _before(self, behind: Sequence[str]) -> list[str]:
-        """The nearest before it that wait themselves, and all on the way that may run."""
+        """Return the nearest before it that wait themselves, and all on the way that may run."""
         found: list[str] = []
         look, seen = list(behind), set(behind)
         for each in look:
@@ -336,7 +342,7 @@ class _Lines:
         return found
 
     def _find_active_after(self, id: str) -> list[str]:
-        """Those after it that run, or may at any time."""
+        """Return those after it that run, or may at any time."""
         look, seen = [id], {id}
         for each in look:
             following = [id for id in self._followers.get(each, ()) if id not in seen]

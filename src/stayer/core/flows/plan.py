@@ -55,7 +55,7 @@ def check_name(name: str) -> None:
 def lay_out(
     name: str, parts: Sequence[PartPlan], *, id: str | None = None, owner: str | None = None
 ) -> tuple[NewFlow, list[NewTask]]:
-    """The flow and its tasks, fit to be submitted, or BadInput that says what to mend."""
+    """Make the flow and its tasks, fit to be submitted, or raise BadInput that says what to fix."""
     flow = _check_names(name, id)
     plans = {plan.name: plan for plan in parts}
     if len(plans) < len(parts):
@@ -121,8 +121,8 @@ def _check_extent(flow: str, plans: Sequence[PartPlan]) -> None:
 
 
 def limit_parallel(names: Sequence[str], at_once: int | None) -> list[tuple[str, ...]]:
-    """What each of these is to stand behind so that no more than so many run at once: they form as
-    many lines, and each waits for the one before it in its line, however that one ends.
+    """Say what each of these is to stand behind so that no more than so many run at once: they form
+    as many lines, and each waits for the one before it in its line, however that one ends.
     """
     if at_once is None:
         return [()] * len(names)
@@ -130,7 +130,7 @@ def limit_parallel(names: Sequence[str], at_once: int | None) -> list[tuple[str,
 
 
 def fill_command(command: Sequence[str], item: Value) -> tuple[str, ...]:
-    """The command for an item: `{}` stands for it, as text or else as JSON."""
+    """Make the command for an item: `{}` stands for it, as text or else as JSON."""
     places = sum(word.count(PLACE) for word in command)
     if isinstance(item, bytes) or not places:
         return tuple(command)
@@ -210,7 +210,7 @@ def _tasks(flow: str, plan: PartPlan, laid: dict[str, list[NewTask]]) -> list[Ne
 
 
 def _near(plan: PartPlan, after: tuple[str, ...], laid: dict[str, list[NewTask]]) -> str | None:
-    """The id of the task near which one of a part is to run."""
+    """Return the id of the task near which one of a part is to run."""
     if plan.near is None:
         return None
     if plan.near == plan.over:

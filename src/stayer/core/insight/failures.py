@@ -74,7 +74,7 @@ class Failures(Struct, frozen=True, kw_only=True):
 
 
 def group_by_fault(parts: Iterable[Part]) -> list[Group]:
-    """By fault, the most frequent first, then those that came last."""
+    """Group failures by fault, the most frequent first, then those that came last."""
     found: dict[str, list[Part]] = {}
     for part in parts:
         found.setdefault(part.fingerprint, []).append(part)
@@ -90,7 +90,7 @@ def describe_groups(
     examples: Mapping[str, Example],
     lately: Mapping[str, Sequence[int]],
 ) -> tuple[Failure, ...]:
-    """What is known of the faults that are shown; one whose tasks are all gone is left out."""
+    """Describe the faults that are shown; one whose tasks are all gone is left out."""
     return tuple(
         Failure(
             fingerprint=group.fingerprint,
@@ -111,13 +111,13 @@ def describe_groups(
 
 
 def record(found: Failures) -> dict[str, JSON]:
-    """As it is shown."""
+    """Return all faults as JSON."""
     shown: list[JSON] = [failure_record(failure) for failure in found.failures]
     return {"failures": shown, "faults": found.faults, "tasks": found.tasks}
 
 
 def failure_record(failure: Failure) -> dict[str, JSON]:
-    """One fault."""
+    """Return one fault as JSON."""
     return {
         **asdict(failure),
         "first": rfc3339(failure.first),

@@ -54,7 +54,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 def forecast_waiting(kind: str, line: Line, history: Durations) -> Forecast:
-    """For a task that stands in line; seconds from now."""
+    """Forecast start and end of a task that stands in line, in seconds from now."""
     samples = len(history.get(kind, ()))
     mine = _typical(kind, history) or _guess(history.get(kind, ()))
     if line.slots < 1:
@@ -68,7 +68,9 @@ def forecast_waiting(kind: str, line: Line, history: Durations) -> Forecast:
 
 
 def later(one: Forecast, other: Forecast) -> Forecast:
-    """For a task that stands in two lines at once, and is taken when it has come through both."""
+    """Return the later of two forecasts, for a task that stands in two lines and must come through
+    both.
+    """
     if one.starts is None or other.starts is None:
         return Forecast(samples=one.samples)
     starts = _later(one.starts, other.starts)
@@ -77,13 +79,13 @@ def later(one: Forecast, other: Forecast) -> Forecast:
 
 
 def forecast_running(runs: Runs, history: Durations) -> Forecast:
-    """For one that runs; seconds from now."""
+    """Forecast the end of a running task, in seconds from now."""
     ends = _estimate_remaining(runs, history) or _guess_remaining(runs, history)
     return Forecast(ends=ends, samples=len(history.get(runs.kind, ())))
 
 
 def nth_start(free: Sequence[float], durations: Sequence[float], more: int, each: float) -> float:
-    """When a task starts that stands behind these, and behind `more` that take `each`.
+    """Return when a task starts that stands behind these, and behind `more` that take `each`.
 
     `free` is when each slot is free.
     """
@@ -121,7 +123,9 @@ def _quantile(durations: Sequence[float], part: float) -> float:
 
 
 def _typical(kind: str, history: Durations) -> Span | None:
-    """Of its kind, or of all if there were none; None if they are too few."""
+    """Return the typical duration of its kind, or of all if there were none; None if they are too
+    few.
+    """
     return quartiles(_durations_of_kind(kind, history))
 
 
@@ -138,14 +142,14 @@ def _of_all(history: Durations) -> Sequence[float]:
 
 
 def _guess(few: Sequence[float]) -> Span | None:
-    """From a few of its kind; None from none."""
+    """Guess a duration from a few of its kind; None from none."""
     if not few:
         return None
     return Span(min(few) / _WIDE, _quantile(sorted(few), 0.5), max(few) * _WIDE)
 
 
 def _estimate_remaining(runs: Runs, history: Durations) -> Span | None:
-    """How long a running task still takes, if enough is known of its like."""
+    """Estimate how long a running task still takes, if enough is known of its kind."""
     if runs.reported is not None:
         return Span(*(runs.reported * part for part in _SPREAD_OF_REPORTED))
     known = _durations_of_kind(runs.kind, history)
@@ -156,7 +160,9 @@ def _estimate_remaining(runs: Runs, history: Durations) -> Span | None:
 
 
 def _guess_remaining(runs: Runs, history: Durations) -> Span | None:
-    """The same from a few of its kind; None if it has run for longer than these."""
+    """Guess how long it still takes from a few of its kind; None if it has run for longer than
+    these.
+    """
     whole = _guess(history.get(runs.kind, ()))
     if whole is None or whole.likely <= runs.ran:
         return None

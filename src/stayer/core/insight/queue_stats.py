@@ -48,8 +48,8 @@ COUNTED = ("submitted", "complete", "failed", "cancelled", "ran", "waited")
 
 
 def level(step: float, back: float) -> int:
-    """The length of the stretches that make up a chart of this step which goes so far back: the
-    longest that fit into a step, and are kept for so long; else the finest that are.
+    """Return the length of the stretches that make up a chart of this step which goes so far back:
+    the longest that fit into a step, and are kept for so long; else the finest that are.
     """
     kept = [length for length, age in KEPT.items() if back <= age] or [max(KEPT)]
     return max((length for length in kept if length <= step), default=min(kept))
@@ -66,7 +66,7 @@ def together(points: Iterable[Figures], step: float) -> list[Figures]:
 
 
 def total(points: Iterable[Figures]) -> list[Figures]:
-    """Of several queues together: the age is that of the oldest; what nobody knows adds nothing."""
+    """Add up several queues: the age is that of the oldest; what nobody knows adds nothing."""
     found: dict[float, Figures] = {}
     for point in points:
         known = found.get(point.at)
@@ -101,7 +101,7 @@ def _join(one: Figures, other: Figures) -> Figures:
 
 
 def record(figures: Figures) -> dict[str, JSON]:
-    """As JSON: null for the queue is all of them together."""
+    """Return it as JSON: null for the queue is all of them together."""
     values: dict[str, JSON] = {
         name: getattr(figures, name) for name in ("queue", *MEASURED, *COUNTED)
     }

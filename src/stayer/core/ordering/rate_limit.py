@@ -27,8 +27,8 @@ class Bucket(Struct, frozen=True):
     at: float | None
 
     def level(self, now: float) -> float:
-        """How many tasks could begin at once. A clock that was set back takes nothing away; if that
-        was by more than the rate's time, nobody waits for it to be that late again.
+        """Return how many tasks could begin at once. A clock that was set back takes nothing away;
+        if that was by more than the rate's time, nobody waits for it to be that late again.
         """
         if self.at is None or self.at - now > self.rate.per:
             return float(self.rate.count)
@@ -36,11 +36,11 @@ class Bucket(Struct, frozen=True):
         return min(float(self.rate.count), self.tokens + refill)
 
     def room(self, now: float) -> int:
-        """The same as a whole number."""
+        """Return how many tasks could begin at once, as a whole number."""
         return int(self.level(now) + _ALMOST)
 
     def next(self, now: float) -> float | None:
-        """When the next task may begin; None if one may now."""
+        """Return when the next task may begin; None if one may now."""
         level = self.level(now)
         if level + _ALMOST >= 1:
             return None
@@ -48,7 +48,7 @@ class Bucket(Struct, frozen=True):
 
 
 def parse(written: str) -> Rate:
-    """A rate as people write it: `100/1h`, `5/min`."""
+    """Read a rate as people write it: `100/1h`, `5/min`."""
     is_short = isinstance(written, str) and len(written) <= UNIT
     found = _WRITTEN.fullmatch(written.strip()) if is_short else None
     if found is None:
@@ -75,7 +75,7 @@ def check(rate: Rate) -> None:
 
 
 def format_rate(rate: Rate) -> str:
-    """As people write it, and `parse` reads it."""
+    """Write a rate as people do, and as `parse` reads it."""
     for name, unit in (("d", DAY), ("h", HOUR), ("m", MINUTE)):
         if rate.per >= unit and rate.per % unit == 0:
             return f"{rate.count}/{rate.per / unit:.0f}{name}"

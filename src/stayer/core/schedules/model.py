@@ -62,7 +62,7 @@ class Firing(Struct, frozen=True, kw_only=True):
 
 
 def explain_conflict(name: str) -> str:
-    """What to say to whoever changes a schedule that has been changed since they looked."""
+    """Say that the schedule was changed since whoever changes it looked."""
     return f"schedule {name} has been changed or removed meanwhile: look at it and try again"
 
 
@@ -70,7 +70,7 @@ _decode = msgspec.json.Decoder(NewTask).decode
 
 
 def pack_task(task: NewTask) -> str:
-    """What a schedule submits, as JSON. Raises BadInput for parameters that can't be kept."""
+    """Write what a schedule submits as JSON. Raises BadInput for parameters that can't be kept."""
     parameters = task.parameters
     codec.pack(parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
     kept: Any = {"json": parameters}
@@ -80,7 +80,7 @@ def pack_task(task: NewTask) -> str:
 
 
 def unpack_task(text: str | bytes) -> NewTask:
-    """The way back."""
+    """Read what `pack_task` wrote."""
     task = _decode(text)
     kept: Any = task.parameters
     value = base64.b64decode(kept["base64"]) if "base64" in kept else kept["json"]

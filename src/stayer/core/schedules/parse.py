@@ -45,7 +45,9 @@ class WrittenSchedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def check_schedule(schedule: Schedule, now: float) -> Schedule:
-    """The same, fit to be put into a store, due at its first tick from now on; or BadInput."""
+    """Return the schedule fit to be put into a store, due at its first tick from now on, or raise
+    BadInput.
+    """
     name = schedule.name
     checks.new_task(queue=schedule.task.queue, name=name)  # checks the words
     check_id("name", name)  # the ids of its tasks begin with it
@@ -63,7 +65,7 @@ def check_schedule(schedule: Schedule, now: float) -> Schedule:
 
 
 def task_for(fields: Mapping[str, Any]) -> NewTask:
-    """What the ticks submit, of the fields of a submission."""
+    """Make what the ticks submit from the fields of a submission."""
     for name in NOT_FOR_TASKS:
         if fields.get(name) not in (None, (), [], "cancel"):
             raise BadInput(f"{name} is for one task, a schedule submits many: leave it out")
@@ -71,7 +73,7 @@ def task_for(fields: Mapping[str, Any]) -> NewTask:
 
 
 def without_id(task: NewTask) -> NewTask:
-    """The same without an id: each tick has its own."""
+    """Return the task without an id: each tick has its own."""
     return replace(task, id="", generated=False)
 
 
@@ -81,7 +83,7 @@ def parse(
     defaults: Mapping[str, Any],
     folder: str | None = None,
 ) -> Schedule:
-    """A schedule that somebody wrote in JSON or TOML; `defaults` are for its task, `folder` is
+    """Read a schedule that somebody wrote in JSON or TOML; `defaults` are for its task, `folder` is
     where a command runs that says nothing else, and what its cwd is relative to.
     """
     try:
@@ -125,13 +127,13 @@ def _explain(error: msgspec.ValidationError) -> str:
 
 
 def schedule_json(schedule: Schedule) -> dict[str, JSON]:
-    """What asks for this schedule: the way back from `parse`."""
+    """Write a schedule as JSON that `parse` reads."""
     shown = record(schedule)
     return {name: shown[name] for name in WrittenSchedule.__struct_fields__}
 
 
 def record(schedule: Schedule) -> dict[str, JSON]:
-    """A schedule as it is shown."""
+    """Return a schedule as JSON, as it is shown."""
     task = {
         name: value
         for name, value in checks.submission_json(schedule.task).items()

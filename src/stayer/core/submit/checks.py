@@ -36,8 +36,9 @@ def new_task(
     draw: Callable[[], str] = ids.generate,
     **options: Any,
 ) -> NewTask:
-    """A task that is fit to be submitted, or BadInput that says what to mend. `options` has what
-    `fields.SUBMISSION` names; None means the default. Without an id, one is drawn at random.
+    """Make a task that is fit to be submitted, or raise BadInput that says what to fix. `options`
+    has what `fields.SUBMISSION` names; None means the default. Without an id, one is drawn at
+    random.
     """
     check_word("queue", queue)
     if id is not None:
@@ -87,7 +88,7 @@ def _check_what_runs(fields: Mapping[str, Any]) -> None:
 
 
 def _check_times(fields: Mapping[str, Any]) -> None:
-    """One way to say when: as a moment, or as seconds from the store's now."""
+    """Refuse two ways to say when: it is a moment, or seconds from the store's now."""
     eta, delay, start_before, expire = map(fields.get, ("eta", "delay", "start_before", "expire"))
     if eta is not None and delay is not None:
         raise BadInput("give either an eta or a delay, not both")
@@ -305,7 +306,7 @@ def check_record(new: NewTask) -> None:
 
 
 def submission_json(new: NewTask) -> dict[str, JSON]:
-    """What asks for this task, as JSON: the way back from a submission that somebody wrote."""
+    """Write a task as JSON that submits it: the reverse of reading a submission."""
     codec.pack(new.parameters, "parameters", codec.PARAMETERS_LIMIT)  # says what is wrong with it
     shown: dict[str, Any] = {}
     default = Policy()

@@ -7,7 +7,7 @@ from stayer.core.model import NewTask, Task
 
 
 def find_differences(new: NewTask, there: Task) -> list[str]:
-    """The fields that say what is to be run, as far as they differ."""
+    """Return which of the fields that say what is to be run differ."""
     found = [
         field
         for field in ("queue", "name", "command")

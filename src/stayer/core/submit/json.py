@@ -39,8 +39,8 @@ _decode_submission = msgspec.json.Decoder(WrittenSubmission).decode
 def parse_submission(
     line: str | bytes, what: str, not_here: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What a JSON object says of a task, by field, and nothing of what it does not say. Times and
-    sizes may be text there; `what` names the line in errors, which don't name fields that are
+    """Read what a JSON object says of a task, by field, and nothing of what it does not say. Times
+    and sizes may be text there; `what` names the line in errors, which don't name fields that are
     `not_here`.
     """
     if len(line) > limits.WRITTEN:

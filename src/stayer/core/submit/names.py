@@ -32,10 +32,12 @@ def check_id(what: str, id: str) -> None:
 
 
 def is_option(id: str) -> bool:
-    """A program that is given it as an argument may take it for an option."""
+    """Return whether a program that is given it as an argument may take it for an option."""
     return id.startswith("-")
 
 
 def is_ours(variable: str) -> bool:
-    """A variable by which a worker tells a task where its files are, or which opens the store."""
+    """Return whether it is a variable by which a worker tells a task where its files are, or which
+    opens the store.
+    """
     return variable.startswith("STAYER_")

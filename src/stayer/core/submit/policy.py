@@ -31,7 +31,9 @@ _WORDS = tuple(name for name, field in _FIELDS.items() if field.kind == "text" a
 
 
 def check_policy(**options: Any) -> Policy:
-    """A policy that makes sense, or BadInput that says what to mend. None means the default."""
+    """Make a policy that makes sense, or raise BadInput that says what to fix. None means the
+    default.
+    """
     fields = {name: value for name, value in options.items() if value is not None}
     for name in _LISTS:
         if name in fields:
